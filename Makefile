@@ -1,0 +1,41 @@
+# Two commands on a fresh machine with Python 3.11+: `make run` and `make test`.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SEEDS ?= 5000
+DATABASE ?= .demo/interlock.db
+
+.PHONY: run test check unit bench soak clean
+
+$(VENV)/ready: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+run: $(VENV)/ready
+	mkdir -p $(dir $(DATABASE))
+	$(BIN)/interlock up -A examples.stream:app --db $(DATABASE) --submit demo.stream --drain 1s
+
+test: check unit
+
+check: $(VENV)/ready
+	$(BIN)/ruff format --check --quiet src tests examples
+	$(BIN)/ruff check --quiet src tests examples
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+unit: $(VENV)/ready
+	$(BIN)/pytest
+
+bench: $(VENV)/ready
+	$(BIN)/interlock bench --output bench.json
+
+soak: $(VENV)/ready
+	$(BIN)/python -m interlock.simulation.soak --seeds $(SEEDS)
+
+clean:
+	rm -rf $(VENV) .demo bench.json build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,64 @@
+"""A stream of work to watch: one job keeps submitting, the others do what jobs do — succeed, fail, retry, take long.
+
+Run it with `make run`, or: interlock up -A examples.stream:app --submit demo.stream
+"""
+
+import asyncio
+import random
+import time
+
+import interlock as il
+
+app = il.App()
+
+
+@app.job("demo.stream", max_crashes=1000)
+async def stream(ctx: il.Context, per_second: int = 40) -> int:
+    """Submit a mix of work until the scheduler stops; after a crash the next attempt counts on from the checkpoint."""
+    submitted = ctx.last_checkpoint or 0
+    while True:
+        batch = [random.choice(MIX)(submitted + place) for place in range(max(1, per_second // 4))]
+        try:
+            await app.submit_many(batch)
+        except il.Draining:
+            return submitted
+        submitted += len(batch)
+        ctx.checkpoint(submitted)
+        ctx.progress(min(99, submitted / 1000), f"{submitted} submitted")
+        await asyncio.sleep(0.25)
+
+
+@app.job("demo.greet")
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+@app.job("demo.slow", lane="cron")
+def slow(ctx: il.Context, seconds: float) -> float:
+    """A blocking function: it runs in a thread, and looks whether it should stop."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not ctx.cancelled:
+        time.sleep(0.05)
+    return seconds
+
+
+@app.job("demo.flaky", retry=il.Retry(max_retries=3, initial_delay="200ms"))
+async def flaky(ctx: il.Context, luck: float) -> str:
+    if random.random() > luck:
+        raise RuntimeError(f"no luck in attempt {ctx.attempt}")
+    return "lucky"
+
+
+@app.job("demo.count", processes=True)
+def count(to: int) -> int:
+    """CPU-bound, in a process of its own."""
+    return sum(range(to))
+
+
+Work = tuple[str, dict[str, object]]
+MIX = [
+    *[lambda n: ("demo.greet", {"name": f"number {n}"})] * 10,
+    *[lambda n: ("demo.flaky", {"luck": 0.6})] * 3,
+    lambda n: ("demo.slow", {"seconds": random.uniform(0.1, 1.5)}),
+    lambda n: ("demo.count", {"to": 200_000}),
+]

@@ -1,0 +1,179 @@
+"""`App`: jobs defined in Python, and the door to the scheduler that runs them."""
+
+import inspect
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
+
+from interlock.client.connection import Connection
+from interlock.client.handle import RunHandle
+from interlock.client.submitting import new_run, submit
+from interlock.model.duration import Duration, seconds
+from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, NotConnected
+from interlock.model.job import Job, Retry
+from interlock.model.message import NewRun
+from interlock.worker.definition import Definition, kind_of
+
+H = TypeVar("H", bound=Callable[..., Any])
+
+
+class App:
+    """A set of jobs. Define it at the top level of a module, so that workers can import it."""
+
+    def __init__(self) -> None:
+        self.definitions: dict[str, Definition] = {}
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame is not None else None
+        self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
+        self._connection: Connection | None = None
+
+    def job(
+        self,
+        job_id: str,
+        *,
+        lane: str = "main",
+        retry: Retry | None = None,
+        deadline: Duration | None = None,
+        max_runtime: Duration | None = None,
+        max_runtime_per_attempt: bool = False,
+        processes: bool = False,
+        max_crashes: int = 3,
+        grace: Duration = 10.0,
+    ) -> Callable[[H], H]:
+        """Define a job by its function. The function stays callable as it is."""
+        if not isinstance(job_id, str):
+            raise BadHandler("use @app.job('name'), with the name of the job")
+        if retry is not None and not isinstance(retry, Retry):
+            raise BadValue("retry", retry, "an interlock.Retry")
+
+        def define(handler: H) -> H:
+            job = Job(
+                id=job_id,
+                lane=lane,
+                executor=kind_of(handler, processes),
+                retry=retry or Retry(),
+                deadline=None if deadline is None else seconds(deadline, "deadline"),
+                max_runtime=None if max_runtime is None else seconds(max_runtime, "max_runtime"),
+                max_runtime_per_attempt=max_runtime_per_attempt,
+                max_crashes=max_crashes,
+                grace=seconds(grace, "grace"),
+            )
+            definition = Definition(job, handler)
+            known = self.definitions.get(job_id)
+            if known is not None:
+                raise DuplicateJob(job_id, known.where, definition.where)
+            self.definitions[job_id] = definition
+            return handler
+
+        return define
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def submit(
+        self,
+        job_id: str,
+        payload: Mapping[str, Any] | None = None,
+        *,
+        tenant: str = "default",
+        lane: str | None = None,
+        session: str | None = None,
+        idempotency_key: str | None = None,
+        deadline: Duration | datetime | None = None,
+        at: datetime | float | None = None,
+        delay: Duration | None = None,
+        occurrence: datetime | float | None = None,
+    ) -> RunHandle:
+        """Submit one run; it is durable when this returns.
+
+        `at` or `delay` let it wait for its time. `occurrence` makes it the job's run for that instant, which exists
+        once however often it is submitted. With an `idempotency_key` a repeated submit returns the first run.
+        """
+        run = new_run(
+            job_id,
+            payload,
+            now=time.time(),
+            tenant=tenant,
+            lane=lane,
+            session=session,
+            idempotency_key=idempotency_key,
+            deadline=deadline,
+            at=at,
+            delay=delay,
+            occurrence=occurrence,
+        )
+        return (await submit(await self._connected(), [run]))[0]
+
+    async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
+        """Submit runs together, all or none: pairs of job and payload, or what `interlock.run(...)` makes."""
+        now = time.time()
+        ready = [one if isinstance(one, NewRun) else new_run(one[0], one[1], now=now) for one in runs]
+        return await submit(await self._connected(), ready)
+
+    async def handle(self, run_id: str) -> RunHandle:
+        """A handle on a run whose id is known."""
+        return RunHandle(run_id, await self._connected())
+
+    async def _connected(self) -> Connection:
+        if self._connection is None:
+            path = os.environ.get("INTERLOCK_SOCKET")
+            if path is None:
+                raise NotConnected
+            # In a worker, or in a program that was told where the scheduler is: connect on first use.
+            from interlock.wiring import connect
+
+            self._connection = await connect(path)
+        return self._connection
+
+    # ── where it runs ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def connected(self, socket: str = "interlock.db.sock") -> AsyncIterator["App"]:
+        """Submit to the scheduler that `interlock up` runs."""
+        from interlock.wiring import connect
+
+        before = self._connection
+        connection = self._connection = await connect(os.environ.get("INTERLOCK_SOCKET", socket))
+        try:
+            yield self
+        finally:
+            self._connection = before
+            await connection.close()
+
+    @asynccontextmanager
+    async def running(
+        self,
+        database: str = "interlock.db",
+        *,
+        workers: int = 1,
+        slots: int = 64,
+        drain: Duration = 5.0,
+        **settings: Any,
+    ) -> AsyncIterator["App"]:
+        """Run the scheduler and its workers as part of this program, until the block ends."""
+        from interlock.wiring import embedded
+
+        limit = seconds(drain, "drain")
+        async with embedded(
+            self, self.target(), database, workers=workers, slots=slots, drain=limit, **settings
+        ) as path:
+            async with self.connected(str(path)):
+                yield self
+
+    def target(self) -> str:
+        """How a worker finds this app: `module:variable`."""
+        module = sys.modules.get(self._module)
+        names = [name for name, value in vars(module).items() if value is self] if module is not None else []
+        if not names:
+            raise CannotImport(
+                "app", "the App must be a variable at the top level of a module, so that workers find it"
+            )
+        if self._module == "__main__":
+            file = getattr(module, "__file__", None)
+            if file is None:
+                raise CannotImport("app", "an App typed into a console cannot be found by workers; put it in a file")
+            return f"{os.path.abspath(file)}:{names[0]}"
+        return f"{self._module}:{names[0]}"

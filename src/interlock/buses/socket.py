@@ -1,0 +1,199 @@
+"""Links over a Unix socket, for everything on one machine."""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import stat
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+from interlock.model.error import CannotListen, NotRunning, Refused, SocketInUse
+from interlock.model.frames import FrameReader, encode
+from interlock.model.message import Message, Problem
+from interlock.ports.bus import Bus, Endpoint, Peer
+
+logger = logging.getLogger("interlock.links")
+
+LONGEST_PATH = 107
+MOST_UNSENT = 256 * 1024 * 1024
+"""bytes a peer may leave unread before it is cut off"""
+
+
+class _SocketPeer(Peer, asyncio.Protocol):
+    def __init__(self, bus: "SocketBus", endpoint: Endpoint) -> None:
+        self._bus = bus
+        self._endpoint = endpoint
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._reader = FrameReader()
+        self._unsent: list[Message] = []
+        self._pidfd: int | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self.process = _process_of(self._transport)
+        self._bus.peers.add(self)
+        self._endpoint.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for messages in self._reader.feed(data):
+                self._endpoint.received(self, messages)
+        except Refused as error:
+            logger.warning("%s", error)
+            self.send([Problem(0, error.code, str(error))])
+            self.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._unsent.clear()
+        self._bus.peers.discard(self)
+        self._endpoint.closed(self)
+
+    def send(self, messages: Sequence[Message]) -> None:
+        if self._transport is None:
+            return
+        if not self._unsent:
+            # What one turn of the loop sends to one peer goes out as one frame.
+            self._loop.call_soon(self._flush)
+        self._unsent.extend(messages)
+
+    def _flush(self) -> None:
+        if self._transport is None or not self._unsent:
+            return
+        self._transport.write(encode(self._unsent))
+        self._unsent.clear()
+        if self._transport.get_write_buffer_size() > MOST_UNSENT:
+            logger.warning("a peer does not read what it is sent, and is cut off")
+            self._transport.abort()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._flush()
+            self._transport.close()
+
+    def pause(self) -> None:
+        if self._transport is not None and self._transport.is_reading():
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._transport.is_closing() and not self._transport.is_reading():
+            self._transport.resume_reading()
+
+    def on_process_end(self, call: Callable[[], None]) -> None:
+        if not self.process or not hasattr(os, "pidfd_open"):
+            return
+        try:
+            self._pidfd = os.pidfd_open(int(self.process))
+        except ProcessLookupError:
+            self._loop.call_soon(call)
+            return
+        except OSError as error:
+            logger.info("process %s cannot be watched: %s", self.process, error)
+            return
+        self._bus.watched.add(self._pidfd)
+        self._loop.add_reader(self._pidfd, self._ended, self._pidfd, call)
+
+    def _ended(self, pidfd: int, call: Callable[[], None]) -> None:
+        self._bus.forget(pidfd)
+        call()
+
+
+def _process_of(transport: asyncio.Transport) -> str:
+    """The process id the system gives for the other end."""
+    sock = transport.get_extra_info("socket")
+    if sock is None or not hasattr(socket, "SO_PEERCRED"):
+        return ""
+    size = struct.calcsize("3i")
+    pid = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))[0]
+    return str(pid) if pid > 0 else ""
+
+
+class SocketBus(Bus):
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.peers: set[_SocketPeer] = set()
+        self.watched: set[int] = set()
+        self._server: asyncio.AbstractServer | None = None
+
+    async def listen(self, endpoint: Endpoint) -> None:
+        listener = self._bind()
+        self._server = await asyncio.get_running_loop().create_unix_server(
+            lambda: _SocketPeer(self, endpoint), sock=listener
+        )
+
+    def _bind(self) -> socket.socket:
+        path = str(self.path)
+        if len(os.fsencode(path)) > LONGEST_PATH:
+            raise CannotListen(path, f"a socket's path has at most {LONGEST_PATH} bytes; choose another with --socket")
+        self._clear_leftover()
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        mask = os.umask(0o177)
+        try:
+            listener.bind(path)
+        except OSError as error:
+            listener.close()
+            raise CannotListen(path, error.strerror or str(error)) from error
+        finally:
+            os.umask(mask)
+        listener.listen(1024)
+        listener.setblocking(False)
+        return listener
+
+    def _clear_leftover(self) -> None:
+        """Remove the socket of a scheduler that died; refuse one that is alive, and anything that is no socket."""
+        path = str(self.path)
+        try:
+            mode = self.path.lstat().st_mode
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise CannotListen(path, error.strerror or str(error)) from error
+        if not stat.S_ISSOCK(mode):
+            raise SocketInUse(path, "a file that is not a socket")
+        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        probe.settimeout(1.0)
+        try:
+            probe.connect(path)
+        except OSError as error:
+            if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
+                raise SocketInUse(path, error.strerror or str(error)) from error
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+        else:
+            raise SocketInUse(path, "another scheduler listens on it")
+        finally:
+            probe.close()
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        try:
+            _, peer = await asyncio.get_running_loop().create_unix_connection(
+                lambda: _SocketPeer(self, endpoint), str(self.path)
+            )
+        except OSError as error:
+            raise NotRunning(str(self.path)) from error
+        return peer
+
+    def forget(self, pidfd: int) -> None:
+        if pidfd in self.watched:
+            self.watched.discard(pidfd)
+            asyncio.get_running_loop().remove_reader(pidfd)
+            os.close(pidfd)
+
+    async def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            with suppress(FileNotFoundError):
+                self.path.unlink()
+        for peer in list(self.peers):
+            peer.close()
+        for pidfd in list(self.watched):
+            self.forget(pidfd)
+        # One turn of the loop lets the transports finish closing.
+        await asyncio.sleep(0)

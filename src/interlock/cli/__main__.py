@@ -1,0 +1,5 @@
+"""`python -m interlock.cli`."""
+
+from interlock.cli.main import main
+
+main()

@@ -1,0 +1,20 @@
+"""How a scheduler starts a worker: its options as one JSON argument."""
+
+import sys
+
+import msgspec
+import uvloop
+
+from interlock.cli.output import log_to_stderr, one_line_errors
+from interlock.wiring import WorkerOptions, run_worker
+
+
+def main() -> None:
+    with one_line_errors():
+        log_to_stderr("warning")
+        options = msgspec.json.decode(sys.argv[1], type=WorkerOptions)
+        uvloop.run(run_worker(options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a program uses to submit runs and to wait for them."""

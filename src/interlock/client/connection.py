@@ -1,0 +1,101 @@
+"""A client's link to the scheduler: questions go out with a number, answers come back with it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from interlock.model import message as m
+from interlock.model.error import ConnectionLost, InterlockError, NotRunning, rebuild
+from interlock.ports.bus import Bus, Endpoint, Peer
+
+T = TypeVar("T", bound=m.Message)
+
+PATIENCE = 30.0
+"""seconds for which a question that is safe to repeat is put again to a scheduler that went away"""
+
+
+class Connection(Endpoint):
+    """One link, made anew when it breaks. Questions that change nothing, or nothing twice, survive that."""
+
+    def __init__(self, bus: Bus, patience: float = PATIENCE) -> None:
+        self._bus = bus
+        self._patience = patience
+        self._peer: Peer | None = None
+        self._connecting: asyncio.Lock = asyncio.Lock()
+        self._waiting: dict[int, asyncio.Future[m.Message]] = {}
+        self._count = 0
+        self._closed = False
+
+    async def open(self) -> None:
+        """Connect now, so that a scheduler that is not there is known at once."""
+        await self._connect()
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._peer is not None:
+            self._peer.close()
+
+    async def ask(self, make: Callable[[int], m.Message], kind: type[T], *, what: str, repeatable: bool) -> T:
+        """Send what `make` makes of a number and wait for the answer; errors of the other side are raised here."""
+        loop = asyncio.get_running_loop()
+        since, delay = loop.time(), 0.02
+        while True:
+            try:
+                if self._peer is None:
+                    await self._connect()
+                answer = await self._send(make)
+            except (ConnectionLost, NotRunning):
+                if not repeatable or self._closed or loop.time() - since > self._patience:
+                    raise
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 0.5)
+                continue
+            if isinstance(answer, m.Problem):
+                raise rebuild(answer.code, answer.text)
+            if not isinstance(answer, kind):
+                raise InterlockError(f"link: {what} was answered with {type(answer).__name__}")
+            return answer
+
+    async def _connect(self) -> None:
+        async with self._connecting:
+            if self._peer is None:
+                peer = await self._bus.connect(self)
+                peer.send([m.Greeting(m.PROTOCOL)])
+                self._peer = peer
+
+    async def _send(self, make: Callable[[int], m.Message]) -> m.Message:
+        self._count += 1
+        number = self._count
+        future: asyncio.Future[m.Message] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            if self._peer is None:
+                raise ConnectionLost("the question")
+            self._peer.send([make(number)])
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def opened(self, peer: Peer) -> None:
+        pass
+
+    def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        for message in messages:
+            number = getattr(message, "request", 0)
+            future = self._waiting.pop(number, None)
+            if future is not None:
+                if not future.done():
+                    future.set_result(message)
+            elif isinstance(message, m.Problem) and number == 0:
+                self._fail(rebuild(message.code, message.text))
+
+    def closed(self, peer: Peer) -> None:
+        if self._peer is peer:
+            self._peer = None
+            self._fail(ConnectionLost("the question"))
+
+    def _fail(self, error: InterlockError) -> None:
+        waiting, self._waiting = self._waiting, {}
+        for future in waiting.values():
+            if not future.done():
+                future.set_exception(error)

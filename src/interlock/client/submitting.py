@@ -1,0 +1,75 @@
+"""From what a program says to what travels: the runs of a submit."""
+
+import math
+import time
+from datetime import datetime
+from typing import Any
+
+from interlock.client.connection import Connection
+from interlock.client.handle import RunHandle
+from interlock.model import message as m
+from interlock.model import payload
+from interlock.model.duration import seconds
+from interlock.model.error import BadValue
+
+
+def new_run(
+    job_id: str,
+    arguments: Any = None,
+    *,
+    now: float | None = None,
+    tenant: str = "default",
+    lane: str | None = None,
+    session: str | None = None,
+    idempotency_key: str | None = None,
+    deadline: Any = None,
+    at: datetime | float | None = None,
+    delay: Any = None,
+    occurrence: datetime | float | None = None,
+) -> m.NewRun:
+    """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due)."""
+    now = time.time() if now is None else now
+    data = payload.EMPTY if arguments is None else payload.encode(arguments, "payload")
+    due = None if at is None else _instant(at, "at")
+    if delay is not None:
+        if at is not None:
+            raise BadValue("delay", delay, "to be given together with at")
+        due = now + seconds(delay, "delay")
+    fires = None if occurrence is None else _instant(occurrence, "occurrence")
+    limit = None if deadline is None else _deadline(deadline, due or fires or now)
+    for field, value in (("job", job_id), ("tenant", tenant)):
+        _check_text(field, value)
+    for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
+        if optional is not None:
+            _check_text(field, optional)
+    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires)
+
+
+def _check_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise BadValue(field, value, "a text")
+
+
+def _instant(value: datetime | float, field: str) -> float:
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            raise BadValue(field, value, "a time with a time zone")
+        return value.timestamp()
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadValue(field, value, "an instant (a datetime with a time zone, or seconds since 1970)")
+    return float(value)
+
+
+def _deadline(value: Any, start: float) -> float:
+    if isinstance(value, datetime):
+        return _instant(value, "deadline")
+    return start + seconds(value, "deadline")
+
+
+async def submit(connection: Connection, runs: list[m.NewRun]) -> list[RunHandle]:
+    """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
+    repeatable = all(new.idempotency_key is not None or new.occurrence is not None for new in runs)
+    accepted = await connection.ask(
+        lambda number: m.Submit(number, runs), m.Accepted, what="submit", repeatable=repeatable
+    )
+    return [RunHandle(run_id, connection) for run_id in accepted.run_ids]

@@ -1,0 +1,71 @@
+"""What one step decided: rows to store, messages to send, answers to give, and when to look again."""
+
+from typing import Any
+
+import msgspec
+
+from interlock.model.error import InterlockError
+from interlock.model.job import Job
+from interlock.model.message import Message
+from interlock.model.run import Run, Transition
+from interlock.model.state import State
+
+Row = tuple[Any, ...]
+
+
+class Batch(msgspec.Struct):
+    """The writes of one step, kept together or not at all. Rows have the fields of `Run`, in its order."""
+
+    created: list[Row] = []
+    """whole runs"""
+    updated: list[Row] = []
+    """id, then the fields of a run that can change"""
+    history: list[tuple[str, list[Transition]]] = []
+    keys: list[tuple[str, str, str, bytes]] = []
+    """tenant, idempotency key, run id, digest"""
+    jobs: list[Job] = []
+    checkpoints: list[tuple[str, bytes]] = []
+    logs: list[tuple[str, int, int, float, str, str]] = []
+    """run id, attempt, number of the line, when, level, text"""
+    dead_letters: list[tuple[str, float, str, str]] = []
+    """run id, time, reason code, error"""
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.created or self.updated or self.history or self.jobs or self.checkpoints or self.logs or self.keys
+        )
+
+
+class Created(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    run_ids: list[str]
+
+
+class Cancelling(msgspec.Struct, frozen=True, gc=False):
+    """The state a cancelled run is in now: ended, or still stopping."""
+
+    request: int
+    run_id: str
+    state: State
+
+
+class Failed(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    error: InterlockError
+
+
+Answer = Created | Cancelling | Failed
+
+
+class Decisions(msgspec.Struct):
+    batch: Batch
+    sends: dict[str, list[Message]]
+    """worker id → messages, in order"""
+    answers: list[tuple[str, Answer]]
+    """who asked → the answer"""
+    ended: list[Run]
+    warnings: list[str]
+    problems: list[str]
+    """what must not happen, and was refused"""
+    wake_wall: float | None
+    wake_elapsed: float | None

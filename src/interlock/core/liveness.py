@@ -1,0 +1,129 @@
+"""Who is there and who is silent.
+
+An attempt is alive as long as its worker says so. The scheduler hears it in heartbeats; when none has come for three
+intervals of elapsed time, the attempt is lost: its fence is raised, so that whatever the worker may still send is known
+as old, the worker is told to stop it, and the run goes another way. A worker that comes back, to this scheduler or to
+the next one, first says what it holds; both sides then drop what the other does not know.
+"""
+
+from interlock.core.passing import Pass
+from interlock.core.settle import current, give_back, lose
+from interlock.core.state import Worker
+from interlock.model.command import Stalled, WorkerDown, WorkerUp
+from interlock.model.message import Checkpoint, Heartbeat, LogLine, Progress, Stop
+from interlock.model.state import State
+
+STALE = "stale"
+
+
+def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
+    for held in message.held:
+        attempt = current(p, worker_id, held.run_id, held.fence)
+        if attempt is None:
+            p.send(worker_id, Stop(held.run_id, held.fence, STALE))
+        else:
+            attempt.heard = p.elapsed
+            attempt.accepted = True
+            attempt.run.heartbeats += 1
+
+
+def worker_up(p: Pass, command: WorkerUp) -> None:
+    worker = p.state.workers.get(command.worker_id)
+    if worker is None:
+        worker = p.state.workers[command.worker_id] = Worker(command.worker_id)
+    worker.slots = command.slots
+    worker.processes = command.processes
+    worker.jobs = command.jobs
+    worker.draining = command.draining
+    worker.connected = True
+    known = set()
+    for held in command.held:
+        attempt = current(p, worker.id, held.run_id, held.fence)
+        if attempt is None:
+            p.send(worker.id, Stop(held.run_id, held.fence, STALE))
+            continue
+        known.add(held.run_id)
+        attempt.heard = p.elapsed
+        attempt.accepted = True
+        if attempt.run.stop is not None:
+            p.send(worker.id, Stop(held.run_id, held.fence, attempt.run.stop))
+    for attempt in list(worker.attempts.values()):
+        if attempt.run.id in known:
+            continue
+        if attempt.run.state is State.DISPATCHED:
+            give_back(p, attempt.run, "never reached its worker")
+        else:
+            lose(p, attempt.run, f"worker {worker.id} no longer has it")
+
+
+def worker_down(p: Pass, command: WorkerDown) -> None:
+    worker = p.state.workers.get(command.worker_id)
+    if worker is None:
+        return
+    worker.connected = False
+    if command.dead:
+        for attempt in list(worker.attempts.values()):
+            lose(p, attempt.run, command.reason)
+    _forget(p, worker)
+
+
+def worker_leaving(p: Pass, worker_id: str) -> None:
+    worker = p.state.workers.get(worker_id)
+    if worker is not None:
+        worker.draining = True
+
+
+def _forget(p: Pass, worker: Worker) -> None:
+    if not worker.connected and not worker.attempts:
+        p.state.workers.pop(worker.id, None)
+
+
+def check_silence(p: Pass) -> None:
+    """Find the attempts nobody has heard of for too long, and when to look again."""
+    if p.state.liveness_due is None or p.elapsed < p.state.liveness_due:
+        return
+    silence = p.state.limits.silence
+    oldest: float | None = None
+    for worker in list(p.state.workers.values()):
+        for attempt in list(worker.attempts.values()):
+            if p.elapsed - attempt.heard < silence:
+                oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
+                continue
+            run = attempt.run
+            p.send(worker.id, Stop(run.id, run.fence, STALE))
+            if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
+                give_back(p, run, "never accepted by its worker")
+            else:
+                lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")
+        _forget(p, worker)
+    p.state.liveness_due = None if oldest is None else oldest + silence
+
+
+def stalled(p: Pass, command: Stalled) -> None:
+    """The scheduler was away itself: count no silence for that span."""
+    for worker in p.state.workers.values():
+        for attempt in worker.attempts.values():
+            attempt.heard += command.seconds
+    if p.state.liveness_due is not None:
+        p.state.liveness_due += command.seconds
+
+
+def progress(p: Pass, worker_id: str, message: Progress) -> None:
+    if current(p, worker_id, message.run_id, message.fence) is not None:
+        p.state.progress[message.run_id] = (message.percent, message.text)
+
+
+def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is not None:
+        row = (message.run_id, attempt.run.attempt, message.number, message.at, message.level, message.text)
+        p.batch.logs.append(row)
+
+
+def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is not None:
+        p.batch.checkpoints.append((message.run_id, message.value))
+        if not attempt.run.has_checkpoint:
+            attempt.run.has_checkpoint = True
+            p.touch(attempt.run)

@@ -1,0 +1,115 @@
+"""One pass of the machine: the state, the clock reading, the decisions as they are gathered.
+
+`move` is the only way a run changes state.
+"""
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
+
+from interlock.core.decisions import Answer, Batch, Decisions
+from interlock.core.state import SchedulerState
+from interlock.model.message import Message
+from interlock.model.run import Now, Run, Transition
+from interlock.model.state import HOLDS_SLOT, TERMINAL, State, check_transition
+
+if TYPE_CHECKING:
+    from random import Random
+
+
+class Pass:
+    __slots__ = (
+        "answers", "batch", "changed", "created", "elapsed", "ended", "history", "keys", "now", "problems", "rng",
+        "sends", "state", "warnings",
+    )  # fmt: skip
+
+    def __init__(self, state: SchedulerState, now: Now, rng: "Random") -> None:
+        self.state = state
+        self.now = now.wall
+        self.elapsed = now.elapsed
+        self.rng = rng
+        self.created: dict[str, Run] = {}
+        self.changed: dict[str, Run] = {}
+        self.history: dict[str, list[Transition]] = {}
+        self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self.batch = Batch()
+        self.sends: dict[str, list[Message]] = {}
+        self.answers: list[tuple[str, Answer]] = []
+        self.ended: list[Run] = []
+        self.warnings: list[str] = []
+        self.problems: list[str] = []
+
+    def begin(self, run: Run) -> None:
+        """Enter a new run into the books, in the state it has."""
+        self.state.runs[run.id] = run
+        self.created[run.id] = run
+        run.seq = 1
+        self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
+
+    def move(self, run: Run, after: State, reason: str, actor: str) -> None:
+        before = run.state
+        check_transition(run.id, before, after)
+        now = self.now
+        run.previous = before
+        run.state = after
+        run.reason = reason
+        run.actor = actor
+        run.changed_at = now
+        run.seq = seq = run.seq + 1
+        entry = Transition(seq, before, after, now, run.attempt, reason, actor)
+        entries = self.history.get(run.id)
+        if entries is None:
+            self.history[run.id] = [entry]
+            self.changed[run.id] = run
+        else:
+            entries.append(entry)
+        if after in HOLDS_SLOT:
+            if before not in HOLDS_SLOT:
+                self.state.lanes[run.lane].holding[run.id] = run
+        elif before in HOLDS_SLOT:
+            del self.state.lanes[run.lane].holding[run.id]
+        if after in TERMINAL:
+            run.ended_at = now
+            run.due_at = None
+            self.ended.append(run)
+            del self.state.runs[run.id]
+            self.state.progress.pop(run.id, None)
+            if before is State.SCHEDULED:
+                self.state.lanes[run.lane].dead += 1
+
+    def touch(self, run: Run) -> None:
+        """Store the run's fields though its state stays."""
+        self.changed[run.id] = run
+
+    def send(self, worker_id: str, message: Message) -> None:
+        messages = self.sends.get(worker_id)
+        if messages is None:
+            self.sends[worker_id] = [message]
+        else:
+            messages.append(message)
+
+    def decisions(self) -> Decisions:
+        """The pass as values. Rows are copies: what the state does next cannot reach them."""
+        batch = self.batch
+        created = self.created
+        small = self.state.limits.small_payload
+        constant = Run.CONSTANT
+        batch.created = [astuple(run) for run in created.values()]
+        batch.updated = [
+            (run_id, *astuple(run)[constant:]) for run_id, run in self.changed.items() if run_id not in created
+        ]
+        batch.history = list(self.history.items())
+        for run in created.values():
+            if run.payload is not None and len(run.payload) > small:
+                run.payload = None
+        timers = self.state.timers
+        return Decisions(
+            batch=batch,
+            sends=self.sends,
+            answers=self.answers,
+            ended=self.ended,
+            warnings=self.warnings,
+            problems=self.problems,
+            wake_wall=timers[0][0] if timers else None,
+            wake_elapsed=self.state.liveness_due,
+        )

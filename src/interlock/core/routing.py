@@ -1,0 +1,35 @@
+"""Which worker a run goes to, and the handing over under a new fence."""
+
+from interlock.core.passing import Pass
+from interlock.core.state import Attempt, RouteKey, SchedulerState, Worker
+from interlock.model.message import Dispatch
+from interlock.model.run import Run
+from interlock.model.state import State
+
+
+def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
+    """The worker with the most room that knows the job, or none."""
+    job_id, isolated = key
+    best: Worker | None = None
+    room = 0
+    for worker in state.workers.values():
+        if worker.connected and not worker.draining and job_id in worker.jobs:
+            free = worker.free(isolated)
+            if free > room:
+                best, room = worker, free
+    return best
+
+
+def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool) -> None:
+    job = p.state.job_of(run)
+    run.fence += 1
+    run.attempt += 1
+    run.worker_id = worker.id
+    run.attempt_started_at = None
+    p.move(run, State.DISPATCHED, worker.id, "scheduler")
+    worker.attempts[run.id] = Attempt(run, p.elapsed, False)
+    if isolated:
+        worker.isolated[run.id] = None
+    p.state.watch_silence(p.elapsed)
+    message = Dispatch(run.id, run.fence, run.job_id, run.attempt, run.payload, run.deadline_at, isolated, job.grace)
+    p.send(worker.id, message)

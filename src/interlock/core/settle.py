@@ -1,0 +1,153 @@
+"""How an attempt ends and what follows: success, a retry after a delay, or the end."""
+
+from interlock.core.lanes import requeue_first
+from interlock.core.passing import Pass
+from interlock.core.state import Attempt, runtime_limit
+from interlock.model.message import Finished, Lost, Returned, Settled, Started
+from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.run import Run
+from interlock.model.state import State
+
+CANCEL = "cancel"
+TIMEOUT = "timeout"
+ATTEMPT_TIMEOUT = "attempt_timeout"
+"""the values of `Run.stop`: why a running attempt was asked to stop"""
+
+
+def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
+    """The attempt a message speaks of, if it is still the live one; anything else is counted as stale."""
+    worker = p.state.workers.get(worker_id)
+    attempt = None if worker is None else worker.attempts.get(run_id)
+    if attempt is None or attempt.run.fence != fence:
+        p.state.stale_messages += 1
+        return None
+    return attempt
+
+
+def started(p: Pass, worker_id: str, message: Started) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is None:
+        return
+    attempt.heard = p.elapsed
+    attempt.accepted = True
+    if attempt.run.state is not State.RUNNING:
+        _run(p, attempt.run)
+
+
+def _run(p: Pass, run: Run) -> None:
+    p.move(run, State.RUNNING, "started", str(run.worker_id))
+    run.attempt_started_at = p.now
+    if run.started_at is None:
+        run.started_at = p.now
+    limit = runtime_limit(run, p.state.job_of(run))
+    if limit is not None:
+        p.state.set_timer(limit, run)
+
+
+def finished(p: Pass, worker_id: str, message: Finished) -> None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is None:
+        return
+    run = attempt.run
+    p.state.workers[worker_id].drop(run.id)
+    if run.state is not State.RUNNING:
+        _run(p, run)
+    outcome = read_outcome(message.outcome)
+    run.outcome = outcome
+    run.exit_code = message.exit_code
+    run.error = message.error
+    p.move(run, State.TERMINATING, message.outcome, worker_id)
+    if outcome is Outcome.SUCCEEDED:
+        run.result = message.result
+        p.move(run, State.SUCCEEDED, "done", "scheduler")
+    elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
+        p.move(run, State.CANCELLED, "stopped", "scheduler")
+    elif run.stop == TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, "deadline passed", "scheduler")
+    elif outcome is Outcome.FAILED_FATAL:
+        p.move(run, State.FAILED, "fatal", "scheduler")
+    elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
+    else:
+        _retry_or(p, run, State.FAILED, "failed")
+
+
+def _retry_or(p: Pass, run: Run, end: State, why: str) -> None:
+    retry = p.state.job_of(run).retry
+    run.failures += 1
+    if run.failures > retry.max_retries:
+        p.move(run, end, why if retry.max_retries == 0 else f"{why}, no retry left", "scheduler")
+        return
+    delay = retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+    run.stop = None
+    run.worker_id = None
+    run.attempt_started_at = None
+    run.due_at = p.now + delay
+    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {retry.max_retries} in {delay:.3g}s", "scheduler")
+    p.state.set_timer(run.due_at, run)
+
+
+def lost(p: Pass, worker_id: str, message: Lost) -> None:
+    """The executing process died and the worker, which lives, says so."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is not None:
+        attempt.run.exit_code = message.exit_code
+        lose(p, attempt.run, message.reason)
+
+
+def lose(p: Pass, run: Run, reason: str) -> None:
+    """An attempt is gone with what executed it: a crash, not a retry."""
+    if run.worker_id is not None and run.worker_id in p.state.workers:
+        p.state.workers[run.worker_id].drop(run.id)
+    run.fence += 1
+    run.crashes += 1
+    run.worker_id = None
+    if run.stop == CANCEL:
+        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
+    elif run.stop == TIMEOUT:
+        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
+    elif run.crashes >= p.state.job_of(run).max_crashes:
+        run.error = run.error or reason
+        p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}", "scheduler")
+        p.batch.dead_letters.append((run.id, p.now, "orphaned", reason))
+    else:
+        _again(p, run, f"crash {run.crashes}: {reason}")
+
+
+def returned(p: Pass, worker_id: str, message: Returned) -> None:
+    """The worker gives the attempt back; nothing failed, so nothing is counted."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    p.send(worker_id, Settled(message.run_id, message.fence))
+    if attempt is not None:
+        give_back(p, attempt.run, message.reason)
+
+
+def give_back(p: Pass, run: Run, reason: str) -> None:
+    if run.worker_id is not None and run.worker_id in p.state.workers:
+        p.state.workers[run.worker_id].drop(run.id)
+    run.fence += 1
+    run.worker_id = None
+    if run.stop == CANCEL:
+        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
+    elif run.stop == TIMEOUT:
+        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
+    elif run.state is State.DISPATCHED:
+        run.attempt -= 1
+        run.stop = None
+        p.move(run, State.SCHEDULED, reason, "scheduler")
+        requeue_first(p.state, run)
+    else:
+        _again(p, run, reason)
+
+
+def _again(p: Pass, run: Run, reason: str) -> None:
+    """Back through the entry without a delay."""
+    run.stop = None
+    run.attempt_started_at = None
+    run.due_at = p.now
+    p.move(run, State.RETRYING, reason, "scheduler")
+    p.state.unsettled.append(run.id)

@@ -1,0 +1,182 @@
+"""What the scheduler keeps in memory: live runs, lanes, workers, timers. All of it is rebuilt from the store."""
+
+from collections import deque
+from collections.abc import Iterable
+from heapq import heappush
+
+import msgspec
+
+from interlock.model.job import ExecutorKind, Job
+from interlock.model.run import Run, RunIds
+from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+
+DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
+
+RouteKey = tuple[str, bool]
+"""job id, and whether the run needs a process of its own: runs with equal keys can go to the same workers"""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The core's settings."""
+
+    heartbeat_interval: float = 10.0
+    missed_heartbeats: int = 3
+    small_payload: int = 256
+    """bytes up to which a waiting run keeps its payload in memory"""
+
+    @property
+    def silence(self) -> float:
+        """Seconds without a heartbeat after which an attempt is lost."""
+        return self.heartbeat_interval * self.missed_heartbeats
+
+
+class Attempt(msgspec.Struct, gc=False):
+    """A run on a worker: when it was last heard of, and whether the worker ever said that it has it."""
+
+    run: Run
+    heard: float
+    accepted: bool
+
+
+class Worker:
+    """A worker as the scheduler sees it. Its load is the attempts it has, counted anew whenever asked."""
+
+    __slots__ = ("attempts", "connected", "draining", "id", "isolated", "jobs", "processes", "slots")
+
+    def __init__(self, worker_id: str) -> None:
+        self.id = worker_id
+        self.slots = 0
+        self.processes = 0
+        self.jobs: frozenset[str] = frozenset()
+        self.connected = False
+        self.draining = False
+        self.attempts: dict[str, Attempt] = {}
+        self.isolated: dict[str, None] = {}
+        """which of the attempts have a process of their own"""
+
+    def free(self, isolated: bool) -> int:
+        if isolated:
+            return self.processes - len(self.isolated)
+        return self.slots - (len(self.attempts) - len(self.isolated))
+
+    def drop(self, run_id: str) -> None:
+        self.attempts.pop(run_id, None)
+        self.isolated.pop(run_id, None)
+
+
+class Lane:
+    """A bound on how many runs execute at once, and the queue before it."""
+
+    __slots__ = ("dead", "holding", "limit", "name", "queues")
+
+    def __init__(self, name: str, limit: int) -> None:
+        self.name = name
+        self.limit = limit
+        self.holding: dict[str, Run] = {}
+        """the runs that have a slot: its size is the number of slots taken"""
+        self.queues: dict[RouteKey, deque[tuple[int, Run]]] = {}
+        """waiting runs in order of arrival; one that left otherwise stays as a dead entry until it is met or swept"""
+        self.dead = 0
+
+    def waiting(self) -> int:
+        return sum(len(queue) for queue in self.queues.values()) - self.dead
+
+
+class SchedulerState:
+    def __init__(self, limits: Limits, lanes: dict[str, int]) -> None:
+        self.limits = limits
+        self.lanes = {name: Lane(name, limit) for name, limit in lanes.items()}
+        self.runs: dict[str, Run] = {}
+        """every run that has not ended"""
+        self.jobs: dict[str, Job] = {}
+        """the current definitions by id"""
+        self.versions: dict[str, Job] = {}
+        """every definition a live run may refer to, by version"""
+        self.workers: dict[str, Worker] = {}
+        self.timers: list[tuple[float, int, str]] = []
+        """a heap of (wall time, tie-breaker, run id): when a run wants to be looked at"""
+        self.unsettled: list[str] = []
+        """runs to look at in the next step whatever the time"""
+        self.progress: dict[str, tuple[float, str]] = {}
+        self.ids = RunIds()
+        self.draining = False
+        self.liveness_due: float | None = None
+        """elapsed time at which attempts must be checked for silence"""
+        self.stale_messages = 0
+        self._arrivals = 0
+        self._returns = 0
+
+    def arrival(self) -> int:
+        self._arrivals += 1
+        return self._arrivals
+
+    def comeback(self) -> int:
+        """A place before everybody who waits."""
+        self._returns -= 1
+        return self._returns
+
+    def tie(self) -> int:
+        return self.arrival()
+
+    def job_of(self, run: Run) -> Job:
+        return self.versions[run.job_version]
+
+    def lane_of(self, run: Run) -> Lane:
+        return self.lanes[run.lane]
+
+    def route_key(self, run: Run) -> RouteKey:
+        """A run that has seen a crash gets a process of its own, so that it can harm, and be harmed by, nobody else."""
+        return run.job_id, run.crashes > 0 or self.job_of(run).executor is ExecutorKind.PROCESS
+
+    def set_timer(self, when: float, run: Run) -> None:
+        heappush(self.timers, (when, self.tie(), run.id))
+
+    def watch_silence(self, since: float) -> None:
+        due = since + self.limits.silence
+        if self.liveness_due is None or due < self.liveness_due:
+            self.liveness_due = due
+
+
+def runtime_limit(run: Run, job: Job) -> float | None:
+    """When the current attempt, or the whole run, has run for too long."""
+    if job.max_runtime is None:
+        return None
+    start = run.attempt_started_at if job.max_runtime_per_attempt else run.started_at
+    return None if start is None else start + job.max_runtime
+
+
+def rebuild(
+    limits: Limits, lanes: dict[str, int], runs: Iterable[Run], versions: Iterable[Job], elapsed: float
+) -> SchedulerState:
+    """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
+    state = SchedulerState(limits, lanes)
+    for job in versions:
+        state.versions[job.version] = job
+    for run in sorted(runs, key=lambda run: (run.created_at, run.id)):
+        state.runs[run.id] = run
+        if run.lane not in state.lanes:
+            run.lane = "main"
+        _place(state, run, elapsed)
+        for when in (run.deadline_at, runtime_limit(run, state.job_of(run))):
+            if when is not None:
+                state.set_timer(when, run)
+    return state
+
+
+def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
+    """Put a run where its state says it is."""
+    lane = state.lanes[run.lane]
+    if run.state in HOLDS_SLOT:
+        lane.holding[run.id] = run
+    if run.state in ON_WORKER and run.worker_id is not None:
+        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
+        worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED)
+        if state.route_key(run)[1]:
+            worker.isolated[run.id] = None
+        state.watch_silence(elapsed)
+    elif run.state is State.SCHEDULED:
+        lane.queues.setdefault(state.route_key(run), deque()).append((state.arrival(), run))
+    elif run.due_at is not None:
+        state.set_timer(run.due_at, run)
+    else:
+        state.unsettled.append(run.id)

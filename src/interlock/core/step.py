@@ -1,0 +1,59 @@
+"""The way of a run, top to bottom: what arrived, what fell due, who is silent, who may go."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from interlock.core import admission, lanes, liveness, settle, stopping, timers
+from interlock.core.decisions import Decisions, Failed
+from interlock.core.passing import Pass
+from interlock.core.state import SchedulerState
+from interlock.model import command, message
+from interlock.model.error import InterlockError, InvalidTransition
+from interlock.model.run import Now
+
+if TYPE_CHECKING:
+    from random import Random
+
+Command = tuple[str, Any]
+"""who it comes from (a worker's id, or whom to answer), and a message or a command"""
+
+
+def step(state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Random") -> Decisions:
+    """Take in a batch and decide. Changes `state`; what it returns must be stored before anybody is told."""
+    p = Pass(state, now, rng)
+    for origin, content in commands:
+        handle = _HANDLERS[type(content)]
+        try:
+            handle(p, origin, content)
+        except InvalidTransition as error:
+            p.problems.append(str(error))
+        except InterlockError as error:
+            p.answers.append((origin, Failed(content.request, error)))
+    liveness.check_silence(p)
+    timers.fire(p)
+    lanes.fill(p)
+    return p.decisions()
+
+
+def _start_draining(p: Pass, origin: str, content: command.StartDraining) -> None:
+    p.state.draining = True
+
+
+_HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
+    message.Started: settle.started,
+    message.Finished: settle.finished,
+    message.Lost: settle.lost,
+    message.Returned: settle.returned,
+    message.Heartbeat: liveness.heartbeat,
+    message.Progress: liveness.progress,
+    message.LogLine: liveness.log_line,
+    message.Checkpoint: liveness.checkpoint,
+    message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
+    command.Create: admission.create,
+    command.CancelRun: stopping.cancel,
+    command.Define: lambda p, _, content: admission.define(p, content),
+    command.WorkerUp: lambda p, _, content: liveness.worker_up(p, content),
+    command.WorkerDown: lambda p, _, content: liveness.worker_down(p, content),
+    command.Stalled: lambda p, _, content: liveness.stalled(p, content),
+    command.StartDraining: _start_draining,
+}

@@ -1,0 +1,31 @@
+"""Stopping a run: at once where it waits, by asking where it executes."""
+
+from interlock.core.decisions import Cancelling
+from interlock.core.passing import Pass
+from interlock.core.settle import CANCEL, TIMEOUT
+from interlock.model.command import CancelRun
+from interlock.model.error import UnknownRun
+from interlock.model.message import Stop
+from interlock.model.run import Run
+from interlock.model.state import ON_WORKER, State
+
+
+def cancel(p: Pass, origin: str, command: CancelRun) -> None:
+    run = p.state.runs.get(command.run_id)
+    if run is None:
+        # The shell looks ended runs up in the store; one that ended in this very pass is not there yet.
+        run = next((one for one in p.ended if one.id == command.run_id), None)
+        if run is None:
+            raise UnknownRun(command.run_id)
+    elif run.state in ON_WORKER:
+        if run.stop not in (CANCEL, TIMEOUT):
+            ask_to_stop(p, run, CANCEL)
+    else:
+        p.move(run, State.CANCELLED, command.reason, command.actor)
+    p.answers.append((origin, Cancelling(command.request, run.id, run.state)))
+
+
+def ask_to_stop(p: Pass, run: Run, why: str) -> None:
+    run.stop = why
+    p.touch(run)
+    p.send(str(run.worker_id), Stop(run.id, run.fence, why))

@@ -1,0 +1,1 @@
+"""The shell around the core: collect, step, commit, send."""

@@ -1,0 +1,294 @@
+"""The scheduler's side of every link: who is there, what they ask, and what they are told."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from interlock.core.decisions import Cancelling, Created
+from interlock.engine import intake
+from interlock.engine.catalog import Catalog
+from interlock.model import message as m
+from interlock.model.command import CancelRun, WorkerDown, WorkerUp
+from interlock.model.error import BadValue, InterlockError, Refused, StoreUnavailable, UnknownRun
+from interlock.model.job import NAME
+from interlock.model.run import Run, as_fields
+from interlock.ports.bus import Endpoint, Peer
+from interlock.ports.clock import Clock
+from interlock.ports.store import Store
+
+if TYPE_CHECKING:
+    from interlock.engine.engine import Engine
+
+logger = logging.getLogger("interlock.links")
+
+BACKLOG = 1000
+"""submits that may wait for a pass before clients are made to wait"""
+
+Question = m.Ask | m.AskHistory | m.AskLogs
+WORKER_MESSAGES = (
+    m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving,
+)  # fmt: skip
+
+
+class Desk(Endpoint):
+    def __init__(self, engine: "Engine", catalog: Catalog, store: Store, clock: Clock, instance: str) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._store = store
+        self._clock = clock
+        self._instance = instance
+        self._names: dict[Peer, str] = {}
+        """every peer that has introduced itself"""
+        self._workers: dict[str, Peer] = {}
+        self._clients: dict[str, Peer] = {}
+        self._paused: list[Peer] = []
+        self._watched: dict[str, list[tuple[str, int]]] = {}
+        self._count = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.questions: list[tuple[str, Question]] = []
+        self.lookups = 0
+        """submits in the inbox that need the store's knowledge of their keys"""
+
+    # ── links ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, peer: Peer) -> None:
+        pass
+
+    def closed(self, peer: Peer) -> None:
+        name = self._names.pop(peer, None)
+        if name is None:
+            return
+        if self._workers.get(name) is peer:
+            del self._workers[name]
+            self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
+        elif self._clients.get(name) is peer:
+            del self._clients[name]
+            if peer in self._paused:
+                self._paused.remove(peer)
+            self._forget_watcher(name)
+
+    def _forget_watcher(self, name: str) -> None:
+        for run_id, watchers in list(self._watched.items()):
+            left = [one for one in watchers if one[0] != name]
+            if left:
+                self._watched[run_id] = left
+            else:
+                del self._watched[run_id]
+
+    def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        name = self._names.get(peer)
+        if name is None:
+            self._introduce(peer, messages[0])
+            name = self._names.get(peer)
+            messages = messages[1:]
+            if name is None:
+                return
+        if name in self._clients:
+            self._from_client(name, peer, messages)
+        elif self._workers.get(name) is peer:
+            self._from_worker(name, peer, messages)
+
+    def _introduce(self, peer: Peer, message: m.Message) -> None:
+        try:
+            if isinstance(message, m.Hello):
+                self._welcome_worker(peer, message)
+            elif isinstance(message, m.Greeting):
+                _check_protocol(message.protocol)
+                self._count += 1
+                name = f"client-{self._count}"
+                self._names[peer] = name
+                self._clients[name] = peer
+            else:
+                raise Refused(f"link: the first message must introduce the sender, not be {type(message).__name__}")
+        except InterlockError as error:
+            peer.send([m.Problem(0, error.code, str(error))])
+            peer.close()
+
+    def _welcome_worker(self, peer: Peer, hello: m.Hello) -> None:
+        _check_protocol(hello.protocol)
+        name = hello.worker_id
+        if not NAME.fullmatch(name) or name.startswith("client-"):
+            raise BadValue("worker_id", name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+        other = self._workers.get(name)
+        if other is not None:
+            if other.process != peer.process:
+                raise Refused(f"worker_id: {name!r} is taken by another worker")
+            self._names.pop(other, None)
+            other.close()
+        peer_is_stray = bool(hello.instance) and hello.instance != self._instance
+        self._names[peer] = name
+        self._workers[name] = peer
+        up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray)
+        self._engine.post(name, up)
+        peer.on_process_end(lambda: self._worker_died(name, peer.process))
+        if peer_is_stray:
+            logger.info("worker %s belongs to an earlier start: it finishes what it has and leaves", name)
+            peer.send([m.Drain()])
+
+    def _worker_died(self, name: str, process: str) -> None:
+        successor = self._workers.get(name)
+        # A new process of that name has said what it holds: nothing of the dead one is left to lose.
+        if successor is None or successor.process == process:
+            self._engine.post(name, WorkerDown(name, True, f"worker {name} died"))
+
+    def _from_worker(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
+        for message in messages:
+            if isinstance(message, WORKER_MESSAGES):
+                self._engine.post(name, message)
+            else:
+                logger.warning("worker %s sent a %s", name, type(message).__name__)
+        if self._engine.backlog > BACKLOG * 100:
+            self._hold(peer)
+
+    def _from_client(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
+        for message in messages:
+            try:
+                if not self._engine.available:
+                    raise StoreUnavailable("it is being recovered")
+                if isinstance(message, m.Submit):
+                    intake.check(message, self._catalog)
+                    if intake.needs_lookup(message.runs):
+                        self.lookups += 1
+                    self._engine.post(name, intake.to_command(message, name))
+                elif isinstance(message, m.Cancel):
+                    if message.run_id in self._engine.state.runs:
+                        self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, name))
+                    else:
+                        self._ask(name, m.Ask(message.request, message.run_id, False))
+                elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
+                    self._ask(name, message)
+                else:
+                    raise Refused(f"link: a client does not send {type(message).__name__}")
+            except InterlockError as error:
+                self.problem(name, getattr(message, "request", 0), error)
+        if self._engine.backlog > BACKLOG:
+            self._hold(peer)
+
+    def _hold(self, peer: Peer) -> None:
+        if peer not in self._paused:
+            peer.pause()
+            self._paused.append(peer)
+
+    def relieve(self) -> None:
+        """Let paused clients go on once the backlog is worked off."""
+        if self._paused and self._engine.backlog <= BACKLOG // 2:
+            for peer in self._paused:
+                peer.resume()
+            self._paused.clear()
+
+    def drop_workers(self) -> None:
+        """Break the workers' links; each comes back and says what it holds."""
+        for name, peer in list(self._workers.items()):
+            del self._workers[name]
+            self._names.pop(peer, None)
+            peer.close()
+
+    def worker_names(self) -> list[str]:
+        return list(self._workers)
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send_to_worker(self, worker_id: str, messages: Sequence[m.Message]) -> bool:
+        peer = self._workers.get(worker_id)
+        if peer is None:
+            return False
+        peer.send(messages)
+        return True
+
+    def _tell(self, name: str, message: m.Message) -> None:
+        peer = self._clients.get(name)
+        if peer is not None:
+            peer.send([message])
+
+    def problem(self, name: str, request: int, error: InterlockError) -> None:
+        self._tell(name, m.Problem(request, error.code, str(error)))
+
+    def accepted(self, name: str, answer: Created) -> None:
+        self._tell(name, m.Accepted(answer.request, answer.run_ids))
+
+    def cancelling(self, name: str, answer: Cancelling) -> None:
+        self._tell(name, m.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))
+
+    def announce(self, ended: Sequence[Run]) -> None:
+        """Tell those who wait for these runs."""
+        if not self._watched:
+            return
+        for run in ended:
+            for name, request in self._watched.pop(run.id, ()):
+                self._tell(name, self._report(request, run))
+
+    def _report(self, request: int, run: Run) -> m.RunReport:
+        return m.RunReport(request, run.id, run.state, run.reason, run.result, run.error, as_fields(run))
+
+    # ── questions, answered between passes so that they see what is committed ───────────────────────────────────────
+
+    def _ask(self, name: str, question: Question) -> None:
+        self.questions.append((name, question))
+        self._engine.wake()
+
+    def take_questions(self) -> list[tuple[str, Question]]:
+        questions, self.questions = self.questions, []
+        return questions
+
+    def refuse(self, questions: Sequence[tuple[str, Question]], error: InterlockError) -> None:
+        for name, question in questions:
+            self.problem(name, question.request, error)
+
+    def answer_questions(self, questions: Sequence[tuple[str, Question]]) -> None:
+        for name, question in questions:
+            if isinstance(question, m.Ask):
+                run = self._engine.state.runs.get(question.run_id)
+                if run is not None:
+                    if question.wait:
+                        self._watched.setdefault(run.id, []).append((name, question.request))
+                        continue
+                    report = self._report(question.request, run)
+                    progress = self._engine.state.progress.get(run.id)
+                    if progress is not None:
+                        report.fields["progress"] = list(progress)
+                    self._tell(name, report)
+                    continue
+            self._in_background(name, question)
+
+    def check_watched(self) -> None:
+        """After a rebuild, what was waited for may have ended in the meantime."""
+        for run_id, watchers in list(self._watched.items()):
+            if run_id not in self._engine.state.runs:
+                del self._watched[run_id]
+                for name, request in watchers:
+                    self._ask(name, m.Ask(request, run_id, True))
+
+    def _in_background(self, name: str, question: Question) -> None:
+        task = asyncio.get_running_loop().create_task(self._look_up(name, question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _look_up(self, name: str, question: Question) -> None:
+        try:
+            self._tell(name, await self._found(question))
+        except InterlockError as error:
+            self.problem(name, question.request, error)
+
+    async def _found(self, question: Question) -> m.Message:
+        run = await self._store.run(question.run_id)
+        if run is None:
+            raise UnknownRun(question.run_id)
+        if isinstance(question, m.AskHistory):
+            return m.HistoryReport(question.request, await self._store.history(run.id))
+        if isinstance(question, m.AskLogs):
+            lines = await self._store.logs(run.id)
+            return m.LogReport(question.request, [(one.at, one.attempt, one.level, one.text) for one in lines])
+        return self._report(question.request, run)
+
+    async def finish(self) -> None:
+        """Wait for the answers that are under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+
+def _check_protocol(found: int) -> None:
+    if found != m.PROTOCOL:
+        raise Refused(
+            f"link: protocol {found} is not spoken here, only {m.PROTOCOL}; use the same version on both sides"
+        )

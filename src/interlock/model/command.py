@@ -1,0 +1,60 @@
+"""What the shell hands to the core besides the workers' own messages."""
+
+import msgspec
+
+from interlock.model.job import Job
+from interlock.model.message import Held, NewRun
+
+
+class Create(msgspec.Struct, frozen=True, gc=False):
+    """Create these runs, all or none. `known` holds what the store already has under their keys and occurrence ids."""
+
+    request: int
+    runs: list[NewRun]
+    actor: str
+    digests: dict[int, bytes]
+    """place in `runs` → digest of job and payload, for those with an idempotency key"""
+    known_keys: dict[tuple[str, str], tuple[str, bytes]]
+    known_ids: frozenset[str]
+
+
+class CancelRun(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    run_id: str
+    reason: str
+    actor: str
+
+
+class Define(msgspec.Struct, frozen=True, gc=False):
+    """These are the jobs from now on."""
+
+    jobs: list[Job]
+
+
+class WorkerUp(msgspec.Struct, frozen=True, gc=False):
+    """A worker has joined, or is back, and holds these attempts."""
+
+    worker_id: str
+    slots: int
+    processes: int
+    jobs: frozenset[str]
+    held: list[Held]
+    draining: bool
+
+
+class WorkerDown(msgspec.Struct, frozen=True, gc=False):
+    """A worker's link is gone; `dead` when its process is known to have ended."""
+
+    worker_id: str
+    dead: bool
+    reason: str
+
+
+class Stalled(msgspec.Struct, frozen=True, gc=False):
+    """The scheduler itself stood still for so long, so silence in that span proves nothing."""
+
+    seconds: float
+
+
+class StartDraining(msgspec.Struct, frozen=True, gc=False):
+    """Refuse new work and start nothing more."""

@@ -1,0 +1,30 @@
+"""Durations as people write them: `800ms`, `10s`, `5m`, `2h`, `1d`; in the code they are seconds."""
+
+import math
+import re
+from datetime import timedelta
+
+from interlock.model.error import BadDuration
+
+Duration = str | float | int | timedelta
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_FORM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+
+
+def seconds(value: Duration, field: str) -> float:
+    """The duration in seconds; `BadDuration` names the field and the value."""
+    if isinstance(value, timedelta):
+        number = value.total_seconds()
+    elif isinstance(value, str):
+        match = _FORM.fullmatch(value.strip())
+        if match is None:
+            raise BadDuration(field, value)
+        number = float(match[1]) * _UNITS[match[2]]
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        number = float(value)
+    else:
+        raise BadDuration(field, value)
+    if not math.isfinite(number) or number < 0:
+        raise BadDuration(field, value, "a duration of zero or more")
+    return number

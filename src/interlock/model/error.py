@@ -1,0 +1,263 @@
+"""Every error Interlock raises: one root, a stable code each, messages that name the field and the value."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+_BY_CODE: dict[str, type["InterlockError"]] = {}
+
+
+class InterlockError(Exception):
+    """The root. `code` is stable; the message is one line for a person."""
+
+    code: ClassVar[str] = "internal"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        _BY_CODE.setdefault(cls.code, cls)
+
+
+def rebuild(code: str, message: str) -> InterlockError:
+    """The error that a peer reported by code and message."""
+    kind = _BY_CODE.get(code, InterlockError)
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    if type(error).code != code:
+        error.args = (f"{message} ({code})",)
+    return error
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """A value as it appears in a message: quoted, on one line, cut."""
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - a user's __repr__ may raise anything, and the message must still be made
+        text = f"<{type(value).__name__}>"
+    text = text.replace("\n", " ")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+class BadValue(InterlockError):
+    code = "bad_value"
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        super().__init__(f"{field}: {shown(value)} is not {expected}")
+        self.field, self.value = field, value
+
+
+class BadDuration(InterlockError):
+    code = "bad_duration"
+
+    def __init__(self, field: str, value: object, expected: str = "a duration like 800ms, 10s, 5m, 2h or 1d") -> None:
+        super().__init__(f"{field}: {shown(value)} is not {expected}")
+        self.field, self.value = field, value
+
+
+class UnknownJob(InterlockError):
+    code = "unknown_job"
+
+    def __init__(self, job_id: str, suggestion: str | None = None) -> None:
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(f"job: {shown(job_id)} is not defined{hint}")
+        self.job_id = job_id
+
+
+class UnknownRun(InterlockError):
+    code = "unknown_run"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run: {shown(run_id)} does not exist")
+        self.run_id = run_id
+
+
+class DuplicateJob(InterlockError):
+    code = "duplicate_job"
+
+    def __init__(self, job_id: str, first: str, second: str) -> None:
+        super().__init__(f"job: {job_id!r} is defined twice, by {first} and by {second}")
+
+
+class BadHandler(InterlockError):
+    code = "bad_handler"
+
+
+class BadPayload(InterlockError):
+    code = "bad_payload"
+
+    def __init__(self, job_id: str, problem: str) -> None:
+        super().__init__(f"payload of {job_id!r}: {problem}")
+
+
+class NotJson(InterlockError):
+    code = "not_json"
+
+    def __init__(self, where: str, value: object, why: str) -> None:
+        super().__init__(f"{where}: {shown(value)} is not JSON ({why})")
+
+
+class PayloadTooLarge(InterlockError):
+    code = "payload_too_large"
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what}: {size:,} bytes as JSON, the limit is {limit:,}")
+
+
+class IdempotencyConflict(InterlockError):
+    code = "idempotency_conflict"
+
+    def __init__(self, key: str, run_id: str) -> None:
+        super().__init__(f"idempotency_key: {key!r} was used for run {run_id} with another job or payload")
+        self.key, self.run_id = key, run_id
+
+
+class InvalidTransition(InterlockError):
+    code = "invalid_transition"
+
+    def __init__(self, run_id: str, before: str, after: str) -> None:
+        super().__init__(f"run {run_id}: {before} cannot become {after}")
+        self.run_id, self.before, self.after = run_id, before, after
+
+
+class Draining(InterlockError):
+    code = "draining"
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler is stopping and takes no new work; submit again once it is back")
+
+
+class StoreUnavailable(InterlockError):
+    """The store cannot be read or written now; nothing of the batch was kept."""
+
+    code = "store_unavailable"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the store does not work now ({why}); nothing was changed, try again")
+
+
+class StoreInUse(InterlockError):
+    code = "store_in_use"
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(f"database: {path} is in use by another scheduler ({holder}); stop it or choose another file")
+
+
+class NotADatabase(InterlockError):
+    code = "not_a_database"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"database: {path} is not an Interlock database ({why}); choose another file")
+
+
+class DatabaseTooNew(InterlockError):
+    code = "database_too_new"
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(
+            f"database: {path} has schema version {found}, this Interlock knows up to {known}; upgrade Interlock"
+        )
+
+
+class CannotOpenDatabase(InterlockError):
+    code = "cannot_open_database"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"database: {path} cannot be opened ({why})")
+
+
+class SocketInUse(InterlockError):
+    code = "socket_in_use"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"socket: {path} is taken ({why}); choose another with --socket")
+
+
+class CannotListen(InterlockError):
+    code = "cannot_listen"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"socket: cannot listen on {path} ({why})")
+
+
+class NotRunning(InterlockError):
+    code = "not_running"
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"no scheduler answers at {path}; start one with: interlock up -A module:app")
+
+
+class ConnectionLost(InterlockError):
+    """The scheduler went away before it answered: what was asked may or may not have happened."""
+
+    code = "connection_lost"
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"connection lost before {what} was answered; with an idempotency_key it is safe to repeat")
+
+
+class Refused(InterlockError):
+    """The other side of a link does not speak with us."""
+
+    code = "refused"
+
+
+class CannotImport(InterlockError):
+    code = "cannot_import"
+
+    def __init__(self, target: str, why: str) -> None:
+        super().__init__(f"app: cannot load {target!r}: {why}")
+
+
+class LeaseLost(InterlockError):
+    code = "lease_lost"
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"lease {name!r}: {why}")
+
+
+class StaleEpoch(InterlockError):
+    """A write carried an epoch older than the store knows: its writer is no longer the owner."""
+
+    code = "stale_epoch"
+
+    def __init__(self, name: str, epoch: int, current: int) -> None:
+        super().__init__(f"lease {name!r}: epoch {epoch} is over, the current one is {current}")
+
+
+class RunEnded(InterlockError):
+    """`result()` of a run that did not succeed."""
+
+    code = "run_not_succeeded"
+
+    def __init__(self, run_id: str, state: str, reason: str) -> None:
+        super().__init__(f"run {run_id} ended as {state}: {reason}")
+        self.run_id, self.state, self.reason = run_id, state, reason
+
+
+class WaitTimeout(InterlockError):
+    """The run did not end within the time the caller was willing to wait; the run itself goes on."""
+
+    code = "wait_timeout"
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        super().__init__(f"run {run_id} has not ended within {seconds:g}s; it goes on")
+
+
+class NotConnected(InterlockError):
+    code = "not_connected"
+
+    def __init__(self) -> None:
+        super().__init__("the app is not connected: use 'async with app.running():' or 'async with app.connected():'")
+
+
+class Fatal(InterlockError):
+    """Raised by a handler: this failure is final, do not retry."""
+
+    code = "fatal"
+
+
+def one_line(call: Callable[[], object]) -> str:
+    """The message of what a call raises, on one line, or an empty string."""
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - any error is turned into its text
+        return " ".join(str(error).split())
+    return ""

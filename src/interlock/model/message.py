@@ -1,0 +1,247 @@
+"""What travels between scheduler, workers and clients, in batches of msgpack arrays.
+
+A worker says `Hello`, then hears `Dispatch`, `Stop`, `Settled`; it answers `Started`, `Finished`, `Lost`, `Returned`
+and beats. A client says `Greeting`, then asks with a number that the answer carries. Every message of an attempt names
+run and fence, so that one from the past is known as such.
+"""
+
+from typing import Any
+
+import msgspec
+
+from interlock.model.run import Transition
+from interlock.model.state import State
+
+PROTOCOL = 1
+
+
+class Message(msgspec.Struct, array_like=True, tag=True, frozen=True, gc=False):
+    pass
+
+
+# ── worker → scheduler ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """An attempt a worker has, finished or not, until the scheduler settled it."""
+
+    run_id: str
+    fence: int
+
+
+class Hello(Message, frozen=True):
+    worker_id: str
+    protocol: int
+    pid: int
+    slots: int
+    processes: int
+    jobs: list[str]
+    held: list[Held]
+    instance: str
+    """which start of `interlock up` the worker belongs to; empty for one that was started alone"""
+
+
+class Started(Message, frozen=True):
+    run_id: str
+    fence: int
+
+
+class Finished(Message, frozen=True):
+    run_id: str
+    fence: int
+    outcome: str
+    result: bytes | None = None
+    error: str | None = None
+    exit_code: int | None = None
+
+
+class Lost(Message, frozen=True):
+    """The process that executed the attempt died under it."""
+
+    run_id: str
+    fence: int
+    reason: str
+    exit_code: int | None = None
+
+
+class Returned(Message, frozen=True):
+    """The worker gives an attempt back unharmed: it is leaving, or could not begin."""
+
+    run_id: str
+    fence: int
+    reason: str
+
+
+class Heartbeat(Message, frozen=True):
+    held: list[Held]
+
+
+class Progress(Message, frozen=True):
+    run_id: str
+    fence: int
+    percent: float
+    text: str
+
+
+class LogLine(Message, frozen=True):
+    run_id: str
+    fence: int
+    number: int
+    at: float
+    level: str
+    text: str
+
+
+class Checkpoint(Message, frozen=True):
+    run_id: str
+    fence: int
+    value: bytes
+
+
+class Leaving(Message, frozen=True):
+    """The worker takes nothing new and will close."""
+
+
+# ── scheduler → worker ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Dispatch(Message, frozen=True):
+    run_id: str
+    fence: int
+    job_id: str
+    attempt: int
+    payload: bytes | None
+    deadline: float | None
+    isolated: bool
+    grace: float
+    checkpoint: bytes | None = None
+
+
+class Stop(Message, frozen=True):
+    """Stop this attempt: ask, then TERM, then KILL."""
+
+    run_id: str
+    fence: int
+    reason: str
+
+
+class Settled(Message, frozen=True):
+    """What the worker reported of this attempt is stored, or was of no use: forget it."""
+
+    run_id: str
+    fence: int
+
+
+class Drain(Message, frozen=True):
+    """Take nothing new, finish what there is, then leave."""
+
+
+class Ready(Message, frozen=True):
+    """Executor to host: the app is loaded and has these jobs."""
+
+    jobs: list[str]
+
+
+class Revoke(Message, frozen=True):
+    """Host to executor: give this attempt back if it has not begun."""
+
+    run_id: str
+    fence: int
+
+
+class Revoked(Message, frozen=True):
+    """Executor to host: it had not begun and will not."""
+
+    run_id: str
+    fence: int
+
+
+# ── client ↔ scheduler ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Greeting(Message, frozen=True):
+    protocol: int
+
+
+class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One run to create. `payload` is JSON; `at` delays it, `occurrence` makes it the job's run of that instant."""
+
+    job_id: str
+    payload: bytes
+    tenant: str = "default"
+    lane: str | None = None
+    session: str | None = None
+    idempotency_key: str | None = None
+    deadline_at: float | None = None
+    at: float | None = None
+    occurrence: float | None = None
+
+
+class Submit(Message, frozen=True):
+    request: int
+    runs: list[NewRun]
+
+
+class Cancel(Message, frozen=True):
+    request: int
+    run_id: str
+    reason: str
+
+
+class Ask(Message, frozen=True):
+    """Ask for a run; with `wait`, the answer comes when it has ended."""
+
+    request: int
+    run_id: str
+    wait: bool
+
+
+class AskHistory(Message, frozen=True):
+    request: int
+    run_id: str
+
+
+class AskLogs(Message, frozen=True):
+    request: int
+    run_id: str
+
+
+class Accepted(Message, frozen=True):
+    request: int
+    run_ids: list[str]
+
+
+class RunReport(Message, frozen=True):
+    request: int
+    run_id: str
+    state: State
+    reason: str
+    result: bytes | None
+    error: str | None
+    fields: dict[str, Any]
+
+
+class HistoryReport(Message, frozen=True):
+    request: int
+    entries: list[Transition]
+
+
+class LogReport(Message, frozen=True):
+    request: int
+    lines: list[tuple[float, int, str, str]]
+
+
+class Problem(Message, frozen=True):
+    """An error answer; request 0 means that the whole link is refused."""
+
+    request: int
+    code: str
+    text: str
+
+
+AnyMessage = (
+    Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
+    | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
+    | Greeting | Submit | Cancel | Ask | AskHistory | AskLogs
+    | Accepted | RunReport | HistoryReport | LogReport | Problem
+)  # fmt: skip

@@ -1,0 +1,95 @@
+"""Payloads and results are JSON: how a value becomes bytes, and what is refused on the way."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from interlock.model.error import NotJson, PayloadTooLarge
+
+LIMIT = 1024 * 1024
+"""bytes of JSON a payload, a result or a checkpoint may have"""
+
+_DEPTH = 200
+_encoder = msgspec.json.Encoder()
+EMPTY = b"{}"
+
+
+def encode(value: Any, what: str, limit: int = LIMIT) -> bytes:
+    """The value as JSON; `NotJson` names the place of what is not, `PayloadTooLarge` the size."""
+    _check(value, what, 0)
+    data = _encoder.encode(value)
+    if len(data) > limit:
+        raise PayloadTooLarge(what, len(data), limit)
+    return data
+
+
+def decode(data: bytes) -> Any:
+    return msgspec.json.decode(data)
+
+
+def canonical(data: bytes) -> bytes:
+    """The same JSON with its keys in order, so that equal values are equal bytes."""
+    return msgspec.json.encode(msgspec.json.decode(data), order="sorted")
+
+
+def _check(value: Any, where: str, depth: int) -> None:
+    check = _CHECKS.get(type(value))
+    if check is None:
+        raise NotJson(where, value, f"a {type(value).__name__}")
+    check(value, where, depth)
+
+
+def _check_text(value: str, where: str, depth: int) -> None:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise NotJson(where, value, "a string with a lone surrogate") from error
+
+
+def _check_whole(value: int, where: str, depth: int) -> None:
+    if not -(2**63) <= value < 2**64:
+        raise NotJson(where, value, "a whole number beyond 64 bits does not survive every JSON reader")
+
+
+def _check_number(value: float, where: str, depth: int) -> None:
+    if not math.isfinite(value):
+        raise NotJson(where, value, "not a finite number")
+
+
+def _check_mapping(value: dict[Any, Any], where: str, depth: int) -> None:
+    _check_depth(where, depth)
+    for key, item in value.items():
+        if type(key) is not str:
+            raise NotJson(where, key, f"a key must be a string, not {type(key).__name__}")
+        _check_text(key, where, depth)
+        _check(item, f"{where}.{key}", depth + 1)
+
+
+def _check_sequence(value: list[Any] | tuple[Any, ...], where: str, depth: int) -> None:
+    _check_depth(where, depth)
+    for place, item in enumerate(value):
+        _check(item, f"{where}[{place}]", depth + 1)
+
+
+def _check_depth(where: str, depth: int) -> None:
+    if depth >= _DEPTH:
+        raise NotJson(where[:60], "…", f"nested deeper than {_DEPTH}")
+
+
+def _accept(value: Any, where: str, depth: int) -> None:
+    pass
+
+
+_CHECKS: dict[type, Callable[[Any, str, int], None]] = {
+    str: _check_text,
+    int: _check_whole,
+    float: _check_number,
+    bool: _accept,
+    type(None): _accept,
+    dict: _check_mapping,
+    list: _check_sequence,
+    tuple: _check_sequence,
+}

@@ -1,0 +1,161 @@
+"""A run, its history, and what is told of it."""
+
+import hashlib
+from typing import Any, ClassVar
+
+import msgspec
+
+from interlock.model.state import State
+
+
+class Now(msgspec.Struct, frozen=True, gc=False):
+    """One reading of the clocks: `wall` for what is stored, `elapsed` for what must not jump with the wall clock."""
+
+    wall: float
+    elapsed: float
+
+
+class Run(msgspec.Struct, gc=False):
+    """One occurrence of a job. The first fields never change; the store writes the others on every update.
+
+    `payload` is None in a run that waits with its payload left in the store, `result` is only set as it ends.
+    """
+
+    CONSTANT: ClassVar[int] = 9
+    """how many of the fields, from the first, are written once"""
+
+    id: str
+    job_id: str
+    tenant: str
+    session: str | None
+    idempotency_key: str | None
+    created_at: float
+    scheduled_at: float
+    deadline_at: float | None
+    payload: bytes | None
+
+    job_version: str
+    lane: str
+    state: State
+    previous: State | None
+    reason: str
+    actor: str
+    changed_at: float
+    seq: int = 0
+    attempt: int = 0
+    fence: int = 0
+    failures: int = 0
+    crashes: int = 0
+    worker_id: str | None = None
+    due_at: float | None = None
+    started_at: float | None = None
+    attempt_started_at: float | None = None
+    stop: str | None = None
+    ended_at: float | None = None
+    outcome: str | None = None
+    exit_code: int | None = None
+    heartbeats: int = 0
+    has_checkpoint: bool = False
+    error: str | None = None
+    result: bytes | None = None
+
+
+class Transition(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One entry of a run's history."""
+
+    seq: int
+    before: State | None
+    after: State
+    at: float
+    attempt: int
+    reason: str
+    actor: str
+
+
+def update_id(run_id: str, attempt: int, seq: int) -> str:
+    """The deterministic id of the update that brought a run to `seq`."""
+    return hashlib.blake2b(f"{run_id}\0{attempt}\0{seq}".encode(), digest_size=16).hexdigest()
+
+
+class RunStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run's record adds up to."""
+
+    seconds_in: dict[State, float]
+    transitions: int
+    constraints_checked: int
+    constraints_violated: int
+    actions_run: int
+    actions_failed: int
+    attempts: int
+    failures: int
+    crashes: int
+    heartbeats: int
+    start_latency: float | None
+    exit_code: int | None
+    outcome: str | None
+
+
+def replay(history: list[Transition]) -> State | None:
+    """The state that a history, read in order, ends in; raises where two entries do not join."""
+    state: State | None = None
+    for place, entry in enumerate(history, start=1):
+        if entry.before is not state or entry.seq != place:
+            raise ValueError(f"entry {entry.seq} starts at {entry.before}, the history is at {state}")
+        state = entry.after
+    return state
+
+
+def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
+    """The figures of a run, up to its end or to `now`."""
+    spent: dict[State, float] = {}
+    ends = [entry.at for entry in history[1:]] + [run.ended_at if run.ended_at is not None else now]
+    for entry, end in zip(history, ends, strict=True):
+        spent[entry.after] = spent.get(entry.after, 0.0) + max(0.0, end - entry.at)
+    if run.ended_at is not None:
+        spent.pop(run.state, None)
+    return RunStats(
+        seconds_in=spent,
+        transitions=len(history),
+        constraints_checked=0,
+        constraints_violated=0,
+        actions_run=0,
+        actions_failed=0,
+        attempts=run.attempt,
+        failures=run.failures,
+        crashes=run.crashes,
+        heartbeats=run.heartbeats,
+        start_latency=None if run.started_at is None else max(0.0, run.started_at - run.scheduled_at),
+        exit_code=run.exit_code,
+        outcome=run.outcome,
+    )
+
+
+class RunIds:
+    """Time-ordered unique ids: milliseconds, a count within them, and random bits. Later is always greater."""
+
+    def __init__(self) -> None:
+        self._stamp = 0
+        self._count = 0
+
+    def next(self, now: float, bits: int) -> str:
+        """An id greater than every one before it, even when the clock goes back; `bits` are 48 random ones."""
+        stamp = int(now * 1000)
+        if stamp > self._stamp:
+            self._stamp, self._count = stamp, 0
+        else:
+            self._count += 1
+            if self._count > 0xFFFF:
+                self._stamp, self._count = self._stamp + 1, 0
+        return f"{self._stamp:012x}{self._count:04x}{bits:012x}"
+
+
+def occurrence_id(job_id: str, fire_time: float) -> str:
+    """The id of a job's run for one fire time, the same for whoever creates it."""
+    return f"{job_id}:{int(fire_time)}"
+
+
+def as_fields(run: Run) -> dict[str, Any]:
+    """A run as a plain mapping, payload and result left out."""
+    fields = msgspec.structs.asdict(run)
+    del fields["payload"], fields["result"]
+    return fields

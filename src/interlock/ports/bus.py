@@ -1,0 +1,61 @@
+"""Port: links between a scheduler and its workers and clients."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+from interlock.model.message import Message
+
+
+class Peer(ABC):
+    """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
+
+    process: str = ""
+    """names the process at the other end; empty where that cannot be known"""
+
+    @abstractmethod
+    def send(self, messages: Sequence[Message]) -> None:
+        """Queue messages to be sent; never blocks. On a broken link they are dropped."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Break the link, after what is queued was handed to the system."""
+
+    @abstractmethod
+    def on_process_end(self, call: Callable[[], None]) -> None:
+        """Call once when the process at the other end has ended, be the link open or not; never where that cannot be
+        known."""
+
+    @abstractmethod
+    def pause(self) -> None:
+        """Take no more from this link for now: the other side is to wait."""
+
+    @abstractmethod
+    def resume(self) -> None: ...
+
+
+class Endpoint(ABC):
+    """Who is told of what happens on links. Called from the event loop, never concurrently, must not block."""
+
+    @abstractmethod
+    def opened(self, peer: Peer) -> None: ...
+
+    @abstractmethod
+    def received(self, peer: Peer, messages: Sequence[Message]) -> None: ...
+
+    @abstractmethod
+    def closed(self, peer: Peer) -> None:
+        """Called once for each opened peer, whichever side ended it."""
+
+
+class Bus(ABC):
+    @abstractmethod
+    async def listen(self, endpoint: Endpoint) -> None:
+        """Take links until closed. Raises `SocketInUse` or `CannotListen`."""
+
+    @abstractmethod
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        """Make one link. Raises `NotRunning` if nobody listens."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Stop listening and break every link."""

@@ -1,0 +1,1 @@
+"""The whole system on virtual time: one thread, one seed, every fault."""

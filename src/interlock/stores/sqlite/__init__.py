@@ -1,0 +1,5 @@
+"""The embedded store: one SQLite file, WAL, every commit synced."""
+
+from interlock.stores.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

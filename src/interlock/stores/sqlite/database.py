@@ -1,0 +1,109 @@
+"""Opening the file: whose it is, who else has it, and which layout it has."""
+
+import fcntl
+import os
+import sqlite3
+from pathlib import Path
+
+from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse
+from interlock.stores.sqlite.queries import migrations
+
+APPLICATION_ID = 0x494C434B
+"""'ILCK' in the file's header says that it is ours"""
+
+BUSY_SECONDS = 2.0
+
+
+class FileLock:
+    """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = Path(f"{database}.lock")
+        self._database = database
+        self._descriptor: int | None = None
+
+    def take(self) -> None:
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise CannotOpenDatabase(str(self._database), str(error.strerror)) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            os.close(descriptor)
+            raise StoreInUse(str(self._database), f"process {holder}" if holder else "process unknown") from error
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """A connection that may write, on a file that is ours and up to date; a missing file is made."""
+    try:
+        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        raise CannotOpenDatabase(str(path), _why(path, error)) from error
+    try:
+        _check_ours(connection, path)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA cache_size = -32000")
+        _migrate(connection)
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if "not a database" in str(error) or "malformed" in str(error):
+            raise NotADatabase(str(path), str(error)) from error
+        raise CannotOpenDatabase(str(path), _why(path, error)) from error
+    except (NotADatabase, DatabaseTooNew):
+        connection.close()
+        raise
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        timeout=BUSY_SECONDS,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    found = connection.execute("PRAGMA application_id").fetchone()[0]
+    tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
+    if found != APPLICATION_ID and (tables or found):
+        raise NotADatabase(str(path), "an SQLite file of another program")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    known = len(migrations())
+    if version > known:
+        raise DatabaseTooNew(str(path), version, known)
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Apply what is missing, each script and its number in one transaction."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for number, script in enumerate(migrations(), start=1):
+        if number > version:
+            connection.executescript(
+                f"BEGIN IMMEDIATE;\n{script}\nPRAGMA application_id = {APPLICATION_ID};\n"
+                f"PRAGMA user_version = {number};\nCOMMIT;"
+            )
+
+
+def _why(path: Path, error: Exception) -> str:
+    if path.is_dir():
+        return "it is a directory"
+    if not path.parent.is_dir():
+        return f"there is no directory {path.parent}"
+    return str(error)

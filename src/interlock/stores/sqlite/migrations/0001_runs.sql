@@ -1,0 +1,92 @@
+-- Runs, their history, and what belongs to them.
+
+CREATE TABLE runs (
+  id TEXT NOT NULL PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  session TEXT,
+  idempotency_key TEXT,
+  created_at REAL NOT NULL,
+  scheduled_at REAL NOT NULL,
+  deadline_at REAL,
+  payload BLOB NOT NULL,
+  job_version TEXT NOT NULL,
+  lane TEXT NOT NULL,
+  state TEXT NOT NULL,
+  previous TEXT,
+  reason TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  changed_at REAL NOT NULL,
+  seq INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  fence INTEGER NOT NULL,
+  failures INTEGER NOT NULL,
+  crashes INTEGER NOT NULL,
+  worker_id TEXT,
+  due_at REAL,
+  started_at REAL,
+  attempt_started_at REAL,
+  stop TEXT,
+  ended_at REAL,
+  outcome TEXT,
+  exit_code INTEGER,
+  heartbeats INTEGER NOT NULL,
+  has_checkpoint INTEGER NOT NULL,
+  error TEXT,
+  result BLOB
+);
+
+-- What a scheduler loads when it takes over: few rows, however many have ended.
+CREATE INDEX runs_live ON runs (id) WHERE ended_at IS NULL;
+
+-- One row holds the transitions that one commit made, as a msgpack array; seq is that of the first.
+CREATE TABLE history (
+  run_id TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  entries BLOB NOT NULL,
+  PRIMARY KEY (run_id, seq)
+) WITHOUT ROWID;
+
+CREATE TABLE idempotency_keys (
+  tenant TEXT NOT NULL,
+  idempotency_key TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  PRIMARY KEY (tenant, idempotency_key)
+) WITHOUT ROWID;
+
+CREATE TABLE job_versions (
+  version TEXT NOT NULL PRIMARY KEY,
+  job_id TEXT NOT NULL,
+  definition BLOB NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE checkpoints (
+  run_id TEXT NOT NULL PRIMARY KEY,
+  value BLOB NOT NULL
+);
+
+CREATE TABLE logs (
+  run_id TEXT NOT NULL,
+  attempt INTEGER NOT NULL,
+  number INTEGER NOT NULL,
+  at REAL NOT NULL,
+  level TEXT NOT NULL,
+  text TEXT NOT NULL,
+  PRIMARY KEY (run_id, attempt, number)
+) WITHOUT ROWID;
+
+CREATE TABLE dead_letters (
+  run_id TEXT NOT NULL PRIMARY KEY,
+  at REAL NOT NULL,
+  code TEXT NOT NULL,
+  error TEXT NOT NULL
+);
+
+CREATE TABLE leases (
+  name TEXT NOT NULL PRIMARY KEY,
+  holder TEXT NOT NULL,
+  token TEXT NOT NULL,
+  epoch INTEGER NOT NULL,
+  ends_at REAL NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,1 @@
+"""Keeping processes alive."""

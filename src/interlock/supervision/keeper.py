@@ -1,0 +1,78 @@
+"""Keeps a few processes running: starts them, starts them again when they end, and stops them."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+logger = logging.getLogger("interlock.supervision")
+
+FIRST_BACKOFF = 0.1
+LONGEST_BACKOFF = 5.0
+STEADY = 10.0
+"""seconds a process must live for its next restart to come at once again"""
+
+
+class Keeper:
+    def __init__(
+        self, commands: Sequence[Callable[[], Sequence[str]]], environment: dict[str, str], patience: float
+    ) -> None:
+        self._commands = commands
+        self._environment = environment
+        self._patience = patience
+        self._processes: dict[int, asyncio.subprocess.Process] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = asyncio.Event()
+        self.restarts = 0
+
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep(place, make)) for place, make in enumerate(self._commands)]
+
+    async def _keep(self, place: int, make: Callable[[], Sequence[str]]) -> None:
+        loop = asyncio.get_running_loop()
+        backoff = FIRST_BACKOFF
+        while not self._stopping.is_set():
+            begun = loop.time()
+            # In a session of its own: a Ctrl-C in the terminal reaches the one who stops it in order, and only that.
+            process = await asyncio.create_subprocess_exec(
+                *make(), env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            )
+            self._processes[place] = process
+            code = await process.wait()
+            del self._processes[place]
+            if self._stopping.is_set():
+                return
+            self.restarts += 1
+            if loop.time() - begun > STEADY:
+                backoff = FIRST_BACKOFF
+            logger.warning("worker process %d ended (%s); the next one starts in %gs", process.pid, code, backoff)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), backoff)
+            backoff = min(backoff * 2, LONGEST_BACKOFF)
+
+    @property
+    def pids(self) -> list[int]:
+        return [process.pid for process in self._processes.values()]
+
+    async def stop(self) -> None:
+        """TERM to all; KILL to those that are not gone when patience is."""
+        self._stopping.set()
+        self._signal(signal.SIGTERM)
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=self._patience)
+            if late:
+                logger.warning("%d worker processes did not end in time and are killed", len(late))
+                self.kill()
+                await asyncio.wait(self._tasks)
+
+    def kill(self) -> None:
+        self._stopping.set()
+        self._signal(signal.SIGKILL)
+
+    def _signal(self, number: int) -> None:
+        for process in list(self._processes.values()):
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)

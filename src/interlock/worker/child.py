@@ -1,0 +1,243 @@
+"""An executor process: loads the app and runs attempts, async ones on its loop, blocking ones in threads.
+
+A thread of its own reads from the host, so that a handler that blocks the loop cannot keep the process from hearing
+that it should stop, or from giving back attempts that have not begun. When the host is gone this process ends itself.
+"""
+
+import asyncio
+import contextvars
+import os
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import uvloop
+
+from interlock.model import frames, payload
+from interlock.model import message as m
+from interlock.model.error import Fatal, InterlockError
+from interlock.model.outcome import Outcome
+from interlock.worker.context import Context
+from interlock.worker.definition import Definition
+from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom
+from interlock.worker.loading import load_app
+
+LONGEST_ERROR = 16_384
+
+Key = tuple[str, int]
+
+
+class _Attempt:
+    __slots__ = ("context", "definition", "dispatch", "reported", "task")
+
+    def __init__(self, dispatch: m.Dispatch, definition: Definition, context: Context) -> None:
+        self.dispatch = dispatch
+        self.definition = definition
+        self.context = context
+        self.task: asyncio.Task[None] | None = None
+        self.reported = False
+
+
+class Child:
+    def __init__(self, link: socket.socket, definitions: dict[str, Definition], threads: int) -> None:
+        self._link = link
+        self._definitions = definitions
+        self._loop = uvloop.new_event_loop()
+        self._threads = ThreadPoolExecutor(threads, "attempt")
+        self._lock = threading.Lock()
+        self._outbox: list[m.Message] = []
+        self._flush_planned = False
+        self._pending: dict[Key, _Attempt] = {}
+        """received and not begun; taking one out is what decides between beginning and giving back"""
+        self._arrived: list[_Attempt] = []
+        self._active: dict[Key, _Attempt] = {}
+
+    def run(self) -> None:
+        self.send_now(m.Ready(list(self._definitions)))
+        threading.Thread(target=self._listen, name="link", daemon=True).start()
+        self._loop.run_forever()
+
+    # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send_now(self, message: m.Message | None = None) -> None:
+        """Send a message and whatever waits before it; from any thread."""
+        with self._lock:
+            if message is not None:
+                self._outbox.append(message)
+            if self._outbox:
+                unsent, self._outbox = self._outbox, []
+                self._link.sendall(frames.encode(unsent))
+
+    def _send_soon(self, message: m.Message) -> None:
+        """On the loop: what one turn of it sends goes out together."""
+        with self._lock:
+            self._outbox.append(message)
+        if not self._flush_planned:
+            self._flush_planned = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_planned = False
+        self.send_now()
+
+    def _listen(self) -> None:
+        reader = frames.FrameReader()
+        try:
+            while data := self._link.recv(262_144):
+                for messages in reader.feed(data):
+                    self._take(messages)
+        except OSError:
+            pass
+        finally:
+            os._exit(0)
+
+    def _take(self, messages: Sequence[m.Message]) -> None:
+        wake = False
+        for message in messages:
+            if isinstance(message, m.Dispatch):
+                wake = self._receive(message) or wake
+            elif isinstance(message, m.Stop):
+                self._stop((message.run_id, message.fence), message.reason)
+            elif isinstance(message, m.Revoke):
+                if self._pending.pop((message.run_id, message.fence), None) is not None:
+                    self.send_now(m.Revoked(message.run_id, message.fence))
+                else:
+                    self.send_now()
+        if wake:
+            self._loop.call_soon_threadsafe(self._begin_arrived)
+
+    def _receive(self, dispatch: m.Dispatch) -> bool:
+        definition = self._definitions.get(dispatch.job_id)
+        if definition is None:
+            text = f"this worker's app has no job {dispatch.job_id!r}"
+            self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
+            return False
+        context = Context(dispatch, self.send_now)
+        attempt = _Attempt(dispatch, definition, context)
+        self._pending[(dispatch.run_id, dispatch.fence)] = attempt
+        if definition.is_async:
+            self._arrived.append(attempt)
+            return True
+        # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
+        self._threads.submit(contextvars.Context().run, self._run_blocking, attempt)
+        return False
+
+    def _stop(self, key: Key, reason: str) -> None:
+        if (attempt := self._pending.pop(key, None)) is not None:
+            self.send_now(m.Finished(*key, Outcome.CANCELLED))
+        elif (attempt := self._active.get(key)) is not None:
+            attempt.context.stop_reason = reason
+            if attempt.definition.is_async:
+                self._loop.call_soon_threadsafe(self._cancel_task, attempt)
+
+    def _cancel_task(self, attempt: _Attempt) -> None:
+        if attempt.task is not None:
+            attempt.task.cancel()
+
+    # ── attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self, attempt: _Attempt) -> bool:
+        key = (attempt.dispatch.run_id, attempt.dispatch.fence)
+        self._active[key] = attempt
+        if self._pending.pop(key, None) is None:
+            del self._active[key]
+            return False
+        return True
+
+    def _begin_arrived(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for attempt in arrived:
+            if self._begin(attempt):
+                self._send_soon(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
+                attempt.task = self._loop.create_task(self._run_async(attempt))
+                attempt.task.add_done_callback(partial(self._never_ran, attempt))
+
+    def _never_ran(self, attempt: _Attempt, _: "asyncio.Task[None]") -> None:
+        """A task that was cancelled before its first step reports here, for it could not itself."""
+        if not attempt.reported:
+            self._report(attempt, self._send_soon, Outcome.CANCELLED)
+
+    async def _run_async(self, attempt: _Attempt) -> None:
+        try:
+            result = await attempt.definition.handler(*self._context_of(attempt), **self._arguments_of(attempt))
+        except asyncio.CancelledError:
+            self._report(attempt, self._send_soon, Outcome.CANCELLED)
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            self._report_error(attempt, self._send_soon, error)
+        else:
+            self._report_result(attempt, self._send_soon, result)
+
+    def _run_blocking(self, attempt: _Attempt) -> None:
+        if not self._begin(attempt):
+            return
+        self.send_now(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
+        try:
+            result = attempt.definition.handler(*self._context_of(attempt), **self._arguments_of(attempt))
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            self._report_error(attempt, self.send_now, error)
+        else:
+            self._report_result(attempt, self.send_now, result)
+
+    @staticmethod
+    def _context_of(attempt: _Attempt) -> tuple[Context, ...]:
+        return (attempt.context,) if attempt.definition.takes_context else ()
+
+    @staticmethod
+    def _arguments_of(attempt: _Attempt) -> dict[str, Any]:
+        return attempt.definition.arguments(attempt.dispatch.payload or payload.EMPTY)
+
+    def _report(
+        self,
+        attempt: _Attempt,
+        send: Callable[[m.Message], None],
+        outcome: Outcome,
+        result: bytes | None = None,
+        error: str | None = None,
+        exit_code: int | None = None,
+    ) -> None:
+        attempt.reported = True
+        self._active.pop((attempt.dispatch.run_id, attempt.dispatch.fence), None)
+        send(m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code))
+
+    def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
+        try:
+            data = payload.encode(result, "result")
+        except InterlockError as error:
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, str(error))
+        else:
+            self._report(attempt, send, Outcome.SUCCEEDED, data)
+
+    def _report_error(self, attempt: _Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
+        if isinstance(error, Fatal):
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, str(error) or "Fatal")
+            return
+        exit_code = None
+        if isinstance(error, SystemExit):
+            exit_code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        text = "".join(traceback.format_exception(error))[-LONGEST_ERROR:]
+        text = text.encode("utf-8", "replace").decode()
+        self._report(attempt, send, Outcome.FAILED, None, text, exit_code)
+
+
+def main() -> None:
+    descriptor, target, threads, memory = sys.argv[1:5]
+    link = socket.socket(fileno=int(descriptor))
+    link.set_inheritable(False)
+    end_with_parent()
+    prefer_for_oom()
+    try:
+        app = load_app(target)
+        limit_memory(int(memory))
+    except InterlockError as error:
+        link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
+        sys.exit(3)
+    Child(link, app.definitions, int(threads)).run()
+
+
+if __name__ == "__main__":
+    main()

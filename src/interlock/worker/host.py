@@ -1,0 +1,267 @@
+"""A worker: takes attempts, has them executed, tells the scheduler, and beats while it holds any.
+
+No user code runs here, so the heartbeat comes whatever the work does: even a handler that holds the interpreter lock
+for minutes is in another process. What a worker has reported it keeps until the scheduler says that it is stored, and
+says again after every new link; so neither side's crash loses an outcome.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from interlock.model import message as m
+from interlock.model.error import InterlockError, NotRunning, rebuild
+from interlock.model.outcome import Outcome
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.executor import Executor
+
+logger = logging.getLogger("interlock.worker")
+
+SHUTDOWN = "shutdown"
+REMEMBERED = 4096
+"""settled attempts that are known again, should their dispatch arrive a second time"""
+
+Key = tuple[str, int]
+
+
+class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
+    worker_id: str
+    slots: int = 64
+    processes: int = 2
+    heartbeat_interval: float = 10.0
+    instance: str = ""
+    pid: int = 0
+    patience: float = 60.0
+    """seconds without a scheduler after which a worker that holds nothing gives up"""
+    stop_grace: float = 5.0
+    """seconds between asking, TERM and KILL when the worker itself is told to stop"""
+
+
+class _Held:
+    """An attempt from its dispatch until it is settled."""
+
+    __slots__ = ("dispatch", "outcome", "stop", "timer")
+
+    def __init__(self, dispatch: m.Dispatch) -> None:
+        self.dispatch = dispatch
+        self.outcome: m.Message | None = None
+        self.stop: str | None = None
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Host(Endpoint):
+    def __init__(self, bus: Bus, executor: Executor, jobs: Sequence[str], settings: HostSettings) -> None:
+        self._bus = bus
+        self._executor = executor
+        self._jobs = list(jobs)
+        self._settings = settings
+        self._held: dict[Key, _Held] = {}
+        self._remembered: dict[Key, None] = {}
+        self._peer: Peer | None = None
+        self._leaving = False
+        self._refused: InterlockError | None = None
+        self._changed = asyncio.Event()
+        self._link_changed = asyncio.Event()
+
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Work until told to leave, or until there is no scheduler and nothing to do. Raises if it is refused."""
+        beat = asyncio.get_running_loop().create_task(self._beat())
+        try:
+            while not self._done():
+                if self._peer is None and not await self._connect():
+                    logger.info("no scheduler for %gs and nothing to do: leaving", self._settings.patience)
+                    break
+                self._link_changed.clear()
+                if self._peer is not None and not self._done():
+                    await self._link_changed.wait()
+                if self._refused is not None:
+                    raise self._refused
+        finally:
+            beat.cancel()
+            if self._peer is not None:
+                self._peer.close()
+
+    def _done(self) -> bool:
+        return self._leaving and not self._held
+
+    async def _connect(self) -> bool:
+        """Try until there is a link; False when it is no longer worth trying."""
+        loop = asyncio.get_running_loop()
+        since, delay = loop.time(), 0.02
+        while not self._done():
+            try:
+                self._peer = await self._bus.connect(self)
+            except NotRunning:
+                if not self._held and loop.time() - since >= self._settings.patience:
+                    return False
+                self._changed.clear()
+                await _wait(self._changed, delay)
+                delay = min(delay * 2, 0.5)
+            else:
+                self._introduce(self._peer)
+                return True
+        return True
+
+    def _introduce(self, peer: Peer) -> None:
+        settings = self._settings
+        held = [m.Held(*key) for key in self._held]
+        hello = m.Hello(
+            settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
+            settings.instance,
+        )  # fmt: skip
+        outcomes = [one.outcome for one in self._held.values() if one.outcome is not None]
+        messages: list[m.Message] = [hello, *outcomes]
+        if self._leaving:
+            messages.append(m.Leaving())
+        peer.send(messages)
+
+    async def _beat(self) -> None:
+        """While an attempt runs, say so; while an outcome is not settled, say it again."""
+        while True:
+            await asyncio.sleep(self._settings.heartbeat_interval)
+            if self._peer is None or not self._held:
+                continue
+            running = [m.Held(*key) for key, one in self._held.items() if one.outcome is None]
+            messages: list[m.Message] = [one.outcome for one in self._held.values() if one.outcome is not None]
+            if running:
+                messages.insert(0, m.Heartbeat(running))
+            self._peer.send(messages)
+
+    # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def opened(self, peer: Peer) -> None:
+        pass
+
+    def closed(self, peer: Peer) -> None:
+        if self._peer is peer:
+            self._peer = None
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._link_changed.set()
+
+    def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        if peer is not self._peer:
+            return
+        for message in messages:
+            kind = type(message)
+            if kind is m.Dispatch:
+                self._take(message)  # type: ignore[arg-type] # `kind` says so, faster than isinstance
+            elif kind is m.Settled:
+                self._settle((message.run_id, message.fence))  # type: ignore[attr-defined] # as above
+            elif isinstance(message, m.Stop):
+                self._stop((message.run_id, message.fence), message.reason)
+            elif isinstance(message, m.Drain):
+                self.leave()
+            elif isinstance(message, m.Problem):
+                self._refused = rebuild(message.code, message.text)
+                self._wake()
+
+    def _send(self, message: m.Message) -> None:
+        if self._peer is not None:
+            self._peer.send([message])
+
+    def _take(self, dispatch: m.Dispatch) -> None:
+        key = (dispatch.run_id, dispatch.fence)
+        if key in self._held or key in self._remembered:
+            return
+        if self._leaving:
+            self._send(m.Returned(*key, "the worker is leaving"))
+            return
+        self._held[key] = _Held(dispatch)
+        self._executor.begin(dispatch)
+
+    def _settle(self, key: Key) -> None:
+        held = self._held.pop(key, None)
+        if held is None:
+            return
+        if held.timer is not None:
+            held.timer.cancel()
+        self._remembered[key] = None
+        if len(self._remembered) > REMEMBERED:
+            del self._remembered[next(iter(self._remembered))]
+        if self._leaving and not self._held:
+            self._wake()
+
+    # ── executor ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def report(self, message: m.Message) -> None:
+        """From the executor: forward it, and keep what ends an attempt."""
+        kind = type(message)
+        if kind is m.Finished or kind is m.Lost:
+            held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # both have them
+            if held is None:
+                return
+            if held.stop == SHUTDOWN and not (isinstance(message, m.Finished) and message.outcome == Outcome.SUCCEEDED):
+                message = m.Returned(held.dispatch.run_id, held.dispatch.fence, "its worker stopped")
+            held.outcome = message
+            if held.timer is not None:
+                held.timer.cancel()
+                held.timer = None
+        self._send(message)
+
+    def _stop(self, key: Key, reason: str) -> None:
+        """Ask, then TERM, then KILL, with a grace between."""
+        held = self._held.get(key)
+        if held is None or (held.stop is not None and held.stop != SHUTDOWN):
+            return
+        if held.outcome is not None:
+            if reason == "stale":
+                self._settle(key)
+            return
+        held.stop = reason
+        grace = held.dispatch.grace if reason != SHUTDOWN else min(held.dispatch.grace, self._settings.stop_grace)
+        self._executor.ask(*key, reason)
+        loop = asyncio.get_running_loop()
+
+        def kill() -> None:
+            self._executor.kill(*key)
+
+        def terminate() -> None:
+            self._executor.terminate(*key)
+            held.timer = loop.call_later(grace, kill)
+
+        if held.timer is not None:
+            held.timer.cancel()
+        held.timer = loop.call_later(grace, terminate)
+
+    # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def leave(self) -> None:
+        """Take nothing new; `run` returns when everything held is settled."""
+        if not self._leaving:
+            self._leaving = True
+            self._send(m.Leaving())
+            if not self._held:
+                self._wake()
+
+    def interrupt(self) -> None:
+        """Stop what still runs, to be given back to the scheduler."""
+        self.leave()
+        for key, held in list(self._held.items()):
+            if held.outcome is None:
+                self._stop(key, SHUTDOWN)
+
+    def abandon(self) -> None:
+        """Leave at once; the scheduler finds out by itself."""
+        self._leaving = True
+        self._held.clear()
+        self._wake()
+
+    @property
+    def running(self) -> int:
+        return sum(1 for held in self._held.values() if held.outcome is None)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    """Until the event is set, or so long."""
+    timer = asyncio.get_running_loop().call_later(seconds, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()

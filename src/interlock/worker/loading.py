@@ -1,0 +1,71 @@
+"""Finding an app by its name, `module:variable`, or `path/to/file.py:variable`."""
+
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol, runtime_checkable
+
+from interlock.model.error import CannotImport, InterlockError
+from interlock.worker.definition import Definition
+
+
+@runtime_checkable
+class HasDefinitions(Protocol):
+    """What a worker needs of an app."""
+
+    definitions: dict[str, Definition]
+
+
+def load_app(target: str) -> Any:
+    """The app; `CannotImport` says on one line what was not found or went wrong."""
+    name, _, variable = target.partition(":")
+    if not name:
+        raise CannotImport(target, "expected module:variable, for example jobs:app")
+    module = _import(target, name)
+    value: Any = module
+    for part in (variable or "app").split("."):
+        if not hasattr(value, part):
+            raise CannotImport(target, f"{name} has no {variable or 'app'!r}")
+        value = getattr(value, part)
+    if not isinstance(value, HasDefinitions):
+        raise CannotImport(target, f"{variable or 'app'} is a {type(value).__name__}, not an interlock App")
+    return value
+
+
+def _import(target: str, name: str) -> ModuleType:
+    here = os.getcwd()
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        if name.endswith(".py"):
+            return _import_file(target, Path(name))
+        return importlib.import_module(name)
+    except InterlockError as error:
+        if isinstance(error, CannotImport):
+            raise
+        raise CannotImport(target, f"{error} ({error.code})") from error
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        text = " ".join(str(error).split())
+        raise CannotImport(target, f"{type(error).__name__}: {text}" if text else type(error).__name__) from error
+
+
+def _import_file(target: str, path: Path) -> ModuleType:
+    if not path.is_file():
+        raise CannotImport(target, f"there is no file {path}")
+    # Not `__main__`: what a script does when run directly must not happen again in every worker.
+    name = "__interlock_main__"
+    specification = importlib.util.spec_from_file_location(name, path)
+    if specification is None or specification.loader is None:
+        raise CannotImport(target, f"{path} is not a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[name] = module
+    folder = str(path.parent.absolute())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    specification.loader.exec_module(module)
+    return module

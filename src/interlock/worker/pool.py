@@ -1,0 +1,295 @@
+"""The executor of real workers: attempts run in child processes, never in the worker's own.
+
+Most share one child. An attempt that needs a process of its own gets one, and keeps it for itself. When a child dies,
+everything in it is lost and said to be so. When a handler blocks the shared child's loop, attempts that have not begun
+are taken back from it and go to a new one; the blocked child ends once it is empty.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
+from interlock.model import frames
+from interlock.model import message as m
+from interlock.model.error import InterlockError, rebuild
+from interlock.ports.executor import Executor, Report
+
+logger = logging.getLogger("interlock.worker")
+
+STALL = 2.0
+"""seconds an attempt may wait in a child without beginning before the child counts as blocked"""
+
+Key = tuple[str, int]
+
+
+class _Child(asyncio.Protocol):
+    """One executor process as its host sees it."""
+
+    def __init__(self, pool: "ProcessPool", isolated: bool) -> None:
+        self.pool = pool
+        self.isolated = isolated
+        self.attempts: dict[Key, m.Dispatch] = {}
+        self.waiting: dict[Key, float] = {}
+        """sent and not begun, with when it was sent"""
+        self.stopping: dict[Key, None] = {}
+        self.doomed = False
+        """ends as soon as only attempts that are being stopped are left in it"""
+        self.retired = False
+        """gets nothing new"""
+        self._loop = asyncio.get_running_loop()
+        self._reader = frames.FrameReader()
+        self._transport: asyncio.Transport | None = None
+        self._unsent: list[m.Message] = []
+        self._exit_code: int | None = None
+        self._closed = False
+        here, there = socket.socketpair()
+        command = [sys.executable, "-m", "interlock.worker.child", str(there.fileno())]
+        arguments = [pool.target, str(pool.threads), str(pool.memory_limit)]
+        with there:
+            self.process = subprocess.Popen(
+                command + arguments, pass_fds=(there.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        self._socket = here
+
+    async def open(self) -> None:
+        transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket)
+        self._transport = transport
+        self._pidfd = os.pidfd_open(self.process.pid)
+        self._loop.add_reader(self._pidfd, self._exited)
+        self._flush()
+
+    def data_received(self, data: bytes) -> None:
+        for messages in self._reader.feed(data):
+            for message in messages:
+                self.pool.heard(self, message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        self._finish()
+
+    def _exited(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._exit_code = self.process.wait()
+        # What it sent before it ended may still be unread; a process it forked may keep the link open for ever.
+        self._loop.call_later(0.05, self._give_up_link)
+        self._finish()
+
+    def _give_up_link(self) -> None:
+        if self._transport is not None and not self._closed:
+            self._transport.abort()
+
+    def _finish(self) -> None:
+        if self._closed and self._exit_code is not None:
+            self.pool.ended(self, self._exit_code)
+
+    def send(self, message: m.Message) -> None:
+        if not self._unsent:
+            self._loop.call_soon(self._flush)
+        self._unsent.append(message)
+
+    def _flush(self) -> None:
+        if self._transport is not None and self._unsent:
+            self._transport.write(frames.encode(self._unsent))
+            self._unsent.clear()
+
+    def signal(self, number: int) -> None:
+        """To the whole process group, so that what a handler started ends with it."""
+        if self._exit_code is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+
+    def settle(self, key: Key) -> bool:
+        """An attempt has ended here; False if it was not here at all."""
+        self.waiting.pop(key, None)
+        self.stopping.pop(key, None)
+        return self.attempts.pop(key, None) is not None
+
+
+class ProcessPool(Executor):
+    def __init__(self, *, target: str, threads: int, processes: int, memory_limit: int = 0) -> None:
+        self.target = target
+        self.threads = threads
+        self.memory_limit = memory_limit
+        self._processes = processes
+        self._report: Report = lambda message: None
+        self._children: list[_Child] = []
+        self._by_key: dict[Key, _Child] = {}
+        self._shared: _Child | None = None
+        self._ready: asyncio.Future[list[str]] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._checking = False
+        self._closing = False
+        self._emptied: asyncio.Event = asyncio.Event()
+        self.jobs: list[str] = []
+
+    async def start(self, report: Report) -> None:
+        """Start the shared child and wait until it has loaded the app; raises what kept it from that."""
+        self._report = report
+        self._ready = asyncio.get_running_loop().create_future()
+        self._shared = self._spawn(False)
+        self.jobs = await self._ready
+
+    def _spawn(self, isolated: bool) -> _Child:
+        child = _Child(self, isolated)
+        self._children.append(child)
+        task = asyncio.get_running_loop().create_task(child.open())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return child
+
+    # ── the port ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def begin(self, attempt: m.Dispatch) -> None:
+        child = self._own_child() if attempt.isolated else self._shared_child()
+        key = (attempt.run_id, attempt.fence)
+        child.attempts[key] = attempt
+        child.waiting[key] = asyncio.get_running_loop().time()
+        self._by_key[key] = child
+        child.send(attempt)
+        if not attempt.isolated:
+            self._check_later()
+
+    def _shared_child(self) -> _Child:
+        if self._shared is None or self._shared.retired:
+            self._shared = self._spawn(False)
+        return self._shared
+
+    def _own_child(self) -> _Child:
+        for child in self._children:
+            if child.isolated and not child.attempts and not child.retired:
+                return child
+        return self._spawn(True)
+
+    def ask(self, run_id: str, fence: int, reason: str) -> None:
+        child = self._by_key.get((run_id, fence))
+        if child is not None:
+            child.stopping[(run_id, fence)] = None
+            child.send(m.Stop(run_id, fence, reason))
+
+    def terminate(self, run_id: str, fence: int) -> None:
+        child = self._by_key.get((run_id, fence))
+        if child is not None:
+            self._retire(child)
+            child.doomed = True
+            self._end_if_done(child)
+
+    def kill(self, run_id: str, fence: int) -> None:
+        child = self._by_key.get((run_id, fence))
+        if child is not None:
+            self._retire(child)
+            child.signal(signal.SIGKILL)
+
+    async def close(self) -> None:
+        self._closing = True
+        for child in self._children:
+            child.signal(signal.SIGKILL)
+        while self._children:
+            self._emptied.clear()
+            await self._emptied.wait()
+
+    # ── from the children ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def heard(self, child: _Child, message: m.Message) -> None:
+        kind = type(message)
+        if kind is m.Finished:
+            assert isinstance(message, m.Finished)
+            key = (message.run_id, message.fence)
+            if child.settle(key):
+                del self._by_key[key]
+                self._report(message)
+                self._end_if_done(child)
+        elif kind is m.Started:
+            assert isinstance(message, m.Started)
+            child.waiting.pop((message.run_id, message.fence), None)
+            self._report(message)
+        elif isinstance(message, m.Revoked):
+            self._move(child, (message.run_id, message.fence))
+        elif isinstance(message, m.Ready):
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_result(message.jobs)
+        elif isinstance(message, m.Problem):
+            error = rebuild(message.code, message.text)
+            if self._ready is not None and not self._ready.done():
+                self._ready.set_exception(error)
+            else:
+                logger.error("an executor process could not load the app: %s", error)
+        else:
+            self._report(message)
+
+    def ended(self, child: _Child, exit_code: int) -> None:
+        self._children.remove(child)
+        if self._shared is child:
+            self._shared = None
+        if self._ready is not None and not self._ready.done():
+            self._ready.set_exception(InterlockError(f"an executor process ended at start ({_how(exit_code)})"))
+        for key, attempt in list(child.attempts.items()):
+            child.settle(key)
+            del self._by_key[key]
+            self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {_how(exit_code)}", exit_code))
+        if not self._children:
+            self._emptied.set()
+
+    def _retire(self, child: _Child) -> None:
+        """Nothing new for this child; what has not begun in it goes elsewhere."""
+        if child.retired:
+            return
+        child.retired = True
+        if not child.isolated:
+            for run_id, fence in child.waiting:
+                child.send(m.Revoke(run_id, fence))
+
+    def _end_if_done(self, child: _Child) -> None:
+        if child.doomed and all(key in child.stopping for key in child.attempts):
+            child.signal(signal.SIGTERM)
+        elif child.retired and not child.attempts:
+            child.signal(signal.SIGKILL)
+        elif child.isolated and not child.attempts:
+            idle = [one for one in self._children if one.isolated and not one.attempts]
+            if len(idle) > self._processes:
+                child.retired = True
+                child.signal(signal.SIGKILL)
+
+    def _move(self, child: _Child, key: Key) -> None:
+        attempt = child.attempts.get(key)
+        if attempt is None or not child.settle(key):
+            return
+        del self._by_key[key]
+        if not self._closing:
+            self.begin(attempt)
+        self._end_if_done(child)
+
+    # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_later(self) -> None:
+        if not self._checking:
+            self._checking = True
+            asyncio.get_running_loop().call_later(STALL / 2, self._check_blocked)
+
+    def _check_blocked(self) -> None:
+        """Look whether the shared child begins what it is given."""
+        self._checking = False
+        child = self._shared
+        if child is None or self._closing or not child.waiting:
+            return
+        oldest = next(iter(child.waiting.values()))
+        if self._ready is not None and self._ready.done() and asyncio.get_running_loop().time() - oldest >= STALL:
+            logger.warning("a handler blocks the event loop of process %d: others go to a new one", child.process.pid)
+            self._retire(child)
+            if self._shared is child:
+                self._shared = None
+        self._check_later()
+
+
+def _how(exit_code: int) -> str:
+    if exit_code < 0:
+        try:
+            return f"was killed by {signal.Signals(-exit_code).name}"
+        except ValueError:
+            return f"was killed by signal {-exit_code}"
+    return f"ended with exit code {exit_code}"
