@@ -17,7 +17,7 @@ async def stream(ctx: il.Context, per_second: int = 40) -> int:
     """Submit a mix of work until the scheduler stops; after a crash the next attempt counts on from the checkpoint."""
     submitted = ctx.last_checkpoint or 0
     while True:
-        batch = [random.choice(MIX)(submitted + place) for place in range(max(1, per_second // 4))]
+        batch = [some_work(submitted + place) for place in range(max(1, per_second // 4))]
         try:
             await app.submit_many(batch)
         except il.Draining:
@@ -26,6 +26,18 @@ async def stream(ctx: il.Context, per_second: int = 40) -> int:
         ctx.checkpoint(submitted)
         ctx.progress(min(99, submitted / 1000), f"{submitted} submitted")
         await asyncio.sleep(0.25)
+
+
+def some_work(number: int) -> tuple[str, dict[str, object]]:
+    match random.randrange(15):
+        case 0:
+            return "demo.slow", {"seconds": random.uniform(0.1, 1.5)}
+        case 1:
+            return "demo.count", {"to": 200_000}
+        case 2 | 3 | 4:
+            return "demo.flaky", {"luck": 0.6}
+        case _:
+            return "demo.greet", {"name": f"number {number}"}
 
 
 @app.job("demo.greet")
@@ -53,12 +65,3 @@ async def flaky(ctx: il.Context, luck: float) -> str:
 def count(to: int) -> int:
     """CPU-bound, in a process of its own."""
     return sum(range(to))
-
-
-Work = tuple[str, dict[str, object]]
-MIX = [
-    *[lambda n: ("demo.greet", {"name": f"number {n}"})] * 10,
-    *[lambda n: ("demo.flaky", {"luck": 0.6})] * 3,
-    lambda n: ("demo.slow", {"seconds": random.uniform(0.1, 1.5)}),
-    lambda n: ("demo.count", {"to": 200_000}),
-]

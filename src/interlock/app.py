@@ -131,12 +131,14 @@ class App:
     # ── where it runs ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
-    async def connected(self, socket: str = "interlock.db.sock") -> AsyncIterator["App"]:
-        """Submit to the scheduler that `interlock up` runs."""
+    async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
+        """Submit to the scheduler that `interlock up` runs; by default the one INTERLOCK_SOCKET names."""
         from interlock.wiring import connect
 
         before = self._connection
-        connection = self._connection = await connect(os.environ.get("INTERLOCK_SOCKET", socket))
+        connection = self._connection = await connect(
+            socket if socket is not None else os.environ.get("INTERLOCK_SOCKET", "interlock.db.sock")
+        )
         try:
             yield self
         finally:

@@ -23,6 +23,13 @@ def lanes(environment: Mapping[str, str], flags: Sequence[str] = ()) -> dict[str
     return found
 
 
+def check_lane(field: str, name: str, limit: object) -> None:
+    """Raise unless this is a lane's name and a limit for it."""
+    _lane_name(field, name)
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise BadValue(f"{field}.{name}", limit, "a whole number of 1 or more")
+
+
 def _lane_name(field: str, name: str) -> str:
     if not NAME.fullmatch(name):
         raise BadValue(field, name, "a lane's name")
@@ -30,6 +37,6 @@ def _lane_name(field: str, name: str) -> str:
 
 
 def _limit(field: str, value: str) -> int:
-    if not value.isascii() or not value.isdigit() or int(value) < 1:
-        raise BadValue(field, value, "a whole number of 1 or more")
+    if not value.isascii() or not value.isdigit() or len(value) > 9 or int(value) < 1:
+        raise BadValue(field, value, "a whole number of 1 or more, of 9 digits at the most")
     return int(value)

@@ -23,6 +23,7 @@ from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
+from interlock.model.duration import seconds
 from interlock.model.error import BadValue, NotRunning
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
@@ -47,16 +48,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 64
     processes: int = 2
     lanes: dict[str, int] | None = None
-    """None: the defaults and INTERLOCK_LANE_<NAME>"""
+    """over the defaults and INTERLOCK_LANE_<NAME>"""
     heartbeat: float = 10.0
     drain: float = 5.0
     memory_limit: int = 0
+    log_level: str = "warning"
+    log_format: str = "text"
+    """how the worker processes log; a program that embeds the scheduler sets up its own logging for that"""
 
     def __post_init__(self) -> None:
         for field, least in (("workers", 0), ("slots", 1), ("processes", 0), ("memory_limit", 0)):
             value = getattr(self, field)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise BadValue(field, value, f"a whole number of {least} or more")
+        for name, limit in (self.lanes or {}).items():
+            config.check_lane("lanes", name, limit)
         if not self.heartbeat > 0:
             raise BadValue("heartbeat", self.heartbeat, "longer than zero")
 
@@ -70,16 +76,24 @@ def catalog_of(definitions: Mapping[str, Definition]) -> Catalog:
     return Catalog([Entry(definition.job, definition.check) for definition in definitions.values()])
 
 
+def store_for(database: str) -> MemoryStore | SqliteStore:
+    return MemoryStore() if database == MEMORY else SqliteStore(database)
+
+
 class Scheduler:
     """The engine with its store, its socket and its worker processes."""
 
-    def __init__(self, definitions: Mapping[str, Definition], target: str, settings: Settings) -> None:
+    def __init__(
+        self,
+        definitions: Mapping[str, Definition],
+        target: str,
+        settings: Settings,
+        store: MemoryStore | SqliteStore | None = None,
+    ) -> None:
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
-        self.store: MemoryStore | SqliteStore = (
-            MemoryStore() if settings.database == MEMORY else SqliteStore(settings.database)
-        )
+        self.store = store if store is not None else store_for(settings.database)
         self.engine = Engine(
             store=self.store,
             leases=self.store,
@@ -87,7 +101,7 @@ class Scheduler:
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=catalog_of(definitions),
             settings=EngineSettings(
-                lanes=settings.lanes if settings.lanes is not None else config.lanes(os.environ),
+                lanes=config.lanes(os.environ) | (settings.lanes or {}),
                 limits=Limits(heartbeat_interval=settings.heartbeat),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
@@ -111,6 +125,8 @@ class Scheduler:
             heartbeat=settings.heartbeat,
             drain=settings.drain,
             memory_limit=settings.memory_limit,
+            log_level=settings.log_level,
+            log_format=settings.log_format,
             instance=self.instance,
         )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
@@ -119,8 +135,9 @@ class Scheduler:
         """Open everything, or leave nothing open."""
         try:
             await self.store.open()
-            await self.bus.listen(self.engine.desk)
+            # Before the door opens: whoever comes in finds a scheduler that can answer.
             await self.engine.start()
+            await self.bus.listen(self.engine.desk)
         except BaseException:
             await self.bus.close()
             await self.store.close()
@@ -158,6 +175,8 @@ async def connect(path: str | Path) -> Connection:
 @asynccontextmanager
 async def embedded(app: Any, target: str, database: str, **options: Any) -> AsyncIterator[Path]:
     """A scheduler in a thread of this process, with a loop of its own that the program cannot block."""
+    if "heartbeat" in options:
+        options["heartbeat"] = seconds(options["heartbeat"], "heartbeat")
     try:
         settings = Settings(database=database, **options)
     except TypeError as error:
@@ -216,6 +235,8 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     heartbeat: float = 10.0
     drain: float = 5.0
     memory_limit: int = 0
+    log_level: str = "warning"
+    log_format: str = "text"
     instance: str = ""
 
 
@@ -251,8 +272,13 @@ async def run_worker(options: WorkerOptions) -> None:
 
 
 async def _check_scheduler(bus: SocketBus) -> None:
-    if not bus.path.exists():
-        raise NotRunning(str(bus.path))
+    """A worker started by a person says at once that nobody is there; later it waits for a scheduler to come back."""
+    try:
+        _, writer = await asyncio.open_unix_connection(str(bus.path))
+    except OSError as error:
+        raise NotRunning(str(bus.path)) from error
+    writer.close()
+    await writer.wait_closed()
 
 
 def _stop_on_signals(host: Host, drain: float) -> None:

@@ -20,6 +20,8 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 logger = logging.getLogger("interlock.links")
 
 LONGEST_PATH = 107
+LAST_WORDS = 2.0
+"""seconds in which the link of a process that has ended should end too"""
 MOST_UNSENT = 256 * 1024 * 1024
 """bytes a peer may leave unread before it is cut off"""
 
@@ -33,6 +35,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
         self._reader = FrameReader()
         self._unsent: list[Message] = []
         self._pidfd: int | None = None
+        self._when_closed: list[Callable[[], None]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -54,6 +57,9 @@ class _SocketPeer(Peer, asyncio.Protocol):
         self._unsent.clear()
         self._bus.peers.discard(self)
         self._endpoint.closed(self)
+        for call in self._when_closed:
+            call()
+        self._when_closed.clear()
 
     def send(self, messages: Sequence[Message]) -> None:
         if self._transport is None:
@@ -66,8 +72,11 @@ class _SocketPeer(Peer, asyncio.Protocol):
     def _flush(self) -> None:
         if self._transport is None or not self._unsent:
             return
-        self._transport.write(encode(self._unsent))
-        self._unsent.clear()
+        unsent, self._unsent = self._unsent, []
+        try:
+            self._transport.write(encode(unsent))
+        except Refused as error:
+            self._transport.write(encode([_or_problem(message, error) for message in unsent]))
         if self._transport.get_write_buffer_size() > MOST_UNSENT:
             logger.warning("a peer does not read what it is sent, and is cut off")
             self._transport.abort()
@@ -100,8 +109,27 @@ class _SocketPeer(Peer, asyncio.Protocol):
         self._loop.add_reader(self._pidfd, self._ended, self._pidfd, call)
 
     def _ended(self, pidfd: int, call: Callable[[], None]) -> None:
+        """The process is gone. What it sent before must be heard first: the link ends behind it."""
         self._bus.forget(pidfd)
-        call()
+        if self._transport is None:
+            call()
+        else:
+            self._when_closed.append(call)
+            self._loop.call_later(LAST_WORDS, self._hang_up)
+
+    def _hang_up(self) -> None:
+        """Something else still has the dead process's end open, and would keep it so."""
+        if self._transport is not None:
+            self._transport.abort()
+
+
+def _or_problem(message: Message, error: Refused) -> Message:
+    """The message, or the news that it is too large, for whoever waits for it."""
+    try:
+        encode([message])
+    except Refused:
+        return Problem(getattr(message, "request", 0), error.code, str(error))
+    return message
 
 
 def _process_of(transport: asyncio.Transport) -> str:

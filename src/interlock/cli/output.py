@@ -11,7 +11,9 @@ from interlock.model.error import BadValue, InterlockError
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
-USAGE_CODES = frozenset({"bad_value", "bad_duration", "cannot_import", "bad_handler", "duplicate_job"})
+USAGE_CODES = frozenset(
+    {"bad_value", "bad_duration", "bad_payload", "cannot_import", "bad_handler", "duplicate_job", "unknown_job"}
+)
 """what is wrong with how the command was called, rather than with the world"""
 
 FIELDS = ("run_id", "job_id", "scheduled_at", "state", "attempt")

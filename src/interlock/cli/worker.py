@@ -29,6 +29,8 @@ def run(
         raise BadValue("--slots, --processes, --memory-limit", (slots, processes, memory_limit), "all in range")
     if not NAME.fullmatch(name) or len(name) > 32:
         raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
+    if not seconds(heartbeat, "--heartbeat") > 0:
+        raise BadValue("--heartbeat", heartbeat, "longer than zero")
     options = WorkerOptions(
         app=target,
         socket=os.path.abspath(socket),

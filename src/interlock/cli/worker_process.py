@@ -11,8 +11,8 @@ from interlock.wiring import WorkerOptions, run_worker
 
 def main() -> None:
     with one_line_errors():
-        log_to_stderr("warning")
         options = msgspec.json.decode(sys.argv[1], type=WorkerOptions)
+        log_to_stderr(options.log_level, options.log_format)
         uvloop.run(run_worker(options))
 
 

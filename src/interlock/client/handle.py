@@ -11,7 +11,7 @@ from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import RunEnded, WaitTimeout
-from interlock.model.run import Run, RunStats, Transition, stats_of
+from interlock.model.run import Run, RunStats, Transition, stats_of, update_id
 from interlock.model.state import State
 
 
@@ -50,6 +50,19 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     has_checkpoint: bool
     error: str | None
     progress: tuple[float, str] | None = None
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition. Its id is the same wherever and however often it is read: what was seen once is known again."""
+
+    id: str
+    seq: int
+    before: State | None
+    after: State
+    at: float
+    attempt: int
+    reason: str
+    actor: str
 
 
 class LogLine(msgspec.Struct, frozen=True):
@@ -114,7 +127,23 @@ class RunHandle:
     async def state(self) -> State:
         return (await self.info()).state
 
-    async def history(self) -> list[Transition]:
+    async def history(self) -> list[HistoryEntry]:
+        """Every transition, in order."""
+        return [
+            HistoryEntry(
+                id=update_id(self.id, one.attempt, one.seq),
+                seq=one.seq,
+                before=one.before,
+                after=one.after,
+                at=one.at,
+                attempt=one.attempt,
+                reason=one.reason,
+                actor=one.actor,
+            )
+            for one in await self._transitions()
+        ]
+
+    async def _transitions(self) -> list[Transition]:
         report = await self._connection.ask(
             lambda number: m.AskHistory(number, self.id), m.HistoryReport, what="history", repeatable=True
         )
@@ -130,4 +159,4 @@ class RunHandle:
         """The figures of the run: time in each state, attempts, heartbeats, latency."""
         info = await self.info()
         fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
-        return stats_of(Run(**fields), await self.history(), time.time())
+        return stats_of(Run(**fields), await self._transitions(), time.time())

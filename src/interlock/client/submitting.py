@@ -10,7 +10,10 @@ from interlock.client.handle import RunHandle
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.duration import seconds
-from interlock.model.error import BadValue
+from interlock.model.error import BadValue, PayloadTooLarge
+
+MOST_BYTES = 16 * 1024 * 1024
+"""of all payloads in one submit"""
 
 
 def new_run(
@@ -68,6 +71,9 @@ def _deadline(value: Any, start: float) -> float:
 
 async def submit(connection: Connection, runs: list[m.NewRun]) -> list[RunHandle]:
     """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
+    size = sum(len(new.payload) for new in runs)
+    if size > MOST_BYTES:
+        raise PayloadTooLarge("submit", size, MOST_BYTES)
     repeatable = all(new.idempotency_key is not None or new.occurrence is not None for new in runs)
     accepted = await connection.ask(
         lambda number: m.Submit(number, runs), m.Accepted, what="submit", repeatable=repeatable

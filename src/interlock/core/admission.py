@@ -78,8 +78,8 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
     now = p.now
     due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now
     deadline = new.deadline_at
-    if deadline is None and job.deadline is not None:
-        deadline = max(due, now) + job.deadline
+    if deadline is None:
+        deadline = _deadline(job, max(due, now))
     wanted = new.lane or job.lane
     lane, reason = (wanted, "submitted") if wanted in p.state.lanes else ("main", f"unknown lane {wanted!r}: uses main")
     ahead = due > now
@@ -91,8 +91,8 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         new.idempotency_key,
         now,
         due,
-        deadline,
         new.payload,
+        deadline,
         job.version,
         lane,
         State.PRERUN if ahead else State.PENDING,
@@ -109,6 +109,10 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         p.state.set_timer(due, run)
     else:
         admit(p, run)
+
+
+def _deadline(job: Job, since: float) -> float | None:
+    return None if job.deadline is None else since + job.deadline
 
 
 def admit(p: Pass, run: Run) -> None:
@@ -144,5 +148,9 @@ def _adopt(p: Pass, run: Run, job: Job) -> None:
     previous = p.state.job_of(run)
     if run.lane == previous.lane and job.lane in p.state.lanes:
         run.lane = job.lane
+    if run.deadline_at == _deadline(previous, run.scheduled_at):
+        run.deadline_at = _deadline(job, run.scheduled_at)
+        if run.deadline_at is not None:
+            p.state.set_timer(run.deadline_at, run)
     run.job_version = job.version
     p.touch(run)

@@ -22,10 +22,11 @@ def enqueue(state: SchedulerState, run: Run) -> None:
     queue.append((state.arrival(), run))
 
 
-def requeue_first(state: SchedulerState, run: Run) -> None:
-    """Back to the head of the queue, for a run that a worker never began."""
+def requeue(state: SchedulerState, run: Run, order: int) -> None:
+    """Back to its place in the queue, for a run that a worker never began."""
     queue = state.lanes[run.lane].queues.setdefault(state.route_key(run), deque())
-    queue.appendleft((state.comeback(), run))
+    place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
+    queue.insert(place, (order, run))
 
 
 def fill(p: Pass) -> None:
@@ -60,7 +61,7 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
             if worker is None:
                 break
             queue.popleft()
-            dispatch(p, run, worker, key[1])
+            dispatch(p, run, worker, key[1], order)
         if not queue:
             del lane.queues[key]
 

@@ -7,10 +7,10 @@ the next one, first says what it holds; both sides then drop what the other does
 """
 
 from interlock.core.passing import Pass
-from interlock.core.settle import current, give_back, lose
-from interlock.core.state import Worker
+from interlock.core.settle import begin, current, give_back, lose
+from interlock.core.state import Attempt, Worker
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Heartbeat, LogLine, Progress, Stop
+from interlock.model.message import Checkpoint, Heartbeat, Held, LogLine, Progress, Stop
 from interlock.model.state import State
 
 STALE = "stale"
@@ -22,9 +22,18 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
         if attempt is None:
             p.send(worker_id, Stop(held.run_id, held.fence, STALE))
         else:
-            attempt.heard = p.elapsed
-            attempt.accepted = True
             attempt.run.heartbeats += 1
+            _hear(p, attempt, held)
+
+
+def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
+    """A live attempt is spoken of. What either side may have missed is said again: its start, and that it must stop."""
+    attempt.heard = p.elapsed
+    attempt.accepted = True
+    if held.begun:
+        begin(p, attempt.run)
+    if attempt.run.stop is not None:
+        p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
 
 
 def worker_up(p: Pass, command: WorkerUp) -> None:
@@ -36,6 +45,7 @@ def worker_up(p: Pass, command: WorkerUp) -> None:
     worker.jobs = command.jobs
     worker.draining = command.draining
     worker.connected = True
+    worker.silent = False
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)
@@ -43,15 +53,12 @@ def worker_up(p: Pass, command: WorkerUp) -> None:
             p.send(worker.id, Stop(held.run_id, held.fence, STALE))
             continue
         known.add(held.run_id)
-        attempt.heard = p.elapsed
-        attempt.accepted = True
-        if attempt.run.stop is not None:
-            p.send(worker.id, Stop(held.run_id, held.fence, attempt.run.stop))
+        _hear(p, attempt, held)
     for attempt in list(worker.attempts.values()):
         if attempt.run.id in known:
             continue
         if attempt.run.state is State.DISPATCHED:
-            give_back(p, attempt.run, "never reached its worker")
+            give_back(p, attempt, "never reached its worker")
         else:
             lose(p, attempt.run, f"worker {worker.id} no longer has it")
 
@@ -86,13 +93,15 @@ def check_silence(p: Pass) -> None:
     oldest: float | None = None
     for worker in list(p.state.workers.values()):
         for attempt in list(worker.attempts.values()):
-            if p.elapsed - attempt.heard < silence:
+            # The sum, not the difference: it is the very number the next look was set to, rounding included.
+            if p.elapsed < attempt.heard + silence:
                 oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
                 continue
             run = attempt.run
+            worker.silent = True
             p.send(worker.id, Stop(run.id, run.fence, STALE))
             if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
-                give_back(p, run, "never accepted by its worker")
+                give_back(p, attempt, "never accepted by its worker")
             else:
                 lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")
         _forget(p, worker)

@@ -9,9 +9,10 @@ from msgspec.structs import astuple
 
 from interlock.core.decisions import Answer, Batch, Decisions
 from interlock.core.state import SchedulerState
+from interlock.model.error import InvalidTransition
 from interlock.model.message import Message
 from interlock.model.run import Now, Run, Transition
-from interlock.model.state import HOLDS_SLOT, TERMINAL, State, check_transition
+from interlock.model.state import HOLDS_SLOT, PAIRS, TERMINAL, State
 
 if TYPE_CHECKING:
     from random import Random
@@ -48,7 +49,8 @@ class Pass:
 
     def move(self, run: Run, after: State, reason: str, actor: str) -> None:
         before = run.state
-        check_transition(run.id, before, after)
+        if (before, after) not in PAIRS:
+            raise InvalidTransition(run.id, before, after)
         now = self.now
         run.previous = before
         run.state = after

@@ -8,26 +8,33 @@ from interlock.model.state import State
 
 
 def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
-    """The worker with the most room that knows the job, or none."""
+    """The worker with the most room that knows the job, or none.
+
+    A silent one is the last choice, or the work it has just lost would go to it again; but it is a choice, for a
+    worker that holds nothing has nothing to say.
+    """
     job_id, isolated = key
     best: Worker | None = None
+    silent: Worker | None = None
     room = 0
     for worker in state.workers.values():
         if worker.connected and not worker.draining and job_id in worker.jobs:
             free = worker.free(isolated)
-            if free > room:
+            if worker.silent:
+                silent = worker if free > 0 else silent
+            elif free > room:
                 best, room = worker, free
-    return best
+    return best if best is not None else silent
 
 
-def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool) -> None:
+def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> None:
     job = p.state.job_of(run)
     run.fence += 1
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
     p.move(run, State.DISPATCHED, worker.id, "scheduler")
-    worker.attempts[run.id] = Attempt(run, p.elapsed, False)
+    worker.attempts[run.id] = Attempt(run, p.elapsed, False, order)
     if isolated:
         worker.isolated[run.id] = None
     p.state.watch_silence(p.elapsed)

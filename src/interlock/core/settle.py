@@ -1,6 +1,6 @@
 """How an attempt ends and what follows: success, a retry after a delay, or the end."""
 
-from interlock.core.lanes import requeue_first
+from interlock.core.lanes import requeue
 from interlock.core.passing import Pass
 from interlock.core.state import Attempt, runtime_limit
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
@@ -17,7 +17,10 @@ ATTEMPT_TIMEOUT = "attempt_timeout"
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
     """The attempt a message speaks of, if it is still the live one; anything else is counted as stale."""
     worker = p.state.workers.get(worker_id)
-    attempt = None if worker is None else worker.attempts.get(run_id)
+    attempt = None
+    if worker is not None:
+        worker.silent = False
+        attempt = worker.attempts.get(run_id)
     if attempt is None or attempt.run.fence != fence:
         p.state.stale_messages += 1
         return None
@@ -30,8 +33,13 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
         return
     attempt.heard = p.elapsed
     attempt.accepted = True
-    if attempt.run.state is not State.RUNNING:
-        _run(p, attempt.run)
+    begin(p, attempt.run)
+
+
+def begin(p: Pass, run: Run) -> None:
+    """Its worker says that it executes, for the first time or again."""
+    if run.state is not State.RUNNING:
+        _run(p, run)
 
 
 def _run(p: Pass, run: Run) -> None:
@@ -62,6 +70,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         run.result = message.result
         p.move(run, State.SUCCEEDED, "done", "scheduler")
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
+        run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, "stopped", "scheduler")
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
@@ -101,16 +110,17 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
 
 def lose(p: Pass, run: Run, reason: str) -> None:
     """An attempt is gone with what executed it: a crash, not a retry."""
-    if run.worker_id is not None and run.worker_id in p.state.workers:
-        p.state.workers[run.worker_id].drop(run.id)
-    run.fence += 1
+    _detach(p, run)
+    if _stopped(p, run, reason):
+        return
+    if run.stop == ATTEMPT_TIMEOUT:
+        # It had to be killed because it ran too long, which is a failure like any other.
+        run.outcome = Outcome.TIMEOUT
+        _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
+        return
     run.crashes += 1
-    run.worker_id = None
-    if run.stop == CANCEL:
-        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
-    elif run.stop == TIMEOUT:
-        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
-    elif run.crashes >= p.state.job_of(run).max_crashes:
+    run.outcome = None
+    if run.crashes >= p.state.job_of(run).max_crashes:
         run.error = run.error or reason
         p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}", "scheduler")
         p.batch.dead_letters.append((run.id, p.now, "orphaned", reason))
@@ -118,28 +128,45 @@ def lose(p: Pass, run: Run, reason: str) -> None:
         _again(p, run, f"crash {run.crashes}: {reason}")
 
 
+def _detach(p: Pass, run: Run) -> None:
+    """The run is on no worker any more, and nothing its worker still says of it counts."""
+    if run.worker_id is not None and run.worker_id in p.state.workers:
+        p.state.workers[run.worker_id].drop(run.id)
+    run.fence += 1
+    run.worker_id = None
+
+
+def _stopped(p: Pass, run: Run, reason: str) -> bool:
+    """End a run that was being stopped for good anyway."""
+    if run.stop == CANCEL:
+        run.outcome = Outcome.CANCELLED
+        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
+    elif run.stop == TIMEOUT:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
+    else:
+        return False
+    return True
+
+
 def returned(p: Pass, worker_id: str, message: Returned) -> None:
     """The worker gives the attempt back; nothing failed, so nothing is counted."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
-        give_back(p, attempt.run, message.reason)
+        give_back(p, attempt, message.reason)
 
 
-def give_back(p: Pass, run: Run, reason: str) -> None:
-    if run.worker_id is not None and run.worker_id in p.state.workers:
-        p.state.workers[run.worker_id].drop(run.id)
-    run.fence += 1
-    run.worker_id = None
-    if run.stop == CANCEL:
-        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
-    elif run.stop == TIMEOUT:
-        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
-    elif run.state is State.DISPATCHED:
+def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
+    run = attempt.run
+    _detach(p, run)
+    if _stopped(p, run, reason):
+        return
+    if run.state is State.DISPATCHED:
         run.attempt -= 1
         run.stop = None
         p.move(run, State.SCHEDULED, reason, "scheduler")
-        requeue_first(p.state, run)
+        requeue(p.state, run, attempt.order)
     else:
         _again(p, run, reason)
 

@@ -36,12 +36,14 @@ class Attempt(msgspec.Struct, gc=False):
     run: Run
     heard: float
     accepted: bool
+    order: int
+    """its place in the queue it came from"""
 
 
 class Worker:
     """A worker as the scheduler sees it. Its load is the attempts it has, counted anew whenever asked."""
 
-    __slots__ = ("attempts", "connected", "draining", "id", "isolated", "jobs", "processes", "slots")
+    __slots__ = ("attempts", "connected", "draining", "id", "isolated", "jobs", "processes", "silent", "slots")
 
     def __init__(self, worker_id: str) -> None:
         self.id = worker_id
@@ -50,6 +52,8 @@ class Worker:
         self.jobs: frozenset[str] = frozenset()
         self.connected = False
         self.draining = False
+        self.silent = False
+        """has let an attempt go unheard of for too long, and has said nothing since"""
         self.attempts: dict[str, Attempt] = {}
         self.isolated: dict[str, None] = {}
         """which of the attempts have a process of their own"""
@@ -104,16 +108,10 @@ class SchedulerState:
         """elapsed time at which attempts must be checked for silence"""
         self.stale_messages = 0
         self._arrivals = 0
-        self._returns = 0
 
     def arrival(self) -> int:
         self._arrivals += 1
         return self._arrivals
-
-    def comeback(self) -> int:
-        """A place before everybody who waits."""
-        self._returns -= 1
-        return self._returns
 
     def tie(self) -> int:
         return self.arrival()
@@ -170,7 +168,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
         lane.holding[run.id] = run
     if run.state in ON_WORKER and run.worker_id is not None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
-        worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED)
+        worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
         if state.route_key(run)[1]:
             worker.isolated[run.id] = None
         state.watch_silence(elapsed)

@@ -6,6 +6,7 @@ from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.model.command import CancelRun
 from interlock.model.error import UnknownRun
 from interlock.model.message import Stop
+from interlock.model.outcome import Outcome
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State
 
@@ -13,7 +14,7 @@ from interlock.model.state import ON_WORKER, State
 def cancel(p: Pass, origin: str, command: CancelRun) -> None:
     run = p.state.runs.get(command.run_id)
     if run is None:
-        # The shell looks ended runs up in the store; one that ended in this very pass is not there yet.
+        # The shell asks the store for a run that has ended; one that ended in this very pass is not there yet.
         run = next((one for one in p.ended if one.id == command.run_id), None)
         if run is None:
             raise UnknownRun(command.run_id)
@@ -21,6 +22,7 @@ def cancel(p: Pass, origin: str, command: CancelRun) -> None:
         if run.stop not in (CANCEL, TIMEOUT):
             ask_to_stop(p, run, CANCEL)
     else:
+        run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, command.reason, command.actor)
     p.answers.append((origin, Cancelling(command.request, run.id, run.state)))
 

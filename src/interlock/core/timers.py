@@ -7,6 +7,7 @@ from interlock.core.passing import Pass
 from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import runtime_limit
 from interlock.core.stopping import ask_to_stop
+from interlock.model.outcome import Outcome
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State
 
@@ -53,6 +54,6 @@ def _expired(p: Pass, run: Run) -> bool:
         if run.stop is None or (run.stop == ATTEMPT_TIMEOUT and not only_attempt):
             ask_to_stop(p, run, ATTEMPT_TIMEOUT if only_attempt else TIMEOUT)
     elif not only_attempt:
-        run.outcome = "timeout"
+        run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"deadline passed while {run.state}", "scheduler")
     return True

@@ -3,19 +3,21 @@
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from interlock.core.decisions import Cancelling, Created
-from interlock.engine import intake
+from interlock.engine import intake, logs
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
 from interlock.model.command import CancelRun, WorkerDown, WorkerUp
 from interlock.model.error import BadValue, InterlockError, Refused, StoreUnavailable, UnknownRun
+from interlock.model.frames import LARGEST
 from interlock.model.job import NAME
 from interlock.model.run import Run, as_fields
+from interlock.model.state import TERMINAL
 from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import Clock
-from interlock.ports.store import Store
+from interlock.ports.store import LogEntry, Store
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
@@ -26,9 +28,9 @@ BACKLOG = 1000
 """submits that may wait for a pass before clients are made to wait"""
 
 Question = m.Ask | m.AskHistory | m.AskLogs
-WORKER_MESSAGES = (
-    m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving,
-)  # fmt: skip
+WORKER_MESSAGES = frozenset(
+    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving}
+)
 
 
 class Desk(Endpoint):
@@ -41,14 +43,14 @@ class Desk(Endpoint):
         self._names: dict[Peer, str] = {}
         """every peer that has introduced itself"""
         self._workers: dict[str, Peer] = {}
+        self._joined: dict[str, Peer] = {}
+        """the workers whose return is stored; until then what was decided before it is not for their new link"""
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._watched: dict[str, list[tuple[str, int]]] = {}
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.questions: list[tuple[str, Question]] = []
-        self.lookups = 0
-        """submits in the inbox that need the store's knowledge of their keys"""
 
     # ── links ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -61,6 +63,7 @@ class Desk(Endpoint):
             return
         if self._workers.get(name) is peer:
             del self._workers[name]
+            self._joined.pop(name, None)
             self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
         elif self._clients.get(name) is peer:
             del self._clients[name]
@@ -119,6 +122,7 @@ class Desk(Endpoint):
         peer_is_stray = bool(hello.instance) and hello.instance != self._instance
         self._names[peer] = name
         self._workers[name] = peer
+        self._joined.pop(name, None)
         up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray)
         self._engine.post(name, up)
         peer.on_process_end(lambda: self._worker_died(name, peer.process))
@@ -133,11 +137,13 @@ class Desk(Endpoint):
             self._engine.post(name, WorkerDown(name, True, f"worker {name} died"))
 
     def _from_worker(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
+        self._engine.post_all([(name, message) for message in messages if type(message) in WORKER_MESSAGES])
         for message in messages:
-            if isinstance(message, WORKER_MESSAGES):
-                self._engine.post(name, message)
-            else:
-                logger.warning("worker %s sent a %s", name, type(message).__name__)
+            kind = type(message)
+            if kind is m.Heartbeat:
+                logs.beat(name, cast(m.Heartbeat, message), self._engine.state)
+            elif kind not in WORKER_MESSAGES:
+                logger.warning("worker %s sent a %s", name, kind.__name__)
         if self._engine.backlog > BACKLOG * 100:
             self._hold(peer)
 
@@ -148,14 +154,12 @@ class Desk(Endpoint):
                     raise StoreUnavailable("it is being recovered")
                 if isinstance(message, m.Submit):
                     intake.check(message, self._catalog)
-                    if intake.needs_lookup(message.runs):
-                        self.lookups += 1
                     self._engine.post(name, intake.to_command(message, name))
                 elif isinstance(message, m.Cancel):
                     if message.run_id in self._engine.state.runs:
                         self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, name))
                     else:
-                        self._ask(name, m.Ask(message.request, message.run_id, False))
+                        self.ask_state(name, message.request, message.run_id)
                 elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
                     self._ask(name, message)
                 else:
@@ -179,10 +183,15 @@ class Desk(Endpoint):
 
     def drop_workers(self) -> None:
         """Break the workers' links; each comes back and says what it holds."""
+        self._joined.clear()
         for name, peer in list(self._workers.items()):
             del self._workers[name]
             self._names.pop(peer, None)
             peer.close()
+
+    def joined(self, worker_id: str) -> None:
+        if worker_id in self._workers:
+            self._joined[worker_id] = self._workers[worker_id]
 
     def worker_names(self) -> list[str]:
         return list(self._workers)
@@ -190,7 +199,7 @@ class Desk(Endpoint):
     # ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_to_worker(self, worker_id: str, messages: Sequence[m.Message]) -> bool:
-        peer = self._workers.get(worker_id)
+        peer = self._joined.get(worker_id)
         if peer is None:
             return False
         peer.send(messages)
@@ -226,6 +235,10 @@ class Desk(Endpoint):
     def _ask(self, name: str, question: Question) -> None:
         self.questions.append((name, question))
         self._engine.wake()
+
+    def ask_state(self, name: str, request: int, run_id: str) -> None:
+        """Answer with the state that a run, ended or not, has."""
+        self._ask(name, m.Ask(request, run_id, False))
 
     def take_questions(self) -> list[tuple[str, Question]]:
         questions, self.questions = self.questions, []
@@ -277,14 +290,29 @@ class Desk(Endpoint):
         if isinstance(question, m.AskHistory):
             return m.HistoryReport(question.request, await self._store.history(run.id))
         if isinstance(question, m.AskLogs):
-            lines = await self._store.logs(run.id)
-            return m.LogReport(question.request, [(one.at, one.attempt, one.level, one.text) for one in lines])
+            return m.LogReport(question.request, _latest(await self._store.logs(run.id)))
+        if question.wait and run.state not in TERMINAL:
+            # Alive in the store and unknown here: whoever owns it now, it is not this scheduler.
+            raise StoreUnavailable("the run has another owner")
         return self._report(question.request, run)
 
     async def finish(self) -> None:
         """Wait for the answers that are under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
+    """The newest lines that fit into one answer."""
+    size, kept = 0, []
+    for line in reversed(lines):
+        size += len(line.text) * 4
+        if size > LARGEST // 4:
+            kept.append((line.at, line.attempt, "warning", "earlier lines are left out"))
+            break
+        kept.append((line.at, line.attempt, line.level, line.text))
+    kept.reverse()
+    return kept
 
 
 def _check_protocol(found: int) -> None:

@@ -1,5 +1,8 @@
 """The scheduler's loop: take everything that arrived, decide, commit once, and only then tell anybody.
 
+While one batch is being committed the next may already be decided on; its commit begins when the first one is there,
+so commits never overtake each other and nobody hears of anything that is not durable.
+
 A commit that fails is handled like a crash: whoever submitted is told, the state in memory is thrown away, and once the
 store works again it is rebuilt from there while the workers come back and say what they hold. There is one way to
 recover, and it is used for both.
@@ -18,9 +21,9 @@ from interlock.core.step import Command, step
 from interlock.engine import intake, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.desk import Desk
-from interlock.model.command import CancelRun, Create, Define, Stalled, StartDraining
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
-from interlock.model.message import Dispatch, Message, Returned
+from interlock.model.command import CancelRun, Create, Define, Stalled, StartDraining, WorkerUp
+from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
+from interlock.model.message import Dispatch, Message, Returned, Started
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease, Leases
@@ -31,6 +34,8 @@ logger = logging.getLogger("interlock.engine")
 LEASE = "scheduler"
 LONGEST_WAIT = 1.0
 """seconds: how soon a jump of the wall clock is noticed"""
+AFTER_FAULT = 0.2
+"""seconds before going on after an error that should not exist, should it come again at once"""
 STALL = 2.0
 """seconds the loop may be late before it counts as having stood still"""
 
@@ -47,6 +52,25 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """names this start; a worker of an earlier one finishes its work and leaves"""
 
 
+class _Flight(msgspec.Struct):
+    """A batch on its way into the store, and what is to happen once it is there."""
+
+    commit: "asyncio.Future[None]"
+    decisions: Decisions
+    commands: Sequence[Command]
+
+
+def _weight(content: object) -> int:
+    """How much of a pass a command takes. A start takes nothing: it shares a row with the end that often follows it."""
+    if type(content) is Create:
+        return len(content.runs)
+    return 0 if type(content) is Started else 1
+
+
+def _refusal(error: Exception) -> StoreUnavailable:
+    return error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
+
+
 class Engine:
     def __init__(
         self, *, store: Store, leases: Leases, clock: Clock, rng: Random, catalog: Catalog, settings: EngineSettings
@@ -60,6 +84,8 @@ class Engine:
         self.state = SchedulerState(settings.limits, settings.lanes)
         self.desk = Desk(self, catalog, store, clock, settings.instance)
         self._inbox: list[Command] = []
+        self._inbox_weight = 0
+        self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._lease: Lease | None = None
         self._renew_at = 0.0
@@ -76,6 +102,13 @@ class Engine:
     def post(self, origin: str, content: object) -> None:
         """Hand in a command; it is part of the next pass."""
         self._inbox.append((origin, content))
+        self._inbox_weight += _weight(content)
+        self.wake()
+
+    def post_all(self, commands: Sequence[Command]) -> None:
+        """Hand in what came together; it is worked on together, up to the size of a pass."""
+        self._inbox.extend(commands)
+        self._inbox_weight += sum(type(content) is not Started for _, content in commands)
         self.wake()
 
     def wake(self) -> None:
@@ -103,14 +136,26 @@ class Engine:
     async def run(self) -> None:
         while True:
             await self._wait()
-            if self._stopping and not self._inbox and not self.desk.questions:
-                break
             if not self.available:
+                if self._stopping:
+                    break
                 await self._recover()
                 continue
-            await self._renew()
-            if self.available:
-                await self._pass()
+            try:
+                if self._flight is not None and self._flight.commit.done():
+                    await self._land()
+                elif self._stopping and not self._inbox and not self.desk.questions and self._flight is None:
+                    break
+                else:
+                    await self._renew()
+                    await self._pass()
+            except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
+                await self._fail(error)
+            except Exception as error:
+                # A fault of ours: what is in memory may be half done, what is stored is whole, so go on from there.
+                logger.exception("internal error")
+                await self._fail(InterlockError(f"internal error: {error!r}"))
+                await self._sleep(AFTER_FAULT)
         if self._lease is not None:
             try:
                 await self._leases.release(self._lease)
@@ -120,18 +165,13 @@ class Engine:
     # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _wait(self) -> None:
-        """Sleep until something arrives or falls due."""
-        if self._inbox or self.desk.questions or self._stopping or not self.available:
-            return
-        now = self._clock.now()
-        delay = LONGEST_WAIT
-        if self._wake_wall is not None:
-            delay = min(delay, self._wake_wall - now.wall)
-        if self._wake_elapsed is not None:
-            delay = min(delay, self._wake_elapsed - now.elapsed)
-        delay = min(delay, self._renew_at - now.elapsed)
-        if delay <= 0:
-            return
+        """Sleep until something arrives or falls due, or what is being committed is there."""
+        while (delay := self._idle_for()) > 0:
+            await self._sleep(delay)
+            if self._flight is None:
+                return
+
+    async def _sleep(self, delay: float) -> None:
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         timer = loop.call_later(delay, self.wake)
@@ -141,54 +181,100 @@ class Engine:
             timer.cancel()
             self._waiter = None
 
+    def _idle_for(self) -> float:
+        if not self.available:
+            return 0.0
+        if self._flight is not None:
+            # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
+            ahead = self._inbox_weight >= self.settings.batch_runs // 4
+            return 0.0 if self._flight.commit.done() or ahead else LONGEST_WAIT
+        if self._inbox or self.desk.questions or self._stopping:
+            return 0.0
+        now = self._clock.now()
+        delay = min(LONGEST_WAIT, self._renew_at - now.elapsed)
+        if self._wake_wall is not None:
+            delay = min(delay, self._wake_wall - now.wall)
+        if self._wake_elapsed is not None:
+            delay = min(delay, self._wake_elapsed - now.elapsed)
+        return delay
+
     def _take(self) -> list[Command]:
         """What one pass works on: everything, unless that is more than one commit should carry."""
-        inbox = self._inbox
-        if len(inbox) <= 32:
-            limit = len(inbox)
-        else:
-            weight, limit = 0, 0
-            while limit < len(inbox) and weight < self.settings.batch_runs:
-                content = inbox[limit][1]
-                weight += len(content.runs) if type(content) is Create else 1
-                limit += 1
-        if limit == len(inbox):
-            self._inbox = []
+        inbox, most = self._inbox, self.settings.batch_runs
+        if self._inbox_weight <= most:
+            self._inbox, self._inbox_weight = [], 0
             return inbox
+        weight, limit = 0, 0
+        while limit < len(inbox) and weight < most:
+            weight += _weight(inbox[limit][1])
+            limit += 1
         self._inbox = inbox[limit:]
+        self._inbox_weight -= weight
         return inbox[:limit]
 
     def _notice_stall(self, now: Now, commands: list[Command]) -> None:
+        """Only silence that a pass could have heard counts: not while the process, or the store, stood still."""
         late = now.elapsed - self._alive_at - LONGEST_WAIT
+        self._alive_at = now.elapsed
         if late > STALL:
             logger.warning("the scheduler stood still for %.1fs", late)
             commands.insert(0, ("", Stalled(late + LONGEST_WAIT)))
 
     async def _pass(self) -> None:
-        commands = self._take()
-        questions = self.desk.take_questions()
+        """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
+        commands, questions = self._take(), self.desk.take_questions()
         try:
-            if self.desk.lookups:
+            looks_up = any(type(content) is Create and content.look_up for _, content in commands)
+            if looks_up or questions:
+                # Both speak of what is stored, so there must be nothing decided that is not.
+                await self._land()
+            if looks_up:
                 commands = await self._look_up(commands)
             now = self._clock.now()
             self._notice_stall(now, commands)
+            self.desk.answer_questions(questions)
+            questions = []
             decisions = step(self.state, commands, now, self._rng)
-            if decisions.batch:
-                await self._store.commit(decisions.batch, LEASE, self._epoch)
-            await self._fill_dispatches(decisions)
-        except (StoreUnavailable, StaleEpoch) as error:
-            self._fail(error, commands)
-            self.desk.refuse(questions, error)
+            self._wake_wall, self._wake_elapsed = decisions.wake_wall, decisions.wake_elapsed
+            await self._land()
+        except Exception as error:
+            self._refuse(commands, error)
+            self.desk.refuse(questions, _refusal(error))
+            raise
+        if decisions.batch:
+            commit = asyncio.ensure_future(self._commit(decisions))
+            commit.add_done_callback(lambda _: self.wake())
+            self._flight = _Flight(commit, decisions, commands)
+        else:
+            self._deliver(decisions, commands)
+
+    async def _commit(self, decisions: Decisions) -> None:
+        await self._store.commit(decisions.batch, LEASE, self._epoch)
+        await self._fill_dispatches(decisions)
+
+    async def _land(self) -> None:
+        """Wait for the batch that is being committed, then tell whom it concerns."""
+        flight = self._flight
+        if flight is None:
             return
+        try:
+            await flight.commit
+        except Exception as error:
+            self._refuse(flight.commands, error)
+            raise
         finally:
-            self._alive_at = self._clock.now().elapsed
-        self._wake_wall, self._wake_elapsed = decisions.wake_wall, decisions.wake_elapsed
+            self._flight = None
+        self._deliver(flight.decisions, flight.commands)
+
+    def _deliver(self, decisions: Decisions, commands: Sequence[Command]) -> None:
+        for _, content in commands:
+            if type(content) is WorkerUp:
+                self.desk.joined(content.worker_id)
         self._send(decisions)
         self._answer(decisions)
         self.totals.add(decisions)
         logs.write(decisions, self.state)
         self.desk.announce(decisions.ended)
-        self.desk.answer_questions(questions)
         self.desk.relieve()
 
     @property
@@ -197,26 +283,20 @@ class Engine:
 
     async def _look_up(self, commands: list[Command]) -> list[Command]:
         """Fetch what the store knows of keys and occurrences that submits in this batch carry."""
-        self.desk.lookups = 0
-        places = [
-            place
-            for place, (_, content) in enumerate(commands)
-            if type(content) is Create and intake.needs_lookup(content.runs)
-        ]
+        places = [place for place, (_, content) in enumerate(commands) if type(content) is Create and content.look_up]
         found = await intake.look_up([commands[place][1] for place in places], self._store)
+        commands = list(commands)
         for place, create in zip(places, found, strict=True):
             commands[place] = (commands[place][0], create)
         return commands
 
     async def _fill_dispatches(self, decisions: Decisions) -> None:
         """Payloads too large to keep in memory, and checkpoints, go out straight from the store."""
-        runs = self.state.runs
         wanted = [
             message.run_id
             for messages in decisions.sends.values()
             for message in messages
-            if type(message) is Dispatch
-            and (message.payload is None or (message.attempt > 1 and runs[message.run_id].has_checkpoint))
+            if type(message) is Dispatch and (message.payload is None or message.attempt > 1)
         ]
         if not wanted:
             return
@@ -245,6 +325,9 @@ class Engine:
                 self.desk.accepted(origin, answer)
             elif type(answer) is Cancelling:
                 self.desk.cancelling(origin, answer)
+            elif type(answer) is Failed and isinstance(answer.error, UnknownRun):
+                # It was alive when its cancel came in and has ended since: the store knows how.
+                self.desk.ask_state(origin, answer.request, answer.error.run_id)
             elif type(answer) is Failed:
                 self.desk.problem(origin, answer.request, answer.error)
 
@@ -281,29 +364,32 @@ class Engine:
             self._failed_renewals += 1
             logger.warning("renewing the lease failed %d times: %s", self._failed_renewals, error)
             if self._failed_renewals >= self.settings.failed_renewals:
-                self._fail(error, [])
-        except LeaseLost as error:
-            self._lease = None
-            self._fail(error, [])
+                raise
 
-    def _fail(self, error: InterlockError, commands: Sequence[Command]) -> None:
-        """Nothing of this batch was kept. Tell whoever waits for it, and begin again from the store."""
+    async def _fail(self, error: InterlockError) -> None:
+        """What was decided and is not stored is void. Tell whoever waits for it, and begin again from the store."""
         logger.error("%s: starting again from the store", error)
-        if isinstance(error, StaleEpoch):
+        if self._flight is not None:
+            try:
+                await self._land()
+            except Exception:
+                logger.exception("the write that was under way failed too")
+        if isinstance(error, (StaleEpoch, LeaseLost)):
             self._lease = None
         self.available = False
-        refused = StoreUnavailable(str(error)) if not isinstance(error, StoreUnavailable) else error
         draining = self.state.draining
-        inbox, self._inbox = self._inbox, []
-        for origin, content in (*commands, *inbox):
-            if isinstance(content, (Create, CancelRun)):
-                self.desk.problem(origin, content.request, refused)
-        if draining:
+        inbox, self._inbox, self._inbox_weight = self._inbox, [], 0
+        self._refuse(inbox, error)
+        if draining or any(type(content) is StartDraining for _, content in inbox):
             self._inbox.append(("", StartDraining()))
         self.desk.drop_workers()
 
+    def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
+        for origin, content in commands:
+            if isinstance(content, (Create, CancelRun)):
+                self.desk.problem(origin, content.request, _refusal(error))
+
     async def _recover(self) -> None:
-        loop = asyncio.get_running_loop()
         delay = 0.05
         while not self.available and not self._stopping:
             try:
@@ -314,11 +400,7 @@ class Engine:
             except StoreUnavailable as error:
                 why = str(error)
             logger.warning("cannot go on yet: %s", why)
-            self._waiter = loop.create_future()
-            timer = loop.call_later(delay, self.wake)
-            await self._waiter
-            timer.cancel()
-            self._waiter = None
+            await self._sleep(delay)
             delay = min(delay * 2, 1.0)
         if self._stopping:
             self._inbox.clear()

@@ -58,12 +58,9 @@ def _check_times(new: NewRun) -> None:
         raise BadValue("deadline", new.deadline_at, f"later than the time the run is due ({due})")
 
 
-def needs_lookup(runs: Sequence[NewRun]) -> bool:
-    return any(new.idempotency_key is not None or new.occurrence is not None for new in runs)
-
-
 def to_command(message: Submit, actor: str) -> Create:
-    return Create(message.request, message.runs, actor, {}, {}, frozenset())
+    look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in message.runs)
+    return Create(message.request, message.runs, actor, {}, {}, frozenset(), look_up)
 
 
 async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
@@ -79,7 +76,7 @@ async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
     found = []
     for one in messages:
         digests = {place: _digest(new) for place, new in enumerate(one.runs) if new.idempotency_key is not None}
-        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known_ids))
+        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known_ids, False))
     return found
 
 

@@ -4,6 +4,7 @@ import logging
 
 from interlock.core.decisions import Decisions
 from interlock.core.state import SchedulerState
+from interlock.model.message import Heartbeat
 from interlock.model.run import Run
 from interlock.model.state import State
 
@@ -51,6 +52,14 @@ def write(decisions: Decisions, state: SchedulerState) -> None:
             if run.state in ERRORS:
                 text = run.error.strip().splitlines()[-1] if run.error and run.error.strip() else run.reason
                 logger.error("run ended as %s: %s", run.state, text, extra=_fields(run))
+
+
+def beat(worker_id: str, message: Heartbeat, state: SchedulerState) -> None:
+    if logger.isEnabledFor(logging.DEBUG):
+        for held in message.held:
+            run = state.runs.get(held.run_id)
+            if run is not None:
+                logger.debug("heartbeat from %s", worker_id, extra=_fields(run))
 
 
 def _fields(run: Run) -> dict[str, object]:

@@ -16,6 +16,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     """place in `runs` → digest of job and payload, for those with an idempotency key"""
     known_keys: dict[tuple[str, str], tuple[str, bytes]]
     known_ids: frozenset[str]
+    look_up: bool
+    """whether the store has still to be asked for those"""
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False):

@@ -91,7 +91,9 @@ class NotJson(InterlockError):
     code = "not_json"
 
     def __init__(self, where: str, value: object, why: str) -> None:
-        super().__init__(f"{where}: {shown(value)} is not JSON ({why})")
+        # The place is made of the user's own keys, which may be long or have line breaks.
+        place = " ".join(where.split())[:200]
+        super().__init__(f"{place}: {shown(value)} is not JSON ({why})")
 
 
 class PayloadTooLarge(InterlockError):

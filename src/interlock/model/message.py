@@ -5,14 +5,20 @@ and beats. A client says `Greeting`, then asks with a number that the answer car
 run and fence, so that one from the past is known as such.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from interlock.model.run import Transition
 from interlock.model.state import State
 
 PROTOCOL = 1
+
+ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
+Count = Annotated[int, Meta(ge=0, lt=2**31)]
+Instant = Annotated[float, Meta(ge=0, le=1e11)]
+Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
 class Message(msgspec.Struct, array_like=True, tag=True, frozen=True, gc=False):
@@ -27,14 +33,16 @@ class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     run_id: str
     fence: int
+    begun: bool = False
+    """it executes, or has; said with every beat, for the word of its start may be lost with a link"""
 
 
 class Hello(Message, frozen=True):
     worker_id: str
     protocol: int
     pid: int
-    slots: int
-    processes: int
+    slots: Count
+    processes: Count
     jobs: list[str]
     held: list[Held]
     instance: str
@@ -52,7 +60,7 @@ class Finished(Message, frozen=True):
     outcome: str
     result: bytes | None = None
     error: str | None = None
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
 
 
 class Lost(Message, frozen=True):
@@ -61,7 +69,7 @@ class Lost(Message, frozen=True):
     run_id: str
     fence: int
     reason: str
-    exit_code: int | None = None
+    exit_code: ExitCode | None = None
 
 
 class Returned(Message, frozen=True):
@@ -79,15 +87,15 @@ class Heartbeat(Message, frozen=True):
 class Progress(Message, frozen=True):
     run_id: str
     fence: int
-    percent: float
+    percent: Percent
     text: str
 
 
 class LogLine(Message, frozen=True):
     run_id: str
     fence: int
-    number: int
-    at: float
+    number: Count
+    at: Instant
     level: str
     text: str
 

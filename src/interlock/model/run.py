@@ -1,7 +1,8 @@
 """A run, its history, and what is told of it."""
 
 import hashlib
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -21,7 +22,7 @@ class Run(msgspec.Struct, gc=False):
     `payload` is None in a run that waits with its payload left in the store, `result` is only set as it ends.
     """
 
-    CONSTANT: ClassVar[int] = 9
+    CONSTANT: ClassVar[int] = 8
     """how many of the fields, from the first, are written once"""
 
     id: str
@@ -31,9 +32,9 @@ class Run(msgspec.Struct, gc=False):
     idempotency_key: str | None
     created_at: float
     scheduled_at: float
-    deadline_at: float | None
     payload: bytes | None
 
+    deadline_at: float | None
     job_version: str
     lane: str
     state: State
@@ -95,7 +96,18 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str | None
 
 
-def replay(history: list[Transition]) -> State | None:
+class Step(Protocol):
+    """What a history is made of, however it is dressed."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def before(self) -> State | None: ...
+    @property
+    def after(self) -> State: ...
+
+
+def replay(history: Sequence[Step]) -> State | None:
     """The state that a history, read in order, ends in; raises where two entries do not join."""
     state: State | None = None
     for place, entry in enumerate(history, start=1):
@@ -146,7 +158,7 @@ class RunIds:
             self._count += 1
             if self._count > 0xFFFF:
                 self._stamp, self._count = self._stamp + 1, 0
-        return f"{self._stamp:012x}{self._count:04x}{bits:012x}"
+        return "%028x" % (self._stamp << 64 | self._count << 48 | bits)
 
 
 def occurrence_id(job_id: str, fire_time: float) -> str:

@@ -59,7 +59,8 @@ class Store(ABC):
         """Store the whole batch, durably, or nothing of it.
 
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
-        run and sequence number: one that is already there, or is older than what is there, changes nothing.
+        run and sequence number: a batch stored once more changes nothing, and neither does an update that is older than
+        what is there.
         """
 
     @abstractmethod

@@ -41,6 +41,9 @@ class Keeper:
                 *make(), env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
             )
             self._processes[place] = process
+            if self._stopping.is_set():
+                # Asked to stop while it was being made: it has begun nothing, and would not be told again.
+                self._signal(signal.SIGKILL, [process])
             code = await process.wait()
             del self._processes[place]
             if self._stopping.is_set():
@@ -72,7 +75,7 @@ class Keeper:
         self._stopping.set()
         self._signal(signal.SIGKILL)
 
-    def _signal(self, number: int) -> None:
-        for process in list(self._processes.values()):
+    def _signal(self, number: int, processes: Sequence[asyncio.subprocess.Process] = ()) -> None:
+        for process in processes or list(self._processes.values()):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, number)

@@ -1,12 +1,14 @@
 """An executor process: loads the app and runs attempts, async ones on its loop, blocking ones in threads.
 
-A thread of its own reads from the host, so that a handler that blocks the loop cannot keep the process from hearing
-that it should stop, or from giving back attempts that have not begun. When the host is gone this process ends itself.
+The loop reads from the host. While there is work a thread watches the loop, and reads in its place when a handler
+blocks it, so that the process still hears that it should stop, and gives back attempts that have not begun. When the
+host is gone this process ends itself.
 """
 
 import asyncio
 import contextvars
 import os
+import select
 import socket
 import sys
 import threading
@@ -28,6 +30,8 @@ from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oo
 from interlock.worker.loading import load_app
 
 LONGEST_ERROR = 16_384
+BLOCKED = 0.25
+"""seconds without a turn of the loop after which the watching thread reads"""
 
 Key = tuple[str, int]
 
@@ -56,10 +60,17 @@ class Child:
         """received and not begun; taking one out is what decides between beginning and giving back"""
         self._arrived: list[_Attempt] = []
         self._active: dict[Key, _Attempt] = {}
+        self._reader = frames.FrameReader()
+        self._reading = threading.Lock()
+        self._busy = threading.Event()
+        """set while the loop must be watched"""
 
     def run(self) -> None:
         self.send_now(m.Ready(list(self._definitions)))
-        threading.Thread(target=self._listen, name="link", daemon=True).start()
+        self._loop.add_reader(self._link.fileno(), self._read)
+        # The loop makes what it watches non-blocking; sending must wait for room, or a large result would be lost.
+        self._link.setblocking(True)
+        threading.Thread(target=self._watch, name="watch", daemon=True).start()
         self._loop.run_forever()
 
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -85,16 +96,34 @@ class Child:
         self._flush_planned = False
         self.send_now()
 
-    def _listen(self) -> None:
-        reader = frames.FrameReader()
-        try:
-            while data := self._link.recv(262_144):
-                for messages in reader.feed(data):
-                    self._take(messages)
-        except OSError:
-            pass
-        finally:
-            os._exit(0)
+    def _read(self) -> None:
+        """Take in what is there, on the loop or in the watching thread."""
+        with self._reading:
+            try:
+                data = self._link.recv(262_144, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                os._exit(0)
+            for messages in self._reader.feed(data):
+                self._take(messages)
+
+    def _watch(self) -> None:
+        """While there is work, see that the loop turns; while it does not, read in its place."""
+        while True:
+            self._busy.wait()
+            turned = threading.Event()
+            self._loop.call_soon_threadsafe(turned.set)
+            while not turned.wait(BLOCKED):
+                readable, _, _ = select.select([self._link], [], [], 0)
+                if readable:
+                    self._read()
+            self._busy.clear()
+            if self._active or self._pending:
+                self._busy.set()
+            threading.Event().wait(BLOCKED)
 
     def _take(self, messages: Sequence[m.Message]) -> None:
         wake = False
@@ -108,7 +137,9 @@ class Child:
                     self.send_now(m.Revoked(message.run_id, message.fence))
                 else:
                     self.send_now()
-        if wake:
+        if wake and threading.current_thread() is threading.main_thread():
+            self._begin_arrived()
+        elif wake:
             self._loop.call_soon_threadsafe(self._begin_arrived)
 
     def _receive(self, dispatch: m.Dispatch) -> bool:
@@ -120,6 +151,7 @@ class Child:
         context = Context(dispatch, self.send_now)
         attempt = _Attempt(dispatch, definition, context)
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
+        self._busy.set()
         if definition.is_async:
             self._arrived.append(attempt)
             return True
@@ -218,7 +250,7 @@ class Child:
             return
         exit_code = None
         if isinstance(error, SystemExit):
-            exit_code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+            exit_code = error.code & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
         text = "".join(traceback.format_exception(error))[-LONGEST_ERROR:]
         text = text.encode("utf-8", "replace").decode()
         self._report(attempt, send, Outcome.FAILED, None, text, exit_code)

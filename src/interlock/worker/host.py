@@ -20,6 +20,8 @@ from interlock.ports.executor import Executor
 logger = logging.getLogger("interlock.worker")
 
 SHUTDOWN = "shutdown"
+UNSETTLED = 60
+"""times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
 
@@ -42,10 +44,11 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Held:
     """An attempt from its dispatch until it is settled."""
 
-    __slots__ = ("dispatch", "outcome", "stop", "timer")
+    __slots__ = ("begun", "dispatch", "outcome", "stop", "timer")
 
     def __init__(self, dispatch: m.Dispatch) -> None:
         self.dispatch = dispatch
+        self.begun = False
         self.outcome: m.Message | None = None
         self.stop: str | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -73,7 +76,9 @@ class Host(Endpoint):
         try:
             while not self._done():
                 if self._peer is None and not await self._connect():
-                    logger.info("no scheduler for %gs and nothing to do: leaving", self._settings.patience)
+                    logger.warning(
+                        "there is no scheduler any more: leaving with %d attempts unsettled", len(self._held)
+                    )
                     break
                 self._link_changed.clear()
                 if self._peer is not None and not self._done():
@@ -96,7 +101,7 @@ class Host(Endpoint):
             try:
                 self._peer = await self._bus.connect(self)
             except NotRunning:
-                if not self._held and loop.time() - since >= self._settings.patience:
+                if loop.time() - since >= self._settings.patience * (UNSETTLED if self._held else 1):
                     return False
                 self._changed.clear()
                 await _wait(self._changed, delay)
@@ -108,7 +113,7 @@ class Host(Endpoint):
 
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
-        held = [m.Held(*key) for key in self._held]
+        held = [m.Held(*key, one.begun) for key, one in self._held.items()]
         hello = m.Hello(
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
             settings.instance,
@@ -125,7 +130,7 @@ class Host(Endpoint):
             await asyncio.sleep(self._settings.heartbeat_interval)
             if self._peer is None or not self._held:
                 continue
-            running = [m.Held(*key) for key, one in self._held.items() if one.outcome is None]
+            running = [m.Held(*key, one.begun) for key, one in self._held.items() if one.outcome is None]
             messages: list[m.Message] = [one.outcome for one in self._held.values() if one.outcome is not None]
             if running:
                 messages.insert(0, m.Heartbeat(running))
@@ -193,8 +198,8 @@ class Host(Endpoint):
     def report(self, message: m.Message) -> None:
         """From the executor: forward it, and keep what ends an attempt."""
         kind = type(message)
-        if kind is m.Finished or kind is m.Lost:
-            held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # both have them
+        if kind is m.Finished or kind is m.Lost or kind is m.Returned:
+            held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
             if held is None:
                 return
             if held.stop == SHUTDOWN and not (isinstance(message, m.Finished) and message.outcome == Outcome.SUCCEEDED):
@@ -203,6 +208,8 @@ class Host(Endpoint):
             if held.timer is not None:
                 held.timer.cancel()
                 held.timer = None
+        elif isinstance(message, m.Started) and (begun := self._held.get((message.run_id, message.fence))) is not None:
+            begun.begun = True
         self._send(message)
 
     def _stop(self, key: Key, reason: str) -> None:

@@ -75,14 +75,20 @@ class _Child(asyncio.Protocol):
     def _exited(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
+        # While it is not waited for, its id is nobody else's: what a handler started goes with the one that crashed.
+        self.signal(signal.SIGKILL)
         self._exit_code = self.process.wait()
         # What it sent before it ended may still be unread; a process it forked may keep the link open for ever.
         self._loop.call_later(0.05, self._give_up_link)
         self._finish()
 
     def _give_up_link(self) -> None:
-        if self._transport is not None and not self._closed:
-            self._transport.abort()
+        if self._transport is None or self._closed:
+            return
+        with suppress(OSError):
+            while data := os.read(self._socket.fileno(), 262_144):
+                self.data_received(data)
+        self._transport.abort()
 
     def _finish(self) -> None:
         if self._closed and self._exit_code is not None:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 
 from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse
@@ -13,12 +14,15 @@ APPLICATION_ID = 0x494C434B
 
 BUSY_SECONDS = 2.0
 
+_MAGIC = b"SQLite format 3\0"
+
 
 class FileLock:
     """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case."""
 
     def __init__(self, database: Path) -> None:
-        self._path = Path(f"{database}.lock")
+        # Whatever way leads to the file, there is one lock for it.
+        self._path = Path(f"{os.path.realpath(database)}.lock")
         self._database = database
         self._descriptor: int | None = None
 
@@ -33,14 +37,26 @@ class FileLock:
             holder = os.read(descriptor, 32).decode(errors="replace").strip()
             os.close(descriptor)
             raise StoreInUse(str(self._database), f"process {holder}" if holder else "process unknown") from error
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"{os.getpid()}\n".encode())
         self._descriptor = descriptor
+        with suppress(OSError):  # on a full disk the lock holds as well, only without the holder's name
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode())
 
     def release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def check_header(path: Path) -> None:
+    """Refuse a file that is none of SQLite's: SQLite itself takes a file of one byte for an empty one.
+
+    Only before the first connection of the process, because closing the file lets go of the locks of all of them.
+    """
+    with suppress(OSError), path.open("rb") as file:
+        head = file.read(len(_MAGIC))
+        if head not in (b"", _MAGIC):
+            raise NotADatabase(str(path), "file is not a database")
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:

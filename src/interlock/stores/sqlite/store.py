@@ -5,20 +5,21 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
-from interlock.stores.sqlite.database import FileLock, connect_reader, connect_writer
+from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer
 from interlock.stores.sqlite.queries import CHANGING, COLUMNS, QUERIES
 
 T = TypeVar("T")
@@ -49,15 +50,21 @@ def _plain_row(row: tuple[Any, ...], shift: int) -> list[Any]:
     return values
 
 
-def _created_row(row: tuple[Any, ...]) -> list[Any]:
-    return _plain_row(row, 0)
+def created_rows(batch: Batch) -> list[list[Any]]:
+    return [_plain_row(row, 0) for row in batch.created]
 
 
-def _updated_row(row: tuple[Any, ...]) -> list[Any]:
-    values = _plain_row(row, _SHIFT)
-    values.append(values.pop(0))
-    values.append(values[_SEQ])
-    return values
+def updated_rows(batch: Batch) -> list[list[Any]]:
+    rows = [_plain_row(row, _SHIFT) for row in batch.updated]
+    for values in rows:
+        values.append(values.pop(0))
+        values.append(values[_SEQ])
+    return rows
+
+
+def history_rows(batch: Batch) -> list[tuple[str, int, bytes]]:
+    encode = _history_encoder.encode
+    return [(run_id, entries[0].seq, encode(entries)) for run_id, entries in batch.history]
 
 
 def _read_run(row: tuple[Any, ...]) -> Run:
@@ -74,13 +81,11 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         jobs = [(job.version, job.id, msgspec.json.encode(job)) for job in batch.jobs]
         connection.executemany(QUERIES["insert_job"], jobs)
     if batch.created:
-        connection.executemany(QUERIES["insert_run"], map(_created_row, batch.created))
+        connection.executemany(QUERIES["insert_run"], created_rows(batch))
     if batch.updated:
-        connection.executemany(QUERIES["update_run"], map(_updated_row, batch.updated))
+        connection.executemany(QUERIES["update_run"], updated_rows(batch))
     if batch.history:
-        encode = _history_encoder.encode
-        rows = [(run_id, entries[0].seq, encode(entries)) for run_id, entries in batch.history]
-        connection.executemany(QUERIES["insert_history"], rows)
+        connection.executemany(QUERIES["insert_history"], history_rows(batch))
     if batch.keys:
         connection.executemany(QUERIES["insert_key"], batch.keys)
     if batch.checkpoints:
@@ -92,27 +97,39 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
 
 
 class _Writer(threading.Thread):
-    """The thread that owns the writing connection: calls go in, futures come out."""
+    """The thread that owns the writing connection: calls go in, and are answered on the loop they came from."""
 
     def __init__(self) -> None:
         super().__init__(name="interlock-store", daemon=True)
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
 
-    def call(self, work: Callable[[], T]) -> "Future[T]":
-        future: Future[T] = Future()
+    def call(self, work: Callable[[], T]) -> "asyncio.Future[T]":
+        """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._calls.put((work, future))
         return future
 
     def run(self) -> None:
         while (item := self._calls.get()) is not None:
             work, future = item
+            result, error = None, None
             try:
-                future.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the caller
-                future.set_exception(error)
+                result = work()
+            except BaseException as raised:  # noqa: BLE001 - whatever it is belongs to the caller
+                error = raised
+            with suppress(RuntimeError):  # the loop that asked is closed: nobody waits for the answer
+                future.get_loop().call_soon_threadsafe(_settle, future, result, error)
 
     def finish(self) -> None:
         self._calls.put(None)
+
+
+def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
+    if not future.done():
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
 
 
 class SqliteStore(Store, Leases):
@@ -121,6 +138,7 @@ class SqliteStore(Store, Leases):
         self._lock = FileLock(self._path)
         self._writer: _Writer | None = None
         self._connection: sqlite3.Connection | None = None
+        self._broken = False
         self._readers: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._reading: list[sqlite3.Connection] = []
@@ -131,15 +149,16 @@ class SqliteStore(Store, Leases):
         self._writer.start()
         self._readers = ThreadPoolExecutor(2, "interlock-read")
         try:
-            await asyncio.wrap_future(self._writer.call(self._open_file))
+            await self._writer.call(self._open_file)
         except BaseException:
             await self.close()
             raise
 
     def _open_file(self) -> None:
+        check_header(self._path)
         self._connection = connect_writer(self._path)
         # The file lock proves that whoever held a lease here is gone: there is no need to wait for its end.
-        self._connection.execute(QUERIES["end_leases"])
+        self._transact(lambda connection: connection.execute(QUERIES["end_leases"]))
 
     async def close(self) -> None:
         if self._readers is not None:
@@ -150,12 +169,13 @@ class SqliteStore(Store, Leases):
         self._reading.clear()
         # Last, because only the last connection of all can fold the write-ahead log into the file.
         if self._writer is not None:
-            await asyncio.wrap_future(self._writer.call(self._close_file))
+            await self._writer.call(self._close_file)
             self._writer.finish()
             self._writer = None
         self._lock.release()
 
     def _close_file(self) -> None:
+        self._broken = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -164,11 +184,10 @@ class SqliteStore(Store, Leases):
         """Run `work` in one transaction on the writer thread; durable when it returns."""
         if self._writer is None:
             raise StoreUnavailable("it is closed")
-        # Shielded: a caller that gives up must not leave a transaction half way, nor a later call overtake this one.
-        return await asyncio.shield(asyncio.wrap_future(self._writer.call(lambda: self._transact(work))))
+        return await self._writer.call(lambda: self._transact(work))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._connection
+        connection = self._reopen() if self._broken else self._connection
         if connection is None:
             raise StoreUnavailable("it is closed")
         try:
@@ -180,16 +199,22 @@ class SqliteStore(Store, Leases):
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
             except sqlite3.Error:
-                self._reopen()
+                self._broken = True
             if isinstance(error, sqlite3.Error):
                 raise StoreUnavailable(str(error)) from error
             raise
         return result
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> sqlite3.Connection:
         """After a transaction that could not even be rolled back, only a new connection knows where the file is at."""
         self._close_file()
-        self._connection = connect_writer(self._path)
+        self._broken = True
+        try:
+            self._connection = connect_writer(self._path)
+        except InterlockError as error:
+            raise StoreUnavailable(str(error)) from error
+        self._broken = False
+        return self._connection
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._readers is None:

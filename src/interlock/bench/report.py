@@ -1,0 +1,111 @@
+"""All measurements in one run, as a table with ratios and as JSON."""
+
+import json
+import os
+import platform
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from interlock.bench import huey_peer, measures
+from interlock.model.error import BadValue
+
+HUEY_RUNS = 3000
+
+
+class Figures(msgspec.Struct, kw_only=True):
+    machine: str
+    runs: int
+    rounds: int
+    raw_sqlite_per_second: float
+    end_to_end_per_second: float
+    huey_per_second: float | None
+    ratio_to_huey: float | None
+    ratio_to_raw: float
+    commit_p50_ms: float
+    latency_p50_ms: float
+    latency_p99_ms: float
+    latency_to_commit: float
+    bytes_per_waiting_run: float
+    waiting: int
+
+
+def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Figures:
+    for name, value in (("--runs", runs), ("--waiting", waiting), ("--rounds", rounds)):
+        if value < 1:
+            raise BadValue(name, value, "1 or more")
+    console = Console(stderr=True)
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
+        figures = _measure(Path(name), runs, waiting, rounds, console)
+    Console().print(_table(figures))
+    if output is not None:
+        Path(output).write_text(json.dumps(msgspec.to_builtins(figures), indent=2) + "\n")
+    return figures
+
+
+def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Console) -> Figures:
+    raw, ours, peer, commits, latencies = [], [], [], [], []
+    # Interleaved, so that whatever else the machine does hits all of them alike.
+    for number in range(rounds):
+        raw.append(_say(console, number, "raw SQLite", lambda: measures.raw_sqlite(folder, runs)))
+        ours.append(_say(console, number, "end to end", lambda: measures.end_to_end(folder, runs)))
+        if huey_peer.installed():
+            peer.append(_say(console, number, "Huey", lambda: huey_peer.end_to_end(folder, min(runs, HUEY_RUNS))))
+        commits.append(measures.one_commit(folder, 300))
+        latencies.append(measures.idle_latency(folder, 200))
+    memory = measures.memory_per_waiting_run(folder, waiting)
+    median = measures.median
+    commit = median([median(one) for one in commits])
+    latency = median([median(one) for one in latencies])
+    huey = median(peer) if peer else None
+    return Figures(
+        machine=f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, {sys.platform}",
+        runs=runs,
+        rounds=rounds,
+        raw_sqlite_per_second=round(median(raw)),
+        end_to_end_per_second=round(median(ours)),
+        huey_per_second=None if huey is None else round(huey),
+        ratio_to_huey=None if huey is None else round(median(ours) / huey, 1),
+        ratio_to_raw=round(median(ours) / median(raw), 3),
+        commit_p50_ms=round(commit * 1000, 3),
+        latency_p50_ms=round(latency * 1000, 3),
+        latency_p99_ms=round(median([measures.percentile(one, 0.99) for one in latencies]) * 1000, 3),
+        latency_to_commit=round(latency / commit, 2),
+        bytes_per_waiting_run=round(memory),
+        waiting=waiting,
+    )
+
+
+def _say(console: Console, number: int, what: str, measure: Callable[[], float]) -> float:
+    value = measure()
+    console.print(f"round {number + 1}: {what} {value:,.0f}/s", highlight=False)
+    return value
+
+
+def _table(figures: Figures) -> Table:
+    table = Table(title=f"{figures.machine} · medians of {figures.rounds}", title_justify="left")
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    table.add_column("ratio", justify="right")
+    table.add_row("raw SQLite, same rows, FULL", f"{figures.raw_sqlite_per_second:,.0f} runs/s", "1")
+    table.add_row(
+        "Interlock end to end, FULL", f"{figures.end_to_end_per_second:,.0f} runs/s", f"{figures.ratio_to_raw} of raw"
+    )
+    if figures.huey_per_second is None:
+        table.add_row("Huey on SQLite", "not installed", "")
+    else:
+        table.add_row(
+            "Huey on SQLite", f"{figures.huey_per_second:,.0f} tasks/s", f"Interlock is {figures.ratio_to_huey}x"
+        )
+    table.add_row("one synced commit, p50", f"{figures.commit_p50_ms} ms", "1")
+    table.add_row("submit to start, idle, p50", f"{figures.latency_p50_ms} ms", f"{figures.latency_to_commit} commits")
+    table.add_row("submit to start, idle, p99", f"{figures.latency_p99_ms} ms", "")
+    table.add_row(f"memory per waiting run ({figures.waiting:,})", f"{figures.bytes_per_waiting_run:,.0f} bytes", "")
+    return table

@@ -1,0 +1,147 @@
+"""What goes wrong, when: one fault after the other, by seed, until it is told to stop; then everything is healed."""
+
+import asyncio
+from collections.abc import Callable
+
+from interlock.simulation.cluster import Cluster
+from interlock.simulation.scenario import LEASE_TTL
+
+
+class Chaos:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._rng = cluster.random("chaos")
+        self._over = False
+        faults = cluster.scenario.faults
+        choices: list[tuple[bool, Callable[[], None]]] = [
+            (faults.kill_scheduler, self._kill_scheduler),
+            (faults.restart_scheduler, self._restart_scheduler),
+            (faults.pause_scheduler, self._pause_scheduler),
+            (faults.replace_scheduler, self._replace_scheduler),
+            (faults.fail_store, self._fail_store),
+            (faults.kill_worker, self._kill_worker),
+            (faults.stop_worker, self._stop_worker),
+            (faults.pause_worker, self._pause_worker),
+            (faults.isolate_worker, self._isolate_worker),
+            (faults.break_links, cluster.network.break_one),
+            (faults.jump_clock, self._jump_clock),
+        ]
+        self._choices = [fault for enabled, fault in choices if enabled]
+
+    async def run(self) -> None:
+        cluster, rng, faults = self._cluster, self._rng, self._cluster.scenario.faults
+        network, store = cluster.network.faults, cluster.store_faults
+        network.longest_delay = rng.choice((0.005, 0.05, 0.5))
+        if faults.stall_links:
+            network.lag = rng.uniform(0, 0.005)
+        store.longest_write = rng.choice((0.002, 0.02, 0.2))
+        if faults.drop_messages:
+            network.drop = rng.uniform(0, 0.05)
+        if faults.duplicate_messages:
+            network.duplicate = rng.uniform(0, 0.1)
+        if faults.crash_at_commit:
+            store.crash = rng.uniform(0, 0.03)
+        if faults.fail_store:
+            store.fail = rng.uniform(0, 0.02)
+        while not self._over:
+            await asyncio.sleep(rng.expovariate(1 / cluster.scenario.fault_every))
+            if self._choices and not self._over:
+                rng.choice(self._choices)()
+
+    def stop(self) -> None:
+        """No more faults, and what can be mended is."""
+        cluster = self._cluster
+        self._over = True
+        network, store = cluster.network.faults, cluster.store_faults
+        network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
+        store.longest_write, store.fail, store.crash, store.down_until = 0.01, 0.0, 0.0, 0.0
+        cluster.trace.add("the faults are over")
+
+    # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _kill_scheduler(self) -> None:
+        scheduler = self._cluster.scheduler
+        if scheduler is None:
+            return
+        self._cluster.trace.add(f"fault: {scheduler.process.name} is killed")
+        scheduler.process.kill()
+
+    def _restart_scheduler(self) -> None:
+        scheduler = self._cluster.scheduler
+        if scheduler is None or scheduler.process.paused:
+            return
+        self._cluster.trace.add(f"fault: {scheduler.process.name} is told to stop")
+        scheduler.process.call_soon(scheduler.engine.drain)
+        later = self._cluster.loop.time() + self._rng.choice((0.0, 0.5, 4.0))
+        scheduler.process.call_at(later, scheduler.engine.stop)
+
+    def _pause_scheduler(self) -> None:
+        scheduler = self._cluster.scheduler
+        if scheduler is None or scheduler.process.paused:
+            return
+        seconds = self._rng.choice((0.5, 5.0, 20.0)) * self._rng.random()
+        self._cluster.trace.add(f"fault: {scheduler.process.name} stands still for {seconds:.3f}s")
+        scheduler.process.pause()
+        self._cluster.loop.call_later(seconds, scheduler.process.resume)
+
+    def _replace_scheduler(self) -> None:
+        """Another one takes over while this one stands still. It comes back believing that nothing has happened."""
+        cluster, scheduler = self._cluster, self._cluster.scheduler
+        if scheduler is None or scheduler.process.paused:
+            return
+        cluster.trace.add(f"fault: {scheduler.process.name} stands still and is replaced")
+        scheduler.process.pause()
+        seconds = LEASE_TTL * self._rng.uniform(1, 3)
+        cluster.loop.call_later(seconds, scheduler.process.resume)
+        cluster.loop.call_later(seconds + self._rng.uniform(0, 5), scheduler.process.kill)
+        cluster.start_scheduler()
+
+    def _fail_store(self) -> None:
+        seconds = self._rng.choice((0.1, 2.0, 10.0)) * self._rng.random()
+        self._cluster.trace.add(f"fault: the store is down for {seconds:.3f}s")
+        self._cluster.store_faults.down_until = self._cluster.loop.time() + seconds
+
+    def _kill_worker(self) -> None:
+        workers = list(self._cluster.workers.values())
+        if not workers:
+            return
+        worker = self._rng.choice(workers)
+        self._cluster.trace.add(f"fault: {worker.process.name} is killed")
+        worker.process.kill()
+
+    def _stop_worker(self) -> None:
+        workers = [one for one in self._cluster.workers.values() if not one.process.paused]
+        if not workers:
+            return
+        worker = self._rng.choice(workers)
+        self._cluster.trace.add(f"fault: {worker.process.name} is told to leave")
+        worker.process.call_soon(worker.host.leave)
+        later = self._cluster.loop.time() + self._rng.uniform(0, 3)
+        worker.process.call_at(later, worker.host.interrupt)
+
+    def _pause_worker(self) -> None:
+        workers = [one for one in self._cluster.workers.values() if not one.process.paused]
+        if not workers:
+            return
+        worker = self._rng.choice(workers)
+        seconds = self._rng.choice((1.0, 8.0, 30.0)) * self._rng.random()
+        self._cluster.trace.add(f"fault: {worker.process.name} stands still for {seconds:.3f}s")
+        worker.process.pause()
+        self._cluster.loop.call_later(seconds, worker.process.resume)
+        if self._rng.random() < 0.3:
+            # The whole machine stood still, and what it executes with it.
+            worker.executor.children.pause()
+            self._cluster.loop.call_later(seconds, worker.executor.children.resume)
+
+    def _isolate_worker(self) -> None:
+        workers = list(self._cluster.workers.values())
+        if workers:
+            worker = self._rng.choice(workers)
+            seconds = self._rng.choice((1.0, 8.0, 30.0)) * self._rng.random()
+            self._cluster.trace.add(f"fault: {worker.process.name} is cut off for {seconds:.3f}s")
+            self._cluster.network.isolate(worker.process, seconds)
+
+    def _jump_clock(self) -> None:
+        seconds = self._rng.choice((1.0, 10.0, 60.0)) * self._rng.uniform(-1, 1)
+        self._cluster.trace.add(f"fault: the wall clock jumps by {seconds:.3f}s")
+        self._cluster.clock.offset += seconds

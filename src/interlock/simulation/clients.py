@@ -1,0 +1,172 @@
+"""Programs that submit, wait and cancel, as impatient and forgetful as programs are."""
+
+import asyncio
+
+import msgspec
+
+from interlock.client.connection import Connection
+from interlock.client.handle import RunHandle
+from interlock.client.submitting import new_run, submit
+from interlock.model.error import (
+    ConnectionLost,
+    Draining,
+    IdempotencyConflict,
+    NotRunning,
+    RunEnded,
+    StoreUnavailable,
+    UnknownRun,
+    WaitTimeout,
+)
+from interlock.model.message import NewRun
+from interlock.model.state import TERMINAL, State
+from interlock.simulation import executor as e
+from interlock.simulation.cluster import Cluster
+from interlock.simulation.link import SimulatedBus
+from interlock.simulation.loop import Process
+from interlock.simulation.scenario import JOBS, LANES, WALL
+
+AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
+
+_ENDS = (
+    (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 22), (e.GARBLED, 3), (e.FATAL, 4), (e.GIVE_UP, 2), (e.CRASH, 9),
+    (e.IGNORE, 5), (e.HANG, 4), (e.STUBBORN, 3), (e.RETURN, 4),
+)  # fmt: skip
+_NEVER_ENDS = (e.HANG, e.STUBBORN)
+
+
+class Clients:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._invariants = cluster.invariants
+        self._scenario = cluster.scenario
+        self._rng = cluster.random("clients")
+        self._by_key: dict[str, str] = {}
+        self._waiting: dict[str, None] = {}
+        self.busy = 0
+        self.submitted = 0
+        self.refused = 0
+        self._followed = 0
+
+    def start(self) -> None:
+        rng = self._rng
+        for number in range(self._scenario.clients):
+            process = Process(self._cluster.loop, f"client-{number}")
+            connection = Connection(SimulatedBus(self._cluster.network, process), patience=1000.0)
+            share = self._scenario.runs // self._scenario.clients
+            while share > 0:
+                size = 1 if rng.random() < 0.7 else min(share, rng.randint(2, 5))
+                share -= size
+                process.spawn(self._one_submit(connection, process, size, rng.uniform(0, self._scenario.duration)))
+
+    def waiting(self) -> list[str]:
+        return list(self._waiting)
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _one_submit(self, connection: Connection, process: Process, size: int, when: float) -> None:
+        self.busy += 1
+        await asyncio.sleep(when)
+        runs = [self._run() for _ in range(size)]
+        handles = await self._submit(connection, runs)
+        self.submitted += len(handles)
+        for new, handle in zip(runs, handles, strict=False):
+            if new.idempotency_key is not None:
+                first = self._by_key.setdefault(new.idempotency_key, handle.id)
+                if first != handle.id:
+                    self._invariants.fail(f"key {new.idempotency_key} was answered with {first} and {handle.id}")
+            process.spawn(self._follow(handle, new))
+        self.busy -= 1
+
+    def _run(self) -> NewRun:
+        rng = self._rng
+        job = rng.choice(JOBS)
+        kinds, weights = [kind for kind, _ in _ENDS], [weight for _, weight in _ENDS]
+        plan = [(kind, round(rng.expovariate(0.7), 3)) for kind in rng.choices(kinds, weights, k=rng.randint(1, 4))]
+        if plan[-1][0] == e.RETURN:
+            plan.append((e.SUCCEED, 0.5))
+        endless = any(kind in _NEVER_ENDS for kind, _ in plan) and job.deadline is None and job.max_runtime is None
+        padding = "x" * 300 if rng.random() < 0.2 else ""
+        arguments = msgspec.to_builtins(e.Plan(plan, padding))
+        key = f"k{rng.randint(0, 12)}" if rng.random() < 0.3 else None
+        if key is not None:
+            # One key, one payload, whoever uses it; now and then somebody uses it for something else.
+            other = "!" if rng.random() < 0.1 else ""
+            arguments = {"plan": [[e.SUCCEED, 1.0]], "padding": key + other}
+            job = JOBS[len(key) % 2]
+            endless = False
+        occurrence = None
+        if key is None and rng.random() < 0.1:
+            # Whoever submits the run of an instant, it is the same one, and is there once.
+            job, arguments, endless = JOBS[0], {"plan": [[e.SUCCEED, 1.0]]}, False
+            occurrence = WALL + rng.randint(-20, 60)
+        return new_run(
+            job.id,
+            arguments,
+            occurrence=occurrence,
+            now=self._cluster.clock.now().wall,
+            lane=rng.choice((*LANES, "nowhere")) if rng.random() < 0.2 else None,
+            idempotency_key=key,
+            delay=round(rng.uniform(0.1, 20), 3) if occurrence is None and rng.random() < 0.2 else None,
+            deadline=round(rng.uniform(1, 40), 3) if endless or rng.random() < 0.15 else None,
+        )
+
+    async def _submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle]:
+        while True:
+            try:
+                return await submit(connection, runs)
+            except (StoreUnavailable, Draining, NotRunning):
+                await asyncio.sleep(self._rng.uniform(0.05, 1))
+            except ConnectionLost:
+                # It may or may not be there. Without a key there is no asking again.
+                self.refused += len(runs)
+                return []
+            except IdempotencyConflict:
+                self.refused += len(runs)
+                return []
+
+    # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _follow(self, handle: RunHandle, new: NewRun) -> None:
+        self.busy += 1
+        self._followed += 1
+        name = f"{handle.id} (wait {self._followed})"
+        self._waiting[name] = None
+        if self._rng.random() < 0.2:
+            await asyncio.sleep(self._rng.expovariate(0.3))
+            await self._cancel(handle)
+        await self._wait(handle)
+        del self._waiting[name]
+        self.busy -= 1
+
+    async def _cancel(self, handle: RunHandle) -> None:
+        for _ in range(self._rng.randint(1, 2)):
+            while True:
+                try:
+                    await handle.cancel()
+                    break
+                except AWAY:
+                    await asyncio.sleep(self._rng.uniform(0.05, 1))
+                except UnknownRun:
+                    self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is cancelled")
+
+    async def _wait(self, handle: RunHandle) -> None:
+        result: object = None
+        while True:
+            try:
+                result = await handle.result(self._rng.choice((None, None, 5.0)))
+                state = State.SUCCEEDED
+                break
+            except RunEnded as error:
+                state = State(error.state)
+                break
+            except AWAY:
+                await asyncio.sleep(self._rng.uniform(0.05, 1))
+            except WaitTimeout:
+                continue
+            except UnknownRun:
+                self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
+        run = self._invariants.disk.runs[handle.id]
+        if state not in TERMINAL or run.state is not state:
+            self._invariants.fail(f"result() of {handle.id} says {state}, the store has {run.state}")
+        if state is State.SUCCEEDED and result != msgspec.json.decode(run.result or b"null"):
+            self._invariants.fail(f"result() of {handle.id} is {result}, the store has {run.result!r}")

@@ -1,0 +1,215 @@
+"""A scheduler, its disk, its workers and its clients, on virtual time. All of it real but for what the ports hide."""
+
+from collections.abc import Sequence
+from contextvars import copy_context
+from random import Random
+
+import msgspec
+
+from interlock.core.decisions import Decisions
+from interlock.core.state import Limits
+from interlock.core.step import Command
+from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.logs import Totals
+from interlock.model import message as m
+from interlock.model.error import InterlockError
+from interlock.model.run import Now
+from interlock.ports.clock import Clock
+from interlock.simulation.executor import SimulatedExecutor
+from interlock.simulation.invariants import Invariants
+from interlock.simulation.link import Network, SimulatedBus
+from interlock.simulation.loop import Process, VirtualLoop
+from interlock.simulation.scenario import HEARTBEAT, JOBS, LANES, LEASE_TTL, WALL, Sabotage, Scenario, jobs_of
+from interlock.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
+from interlock.simulation.trace import Trace
+from interlock.worker.host import Host, HostSettings
+
+
+class SimulatedClock(Clock):
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self.offset = WALL
+
+    def now(self) -> Now:
+        elapsed = self._loop.time()
+        return Now(elapsed + self.offset, elapsed)
+
+
+class WatchedTotals(Totals):
+    """Sees the decisions of every pass that was committed."""
+
+    def __init__(self, invariants: Invariants) -> None:
+        super().__init__()
+        self._invariants = invariants
+
+    def add(self, decisions: Decisions) -> None:
+        super().add(decisions)
+        for problem in decisions.problems:
+            self._invariants.fail(f"the scheduler tried what it may not: {problem}")
+
+
+class FencelessEngine(Engine):
+    """Takes every message of an attempt for one of the current attempt."""
+
+    def post_all(self, commands: Sequence[Command]) -> None:
+        super().post_all([self._without_fence(*command) for command in commands])
+
+    def _without_fence(self, origin: str, content: object) -> Command:
+        run = self.state.runs.get(getattr(content, "run_id", ""))
+        if run is not None and run.worker_id is not None and isinstance(content, m.Finished):
+            return run.worker_id, msgspec.structs.replace(content, fence=run.fence)
+        return origin, content
+
+
+class Scheduler:
+    """One start of the scheduler."""
+
+    def __init__(self, process: Process, engine: Engine, bus: SimulatedBus) -> None:
+        self.process = process
+        self.engine = engine
+        self.bus = bus
+
+
+class Worker:
+    """One start of a worker."""
+
+    def __init__(self, process: Process, host: Host, executor: SimulatedExecutor) -> None:
+        self.process = process
+        self.host = host
+        self.executor = executor
+
+
+class Cluster:
+    def __init__(self, seed: int, scenario: Scenario, sabotage: Sabotage) -> None:
+        self.seed = seed
+        self.scenario = scenario
+        self.sabotage = sabotage
+        self.loop = VirtualLoop()
+        self.trace = Trace(self.loop)
+        self.clock = SimulatedClock(self.loop)
+        self.disk = Disk()
+        self.invariants = Invariants(self.disk, LANES, self.loop, self.trace)
+        self.network = Network(self.loop, self.random("network"), self.trace)
+        self.network.on_send = self.invariants.sent
+        if sabotage.link_loses_stops:
+            self.network.lose_all = (m.Stop,)
+        self.store_faults = StoreFaults()
+        self.starts = 0
+        self.scheduler: Scheduler | None = None
+        self.workers: dict[int, Worker] = {}
+        self._rng = self.random("cluster")
+        self._restarting = False
+        self._outside = copy_context()
+        """belongs to no process: what dies cannot start its own successor"""
+
+    def random(self, name: str) -> Random:
+        return Random(f"{self.seed}/{name}")
+
+    # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_scheduler(self) -> None:
+        self._restarting = False
+        self.starts += 1
+        process = Process(self.loop, f"scheduler-{self.starts}")
+        process.at_end.append(lambda: self._scheduler_ended(process))
+        sabotage = self.sabotage
+        rng = self.random(process.name)
+        store = FaultyStore(
+            self.disk,
+            process,
+            rng,
+            self.store_faults,
+            self.trace,
+            StoreSabotage(
+                loses_commits=sabotage.store_loses_commits,
+                keeps_late=sabotage.store_keeps_late,
+                forgets_keys=sabotage.store_forgets_keys,
+                doubles_history=sabotage.store_doubles_history,
+                ignores_epochs=sabotage.store_ignores_epochs,
+            ),
+        )
+        kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
+        engine = kind(
+            store=store,
+            leases=store,
+            clock=self.clock,
+            rng=rng,
+            catalog=Catalog([Entry(job, lambda payload: None) for job in jobs_of(self.starts)]),
+            settings=EngineSettings(
+                lanes={name: limit * 3 if sabotage.engine_forgets_limits else limit for name, limit in LANES.items()},
+                limits=Limits(heartbeat_interval=HEARTBEAT, small_payload=200),
+                lease_ttl=LEASE_TTL,
+                batch_runs=self.scenario.batch_runs,
+                holder=process.name,
+                instance=process.name,
+            ),
+        )
+        engine.totals = WatchedTotals(self.invariants)
+        self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
+        self.trace.add(f"{process.name} starts")
+        process.spawn(self._schedule(self.scheduler))
+
+    async def _schedule(self, scheduler: Scheduler) -> None:
+        try:
+            await scheduler.bus.listen(scheduler.engine.desk)
+            await scheduler.engine.start()
+            await scheduler.engine.run()
+            await scheduler.engine.desk.finish()
+            await scheduler.bus.close()
+        except InterlockError as error:
+            self.trace.add(f"{scheduler.process.name} cannot start: {error.code}")
+        scheduler.process.kill()
+
+    def _scheduler_ended(self, process: Process) -> None:
+        self.trace.add(f"{process.name} has ended")
+        self.network.end_process(process)
+        if self.scheduler is not None and self.scheduler.process is not process:
+            return
+        self.scheduler = None
+        if self._restarting:
+            return
+        self._restarting = True
+        seconds = self._rng.choice((0.01, 0.5, 5.0)) * self._rng.random() + 0.01
+        self.loop.call_later(seconds, self.start_scheduler, context=self._outside)
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_worker(self, place: int) -> None:
+        self.starts += 1
+        name = f"w{place}" if self.scenario.named_workers else f"w{place}-{self.starts}"
+        process = Process(self.loop, f"worker-{place}-{self.starts}")
+        process.at_end.append(lambda: self._worker_ended(place, process))
+        executor = SimulatedExecutor(
+            process, self.random(process.name), self.invariants, begins_twice=self.sabotage.worker_begins_twice
+        )
+        instance = self.scheduler.process.name if self.scenario.own_workers and self.scheduler is not None else ""
+        settings = HostSettings(
+            worker_id=name,
+            slots=self.scenario.slots,
+            processes=self.scenario.processes,
+            heartbeat_interval=HEARTBEAT,
+            instance=instance,
+            stop_grace=1.0,
+        )
+        process.spawn(self._work(place, name, process, executor, settings))
+
+    async def _work(
+        self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
+    ) -> None:
+        self.trace.add(f"{process.name} starts as {name}")
+        host = Host(SimulatedBus(self.network, process), executor, [job.id for job in JOBS], settings)
+        self.workers[place] = Worker(process, host, executor)
+        await executor.start(host.report)
+        try:
+            await host.run()
+        except InterlockError as error:
+            self.trace.add(f"{process.name} is refused: {error.code}")
+        await executor.close()
+        process.kill()
+
+    def _worker_ended(self, place: int, process: Process) -> None:
+        self.trace.add(f"{process.name} has ended")
+        self.network.end_process(process)
+        self.workers.pop(place, None)
+        self.loop.call_later(self._rng.uniform(0.1, 3.0), self.start_worker, place, context=self._outside)

@@ -1,0 +1,231 @@
+"""Attempts that take virtual time and end as their payload says: well, badly, never, or with their process.
+
+The payload holds a plan, one entry an attempt (the last one stands for all that follow): how it ends and after how many
+seconds. Work outlives a pause of its worker, as processes do, and ends with its worker's death.
+"""
+
+from random import Random
+
+import msgspec
+
+from interlock.model import message as m
+from interlock.model.outcome import Outcome
+from interlock.ports.executor import Executor, Report
+from interlock.simulation.loop import Process, VirtualLoop
+
+SUCCEED, COMPLETE, FAIL, GARBLED, FATAL, GIVE_UP = "succeed", "complete", "fail", "garbled", "fatal", "give_up"
+CRASH, HANG, IGNORE, STUBBORN, RETURN = "crash", "hang", "ignore", "stubborn", "return"
+
+OUTCOMES = {
+    SUCCEED: "succeeded",
+    COMPLETE: "completed",
+    FAIL: "failed",
+    GARBLED: "exploded",
+    FATAL: "failed_fatal",
+    GIVE_UP: "cancelled",
+}
+"""the word a worker would use; some are another's, or nobody's"""
+
+SUCCEEDS = (SUCCEED, COMPLETE, IGNORE)
+DEAF = (IGNORE, STUBBORN)
+"""does not stop when it is asked to; the second not even on TERM"""
+
+Key = tuple[str, int]
+
+
+class Plan(msgspec.Struct):
+    """The payload of a simulated run."""
+
+    plan: list[tuple[str, float]]
+    padding: str = ""
+
+    def entry(self, attempt: int) -> tuple[str, float]:
+        return self.plan[min(attempt, len(self.plan)) - 1]
+
+
+class Mark(msgspec.Struct):
+    """What an attempt leaves in its result, error and checkpoint: who it was."""
+
+    run_id: str
+    fence: int
+
+
+class Execution(msgspec.Struct):
+    """An attempt that really executed."""
+
+    run_id: str
+    fence: int
+    attempt: int
+    worker: str
+    began: float
+    checkpoint: bytes | None
+    ended: float | None = None
+    how: str = ""
+
+
+class Ledger:
+    """Every attempt that executed anywhere, seen from outside."""
+
+    def __init__(self) -> None:
+        self.executions: list[Execution] = []
+
+    def began(self, execution: Execution) -> None:
+        self.executions.append(execution)
+
+    def ended(self, execution: Execution) -> None:
+        """Called when an execution has its end."""
+
+
+class _Child:
+    """A process that executes attempts, alone or several."""
+
+    def __init__(self, isolated: bool) -> None:
+        self.isolated = isolated
+        self.retired = False
+        self.doomed = False
+        self.attempts: dict[Key, _Attempt] = {}
+
+
+class _Attempt:
+    def __init__(self, dispatch: m.Dispatch, child: _Child) -> None:
+        self.dispatch = dispatch
+        self.child = child
+        self.how, self.seconds = msgspec.json.decode(dispatch.payload or b"", type=Plan).entry(dispatch.attempt)
+        self.asked = False
+        self.execution: Execution | None = None
+
+    @property
+    def key(self) -> Key:
+        return self.dispatch.run_id, self.dispatch.fence
+
+    def mark(self) -> bytes:
+        return msgspec.json.encode(Mark(*self.key))
+
+
+class SimulatedExecutor(Executor):
+    def __init__(self, host: Process, rng: Random, ledger: Ledger, *, begins_twice: bool = False) -> None:
+        self._host = host
+        self._loop: VirtualLoop = host.loop
+        self.children = Process(host.loop, f"{host.name}/children")
+        self._rng = rng
+        self._ledger = ledger
+        self._begins_twice = begins_twice
+        self._report: Report = lambda message: None
+        self._shared = _Child(False)
+        self._attempts: dict[Key, _Attempt] = {}
+        host.at_end.append(self._die)
+
+    async def start(self, report: Report) -> None:
+        self._report = report
+
+    def begin(self, attempt: m.Dispatch) -> None:
+        if self._shared.retired:
+            self._shared = _Child(False)
+        child = _Child(True) if attempt.isolated else self._shared
+        one = _Attempt(attempt, child)
+        child.attempts[one.key] = self._attempts[one.key] = one
+        self._later(self._rng.uniform(0, 0.05), self._execute, one)
+        if self._begins_twice:
+            self._later(0.06, self._execute, one)
+
+    def _later(self, seconds: float, call: object, *arguments: object) -> None:
+        self.children.call_at(self._loop.time() + seconds, call, *arguments)  # type: ignore[arg-type] # a bound method
+
+    def _tell(self, message: m.Message) -> None:
+        """From the child to the worker: a paused worker finds it when it goes on."""
+        self._host.call_soon(self._report, message)
+
+    # ── the life of an attempt ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _execute(self, one: _Attempt) -> None:
+        if self._attempts.get(one.key) is not one:
+            return
+        if one.how == RETURN and one.dispatch.fence < 4:
+            self._end(one, "returned")
+            self._tell(m.Returned(*one.key, "could not begin"))
+            return
+        dispatch = one.dispatch
+        one.execution = Execution(
+            dispatch.run_id, dispatch.fence, dispatch.attempt, self._host.name, self._loop.time(), dispatch.checkpoint
+        )
+        self._ledger.began(one.execution)
+        self._tell(m.Started(*one.key))
+        self._say_something(one)
+        if one.how == STUBBORN or one.how == HANG:
+            return
+        self._later(one.seconds, self._come_to_end, one)
+
+    def _say_something(self, one: _Attempt) -> None:
+        chance = self._rng.random()
+        if chance < 0.15:
+            self._tell(m.Checkpoint(*one.key, one.mark()))
+        elif chance < 0.3:
+            self._tell(m.LogLine(*one.key, 1, self._loop.time(), "info", "hello"))
+        elif chance < 0.4:
+            self._tell(m.Progress(*one.key, 50.0, "half"))
+
+    def _come_to_end(self, one: _Attempt) -> None:
+        if self._attempts.get(one.key) is not one:
+            return
+        if one.how == CRASH:
+            self._crash(one.child, 139)
+        elif one.how in SUCCEEDS:
+            self._finish(one, OUTCOMES.get(one.how, Outcome.SUCCEEDED))
+        else:
+            self._finish(one, OUTCOMES.get(one.how, Outcome.FAILED))
+
+    def _finish(self, one: _Attempt, outcome: str) -> None:
+        mark = one.mark()
+        self._end(one, outcome)
+        done = one.how in SUCCEEDS and outcome != Outcome.CANCELLED
+        self._tell(m.Finished(*one.key, outcome, mark if done else None, None if done else mark.decode(), None))
+
+    def _end(self, one: _Attempt, how: str) -> None:
+        del self._attempts[one.key]
+        del one.child.attempts[one.key]
+        if one.execution is not None:
+            one.execution.ended, one.execution.how = self._loop.time(), how
+            self._ledger.ended(one.execution)
+
+    def _crash(self, child: _Child, exit_code: int) -> None:
+        """The process ends, and takes with it whatever else it executed."""
+        child.retired = True
+        for one in list(child.attempts.values()):
+            self._end(one, "lost")
+            self._tell(m.Lost(*one.key, "its process died", exit_code))
+
+    # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ask(self, run_id: str, fence: int, reason: str) -> None:
+        one = self._attempts.get((run_id, fence))
+        if one is None:
+            return
+        one.asked = True
+        if one.execution is None:
+            self._finish(one, Outcome.CANCELLED)
+        elif one.how not in DEAF:
+            self._later(self._rng.uniform(0, 0.3), self._obey, one)
+
+    def _obey(self, one: _Attempt) -> None:
+        if self._attempts.get(one.key) is one:
+            self._finish(one, Outcome.CANCELLED)
+
+    def terminate(self, run_id: str, fence: int) -> None:
+        one = self._attempts.get((run_id, fence))
+        if one is not None:
+            one.child.retired = one.child.doomed = True
+            if all(other.asked for other in one.child.attempts.values()) and one.how != STUBBORN:
+                self._crash(one.child, -15)
+
+    def kill(self, run_id: str, fence: int) -> None:
+        one = self._attempts.get((run_id, fence))
+        if one is not None:
+            self._crash(one.child, -9)
+
+    def _die(self) -> None:
+        for one in list(self._attempts.values()):
+            self._end(one, "died with its worker")
+        self.children.kill()
+
+    async def close(self) -> None:
+        self._die()

@@ -1,0 +1,261 @@
+"""What must hold whatever is killed, when, and how often (REC-6), checked on every change of what is durable.
+
+The checker stands outside: it sees the disk, what is sent, and what executes, and believes nothing the scheduler says.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from interlock.core.decisions import Batch
+from interlock.model import message as m
+from interlock.model.job import Job
+from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.run import Run, Transition, replay
+from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
+from interlock.simulation.executor import Execution, Ledger, Mark
+from interlock.simulation.loop import VirtualLoop
+from interlock.simulation.store import Disk
+from interlock.simulation.trace import Trace
+
+_CONSTANT = Run.__struct_fields__[: Run.CONSTANT]
+
+
+class Violation(Exception):
+    """Something that must always hold did not."""
+
+
+class Invariants(Ledger):
+    def __init__(self, disk: Disk, lanes: Mapping[str, int], loop: VirtualLoop, trace: Trace) -> None:
+        super().__init__()
+        self.disk = disk
+        self.lanes = lanes
+        self.acknowledged: dict[str, None] = {}
+        self.cancels: dict[str, None] = {}
+        """runs that a client asked to be cancelled"""
+        self.checks = 0
+        self._loop = loop
+        self._trace = trace
+        self._seen: dict[str, Run] = {}
+        """every run as it was after the last commit that touched it"""
+        self._histories: dict[str, list[Transition]] = {}
+        self._fences: dict[tuple[str, int], Execution] = {}
+        self._executing: dict[tuple[str, int], Execution] = {}
+        self._held_by_lane: dict[str, int] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        disk.before_apply = self._before
+        disk.after_apply = self._after
+
+    def fail(self, text: str) -> None:
+        self._trace.add(f"VIOLATED: {text}")
+        self._loop.halt(Violation(text))
+
+    def _require(self, holds: bool, text: str) -> None:
+        if not holds:
+            self.fail(text)
+
+    # ── after every commit ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _before(self, batch: Batch) -> None:
+        for row in batch.created:
+            self._require(row[0] not in self.disk.runs, f"run {row[0]} is created a second time")
+
+    def _after(self, batch: Batch) -> None:
+        self.checks += 1
+        touched = dict.fromkeys([row[0] for row in batch.created])
+        touched |= dict.fromkeys(row[0] for row in batch.updated)
+        touched |= dict.fromkeys(run_id for run_id, _ in batch.history)
+        for run_id, entries in batch.history:
+            for entry in entries:
+                self._trace.add(f"{run_id[-12:]} #{entry.seq} {entry.before} → {entry.after}: {entry.reason}")
+        for run_id in touched:
+            run = self.disk.runs.get(run_id)
+            if run is None:
+                self.fail(f"run {run_id} is written to and does not exist")
+            else:
+                self._check_history(run, self.disk.entries.get(run_id, []))
+                self._check_change(self._seen.get(run_id), run)
+                self._seen[run_id] = msgspec.structs.replace(run)
+        self._check_lanes()
+        self._check_keys(batch)
+        self._check_letters(batch)
+
+    def _check_history(self, run: Run, history: list[Transition]) -> None:
+        try:
+            state = replay(history)
+        except ValueError as error:
+            self.fail(f"the history of {run.id} does not join: {error}")
+            return
+        self._require(state is run.state, f"the history of {run.id} ends in {state}, the run is {run.state}")
+        self._require(run.seq == len(history), f"run {run.id} is at {run.seq}, its history has {len(history)} entries")
+        before = self._histories.get(run.id, [])
+        self._require(history[: len(before)] == before, f"the history of {run.id} was rewritten")
+        for entry in history[len(before) :]:
+            allowed = entry.before is None or entry.after in ALLOWED[entry.before]
+            self._require(allowed, f"run {run.id} went from {entry.before} to {entry.after}")
+        self._histories[run.id] = list(history)
+
+    def _check_change(self, before: Run | None, run: Run) -> None:
+        if before is not None:
+            self._require(before.state not in TERMINAL, f"run {run.id} had ended as {before.state} and was written to")
+            self._require(run.fence >= before.fence, f"the fence of {run.id} went from {before.fence} to {run.fence}")
+            same = all(getattr(run, name) == getattr(before, name) for name in _CONSTANT)
+            self._require(same, f"a constant field of {run.id} was changed")
+            held = before.state in HOLDS_SLOT
+            self._held_by_lane[before.lane] = self._held_by_lane.get(before.lane, 0) - held
+        ended = run.state in TERMINAL
+        self._require(ended == (run.ended_at is not None), f"run {run.id} is {run.state} with end {run.ended_at}")
+        self._require((run.result is not None) <= (run.state is State.SUCCEEDED), f"{run.id}: a result, no success")
+        self._held_by_lane[run.lane] = self._held_by_lane.get(run.lane, 0) + (run.state in HOLDS_SLOT)
+        if ended:
+            self._check_end(run)
+
+    def _check_lanes(self) -> None:
+        for lane, held in self._held_by_lane.items():
+            self._require(held <= self.lanes[lane], f"lane {lane} holds {held} runs, its limit is {self.lanes[lane]}")
+
+    def _check_keys(self, batch: Batch) -> None:
+        for row in batch.created:
+            run = self.disk.runs[row[0]]
+            if run.idempotency_key is not None:
+                key = (run.tenant, run.idempotency_key)
+                first = self._keys.setdefault(key, run.id)
+                self._require(first == run.id, f"key {key} has the runs {first} and {run.id}")
+                known = self.disk.keys.get(key)
+                self._require(known is not None and known[0] == run.id, f"key {key} of {run.id} leads to {known}")
+
+    def _check_letters(self, batch: Batch) -> None:
+        for letter in batch.dead_letters:
+            run = self.disk.runs[letter[0]]
+            self._require(run.state is State.ORPHANED, f"a dead letter for {run.id}, which is {run.state}")
+
+    # ── when a run ends ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_end(self, run: Run) -> None:
+        """The end a run came to must be one that something outside explains."""
+        job = self._job(run)
+        history = self._histories[run.id]
+        last = self._fences.get((run.id, run.fence))
+        executed = [one for one in self.executions if one.run_id == run.id]
+        if run.state is State.SUCCEEDED:
+            self._check_mark(run, run.result)
+            how = "" if last is None else last.how
+            self._require(
+                read_outcome(how) is Outcome.SUCCEEDED, f"{run.id} succeeded, its attempt {how or 'never ran'}"
+            )
+        elif run.state is State.FAILED:
+            self._check_mark(run, (run.error or "").encode())
+            fatal = last is not None and last.how == Outcome.FAILED_FATAL
+            spent = run.failures == job.retry.max_retries + 1
+            self._require(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
+        elif run.state is State.CANCELLED:
+            gave_up = last is not None and last.how == Outcome.CANCELLED
+            self._require(run.id in self.cancels or gave_up, f"{run.id} is cancelled, and nobody asked for it")
+        elif run.state is State.TIMEOUT:
+            limited = run.deadline_at is not None or job.max_runtime is not None
+            self._require(limited, f"{run.id} ran into a limit that it does not have")
+        elif run.state is State.ORPHANED:
+            most = max(1, job.max_crashes)
+            self._require(run.crashes == most, f"{run.id} is orphaned after {run.crashes} of {most} crashes")
+            letters = [one for one in self.disk.letters if one.run_id == run.id]
+            self._require(len(letters) == 1, f"{run.id} is orphaned with {len(letters)} dead letters")
+        else:
+            self.fail(f"{run.id} ended as {run.state}, which nothing here can cause")
+        self._check_counts(run, job, history, executed)
+
+    def _check_mark(self, run: Run, data: bytes | None) -> None:
+        """A result or an error must come from the attempt that had the run's fence when it ended."""
+        try:
+            mark = msgspec.json.decode(data or b"", type=Mark)
+        except msgspec.DecodeError:
+            self.fail(f"{run.id} ended as {run.state} with {data!r}, which no attempt said")
+            return
+        same = (mark.run_id, mark.fence) == (run.id, run.fence)
+        self._require(same, f"{run.id} ended under fence {run.fence} by what {mark.run_id} said under {mark.fence}")
+
+    def _check_counts(self, run: Run, job: Job, history: list[Transition], executed: list[Execution]) -> None:
+        moves = [(entry.before, entry.after) for entry in history]
+        dispatches = sum(1 for _, after in moves if after is State.DISPATCHED)
+        unsent = moves.count((State.DISPATCHED, State.SCHEDULED))
+        self._require(run.attempt == dispatches - unsent, f"{run.id} counts {run.attempt} attempts, {moves}")
+        self._require(len(executed) <= dispatches, f"{run.id} executed {len(executed)} times, sent {dispatches} times")
+        again = moves.count((State.DISPATCHED, State.RETRYING)) + moves.count((State.RUNNING, State.RETRYING))
+        failed = moves.count((State.TERMINATING, State.RETRYING))
+        self._require(run.crashes <= max(1, job.max_crashes) + (run.state in (State.CANCELLED, State.TIMEOUT)),
+                      f"{run.id} crashed {run.crashes} times")  # fmt: skip
+        self._require(run.failures <= job.retry.max_retries + 1, f"{run.id} failed {run.failures} times")
+        self._require(failed <= job.retry.max_retries, f"{run.id} was retried {failed} times")
+        self._require(dispatches <= failed + again + unsent + 1, f"{run.id} was sent out too often: {moves}")
+        if dispatches == 0:
+            self._require(not executed, f"{run.id} was never dispatched, and executed")
+
+    def _job(self, run: Run) -> Job:
+        return self.disk.jobs[run.job_version]
+
+    # ── what executes ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def began(self, execution: Execution) -> None:
+        super().began(execution)
+        key = (execution.run_id, execution.fence)
+        self._trace.add(f"{execution.run_id[-12:]} executes under {execution.fence} on {execution.worker}")
+        self._require(key not in self._fences, f"{execution.run_id} executes twice under fence {execution.fence}")
+        self._fences[key] = execution
+        self._executing[key] = execution
+        run = self.disk.runs.get(execution.run_id)
+        stored = run is not None and run.fence >= execution.fence
+        self._require(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
+        if execution.checkpoint is not None:
+            mark = msgspec.json.decode(execution.checkpoint, type=Mark)
+            earlier = mark.run_id == execution.run_id and mark.fence < execution.fence
+            self._require(earlier, f"{execution.run_id} was given the checkpoint of {mark}")
+        live = [one for one in self._executing if run is not None and one == (run.id, run.fence)]
+        self._require(len(live) <= 1, f"{execution.run_id} executes {len(live)} times under its current fence")
+
+    def ended(self, execution: Execution) -> None:
+        self._trace.add(f"{execution.run_id[-12:]} ends under {execution.fence}: {execution.how}")
+        self._executing.pop((execution.run_id, execution.fence), None)
+
+    # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def sent(self, message: m.Message) -> None:
+        """Nobody may be told what is not durable."""
+        if isinstance(message, m.Accepted):
+            for run_id in message.run_ids:
+                self.acknowledged[run_id] = None
+                self._require(run_id in self.disk.runs, f"run {run_id} is acknowledged and not stored")
+        elif isinstance(message, m.RunReport) and message.state in TERMINAL:
+            self.agrees(message.run_id, message.state, message.result)
+        elif isinstance(message, m.Dispatch):
+            run = self.disk.runs.get(message.run_id)
+            stored = run is not None and run.fence >= message.fence
+            self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
+        elif isinstance(message, m.Cancel):
+            self.cancels[message.run_id] = None
+
+    def agrees(self, run_id: str, state: State, result: bytes | None) -> None:
+        run = self.disk.runs.get(run_id)
+        stored = None if run is None else run.state
+        self._require(stored is state, f"a client was told that {run_id} is {state}, the store has {stored}")
+        if run is not None and state is State.SUCCEEDED and result is not None:
+            self._require(
+                result == run.result, f"a client was told {result!r} of {run_id}, the store has {run.result!r}"
+            )
+
+    # ── at rest ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def unfinished(self) -> list[Run]:
+        return [run for run in self.disk.runs.values() if run.state not in TERMINAL]
+
+    def check_rest(self) -> None:
+        """Once the faults are over and everybody has had time."""
+        for run_id in self.acknowledged:
+            self._require(run_id in self.disk.runs, f"run {run_id} was acknowledged and is gone")
+        for run in self.disk.runs.values():
+            self._require(run.state in TERMINAL, f"run {run.id} is still {run.state}: {run.reason}")
+        for execution in self._executing.values():
+            self.fail(f"{execution.run_id} still executes under {execution.fence} on {execution.worker}")
+        succeeded = {run.id for run in self.disk.runs.values() if run.state is State.SUCCEEDED}
+        for letter in self.disk.letters:
+            self._require(letter.run_id not in succeeded, f"{letter.run_id} succeeded and is a dead letter")
+        held = sum(self._held_by_lane.values())
+        self._require(held == 0, f"{held} slots are taken and nothing runs")

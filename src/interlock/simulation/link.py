@@ -1,0 +1,225 @@
+"""Links in memory that delay, break, drop and duplicate, by seed. What is on one link stays in order.
+
+A link has two ends, each in a process. What one end sends belongs to the receiving process once it arrives, so a paused
+receiver finds it when it goes on, and a dead one never does.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+
+import msgspec
+
+from interlock.model import message as m
+from interlock.model.error import NotRunning, SocketInUse
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.simulation.loop import Process, VirtualLoop
+from interlock.simulation.trace import Trace
+
+Sent = Callable[[m.Message], None]
+
+_NEVER_LOST = (m.Hello, m.Greeting, m.Problem)
+"""a link that loses the word by which it begins or ends is a broken link, and that is another fault"""
+
+_AT_MOST_ONCE = (m.Submit, m.Hello, m.Greeting)
+"""not to be doubled: a submit without a key is a new run each time it arrives"""
+
+
+class LinkFaults(msgspec.Struct):
+    longest_delay: float = 0.02
+    drop: float = 0.0
+    duplicate: float = 0.0
+    lag: float = 0.0
+    """how often a message takes a hundred times as long"""
+
+
+class Network:
+    def __init__(self, loop: VirtualLoop, rng: Random, trace: Trace) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.trace = trace
+        self.faults = LinkFaults()
+        self.links: list[Link] = []
+        self.listener: tuple[Process, Endpoint] | None = None
+        self.cut_off: dict[Process, None] = {}
+        """processes that reach nobody"""
+        self.on_send: Sent = lambda message: None
+        self.lose_all: tuple[type[m.Message], ...] = ()
+        """messages that never arrive: sabotage"""
+
+    def delay(self) -> float:
+        delay = self.rng.uniform(0.0001, self.faults.longest_delay)
+        return delay * 100 if self.rng.random() < self.faults.lag else delay
+
+    def end_process(self, process: Process) -> None:
+        """The system closes what a dead process had open; what it had sent still arrives."""
+        if self.listener is not None and self.listener[0] is process:
+            self.listener = None
+        for link in list(self.links):
+            for end in (link.near, link.far):
+                if end.owner is process:
+                    end.hang_up()
+
+    def isolate(self, process: Process, seconds: float) -> None:
+        """Cut a process off from everybody for a while."""
+        self.cut_off[process] = None
+        for link in self.links:
+            if process in (link.near.owner, link.far.owner):
+                link.sever()
+        self.loop.call_later(seconds, self.cut_off.pop, process, None)
+
+    def break_one(self) -> None:
+        open_links = [link for link in self.links if link.near.is_open and link.far.is_open]
+        if not open_links:
+            return
+        link = self.rng.choice(open_links)
+        self.trace.add(f"fault: the link {link.near.owner.name} - {link.far.owner.name} breaks")
+        link.sever()
+
+
+class End(Peer):
+    """One end of a link, as the process there sees it."""
+
+    def __init__(self, link: "Link", owner: Process, endpoint: Endpoint) -> None:
+        self.link = link
+        self.owner = owner
+        self.endpoint = endpoint
+        self.is_open = True
+        self.other: End = self
+        self._last_arrival = 0.0
+        self._waits = False
+        self._unread: list[list[m.Message]] = []
+
+    def meet(self, other: "End") -> None:
+        self.other = other
+        self.process = other.owner.name
+
+    def send(self, messages: Sequence[m.Message]) -> None:
+        if not self.is_open or not self.owner.alive:
+            return
+        carried = []
+        for message in messages:
+            self.link.network.on_send(message)
+            carried.extend(self._carried(message))
+        if carried:
+            self.other.owner.call_at(self._arrival(), self.other.arrive, carried)
+
+    def _carried(self, message: m.Message) -> list[m.Message]:
+        network = self.link.network
+        faults = network.faults
+        if isinstance(message, network.lose_all):
+            return []
+        may_drop = faults.drop > 0 and not self.link.is_client and not isinstance(message, _NEVER_LOST)
+        if may_drop and network.rng.random() < faults.drop:
+            network.trace.add(f"fault: {type(message).__name__} from {self.owner.name} is lost")
+            return []
+        if faults.duplicate and not isinstance(message, _AT_MOST_ONCE) and network.rng.random() < faults.duplicate:
+            network.trace.add(f"fault: {type(message).__name__} from {self.owner.name} is doubled")
+            return [message, message]
+        return [message]
+
+    def _arrival(self) -> float:
+        network = self.link.network
+        self._last_arrival = max(self._last_arrival, network.loop.time() + network.delay())
+        return self._last_arrival
+
+    def arrive(self, messages: list[m.Message]) -> None:
+        if not self.is_open or self.link.severed:
+            return
+        if self._waits:
+            self._unread.append(messages)
+        else:
+            self.endpoint.received(self, messages)
+
+    def close(self) -> None:
+        if self.is_open and self.owner.alive:
+            self.owner.call_soon(self.end)
+            self.hang_up()
+
+    def hang_up(self) -> None:
+        """Tell the other end, after what is on the way to it."""
+        self.other.owner.call_at(self._arrival(), self.other.end)
+
+    def end(self) -> None:
+        if self.is_open:
+            self.is_open = False
+            self.link.forget()
+            self.endpoint.closed(self)
+
+    def pause(self) -> None:
+        self._waits = True
+
+    def resume(self) -> None:
+        self._waits = False
+        unread, self._unread = self._unread, []
+        for messages in unread:
+            if self.is_open:
+                self.endpoint.received(self, messages)
+
+    def on_process_end(self, call: Callable[[], None]) -> None:
+        watched, network = self.other.owner, self.link.network
+
+        def tell() -> None:
+            self.owner.call_at(network.loop.time() + network.delay(), call)
+
+        if watched.alive:
+            watched.at_end.append(tell)
+        else:
+            tell()
+
+
+class Link:
+    def __init__(self, network: Network, near: tuple[Process, Endpoint], far: tuple[Process, Endpoint]) -> None:
+        self.network = network
+        self.severed = False
+        self.is_client = near[0].name.startswith("client")
+        self.near = End(self, *near)
+        self.far = End(self, *far)
+        self.near.meet(self.far)
+        self.far.meet(self.near)
+        network.links.append(self)
+
+    def sever(self) -> None:
+        """Whatever is on the way is lost. Each end finds out in its own time, and speaks into the void until then."""
+        self.severed = True
+        for end in (self.near, self.far):
+            patience = self.network.rng.choice((0.001, 0.05, 2.0))
+            end.owner.call_at(self.network.loop.time() + self.network.rng.uniform(0, patience), end.end)
+
+    def forget(self) -> None:
+        if not self.near.is_open and not self.far.is_open and self in self.network.links:
+            self.network.links.remove(self)
+
+
+class SimulatedBus(Bus):
+    """The network as one process sees it."""
+
+    def __init__(self, network: Network, process: Process) -> None:
+        self._network = network
+        self._process = process
+
+    async def listen(self, endpoint: Endpoint) -> None:
+        taken = self._network.listener
+        if taken is not None and not taken[0].paused:
+            raise SocketInUse("the simulated network", "another scheduler listens on it")
+        self._network.listener = (self._process, endpoint)
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        network = self._network
+        await asyncio.sleep(network.delay())
+        if network.listener is None or self._process in network.cut_off:
+            raise NotRunning("the simulated scheduler")
+        far = network.listener
+        link = Link(network, (self._process, endpoint), far)
+        endpoint.opened(link.near)
+        far[0].call_at(network.loop.time(), far[1].opened, link.far)
+        return link.near
+
+    async def close(self) -> None:
+        network = self._network
+        if network.listener is not None and network.listener[0] is self._process:
+            network.listener = None
+        for link in list(network.links):
+            for end in (link.near, link.far):
+                if end.owner is self._process:
+                    end.close()

@@ -1,0 +1,120 @@
+"""What a seed stands for: the jobs, the lanes, how many workers, and which faults come how often."""
+
+from random import Random
+
+import msgspec
+
+from interlock.model.job import ExecutorKind, Job, Retry
+
+LANES = {"main": 4, "narrow": 1, "wide": 8}
+HEARTBEAT = 2.0
+LEASE_TTL = 4.0
+WALL = 1_800_000_000.0
+"""the wall clock as the simulation begins"""
+
+JOBS = (
+    Job(id="plain"),
+    Job(id="narrow", lane="narrow", grace=1.0),
+    Job(id="retried", retry=Retry(max_retries=2, initial_delay=1.0, max_delay=8.0), grace=2.0),
+    Job(id="tireless", lane="wide", retry=Retry(max_retries=5, initial_delay=0.2, jitter=0.0), max_crashes=6),
+    Job(id="urgent", deadline=15.0, retry=Retry(max_retries=3, initial_delay=4.0), grace=0.5),
+    Job(id="bounded", lane="wide", max_runtime=6.0, retry=Retry(max_retries=2, initial_delay=0.5), grace=1.0),
+    Job(
+        id="bounded_attempt",
+        max_runtime=3.0,
+        max_runtime_per_attempt=True,
+        retry=Retry(max_retries=2, initial_delay=0.5),
+        grace=1.0,
+    ),
+    Job(id="isolated", lane="wide", executor=ExecutorKind.PROCESS, max_crashes=2),
+    Job(id="fragile", max_crashes=1),
+    Job(id="patient", retry=Retry(max_retries=1, initial_delay=20.0, jitter=0.0)),
+)
+
+
+def jobs_of(start: int) -> list[Job]:
+    """The definitions that a start of the scheduler finds: two of the jobs are changed every now and then."""
+    changed = {"plain": Job(id="plain", lane="wide"), "retried": Job(id="retried", retry=Retry(max_retries=1))}
+    return [changed.get(job.id, job) if start % 3 == 2 else job for job in JOBS]
+
+
+class Faults(msgspec.Struct, kw_only=True):
+    """Which faults there are. The seed decides for each whether it occurs, and how often."""
+
+    kill_scheduler: bool = True
+    restart_scheduler: bool = True
+    """in good order: drained, then stopped"""
+    pause_scheduler: bool = True
+    replace_scheduler: bool = True
+    """another takes over while it stands still; then it goes on"""
+    crash_at_commit: bool = True
+    fail_store: bool = True
+    kill_worker: bool = True
+    stop_worker: bool = True
+    """in good order: it leaves, and gives back what it cannot finish"""
+    pause_worker: bool = True
+    isolate_worker: bool = True
+    break_links: bool = True
+    stall_links: bool = True
+    """now and then a message, and all behind it, takes a hundred times as long"""
+    drop_messages: bool = True
+    duplicate_messages: bool = True
+    jump_clock: bool = True
+
+    @classmethod
+    def only(cls, *names: str) -> "Faults":
+        return cls(**{name: name in names for name in cls.__struct_fields__})
+
+    def some(self, rng: Random) -> "Faults":
+        """A part of these: faults that never rest can hide each other's effects."""
+        chosen = {name: getattr(self, name) and rng.random() < 0.65 for name in self.__struct_fields__}
+        return Faults(**chosen)
+
+
+class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
+    """Ways to break the system on purpose, to see that the invariants notice. Never all at once."""
+
+    store_loses_commits: bool = False
+    store_keeps_late: bool = False
+    store_forgets_keys: bool = False
+    store_doubles_history: bool = False
+    store_ignores_epochs: bool = False
+    engine_ignores_fences: bool = False
+    engine_forgets_limits: bool = False
+    worker_begins_twice: bool = False
+    link_loses_stops: bool = False
+
+
+class Scenario(msgspec.Struct, kw_only=True):
+    runs: int
+    clients: int
+    workers: int
+    slots: int
+    processes: int
+    duration: float
+    """seconds in which runs are submitted and faults occur"""
+    fault_every: float
+    batch_runs: int
+    """how much one pass takes in; a small number makes the scheduler decide ahead of its commits"""
+    named_workers: bool
+    """a worker that is started again has the name it had"""
+    own_workers: bool
+    """workers belong to one start of the scheduler"""
+    faults: Faults
+
+
+def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
+    rng = Random(f"{seed}/scenario")
+    return Scenario(
+        runs=rng.randint(20, 50),
+        clients=rng.randint(1, 3),
+        workers=rng.randint(2, 4),
+        slots=rng.randint(1, 5),
+        processes=rng.randint(1, 2),
+        duration=rng.uniform(20, 60),
+        fault_every=rng.uniform(1.0, 8.0),
+        batch_runs=rng.choice((4, 8, 2000)),
+        named_workers=rng.random() < 0.2,
+        own_workers=rng.random() < 0.4,
+        faults=(faults or Faults()).some(rng),
+    )

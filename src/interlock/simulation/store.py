@@ -1,0 +1,164 @@
+"""The store on a simulated disk: commits take time, fail, or are the last thing their scheduler does.
+
+The disk outlives every scheduler; a `FaultyStore` is how one scheduler reaches it.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import NoReturn
+
+import msgspec
+
+from interlock.core.decisions import Batch
+from interlock.model.error import StoreUnavailable
+from interlock.model.run import Run, Transition
+from interlock.ports.leases import Lease, Leases
+from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
+from interlock.simulation.loop import Process, VirtualLoop
+from interlock.simulation.trace import Trace
+from interlock.stores.memory import MemoryStore
+
+
+class StoreFaults(msgspec.Struct):
+    longest_write: float = 0.01
+    longest_read: float = 0.002
+    fail: float = 0.0
+    """how often a call fails"""
+    crash: float = 0.0
+    """how often the scheduler dies at a commit, just before or just after it"""
+    down_until: float = 0.0
+    """every call fails until then"""
+
+
+class StoreSabotage(msgspec.Struct, frozen=True):
+    """Ways to be a bad store, to see that the invariants notice."""
+
+    loses_commits: bool = False
+    """says that a batch is kept, and sometimes has not kept it"""
+    keeps_late: bool = False
+    """says that a batch is kept a while before it is"""
+    forgets_keys: bool = False
+    doubles_history: bool = False
+    ignores_epochs: bool = False
+
+
+class Disk(MemoryStore):
+    """What is durable, and who looks at every change of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_apply: Callable[[Batch], None] = lambda batch: None
+        self.after_apply: Callable[[Batch], None] = lambda batch: None
+
+    def apply(self, batch: Batch) -> None:
+        self.before_apply(batch)
+        super().apply(batch)
+        self.after_apply(batch)
+
+
+class FaultyStore(Store, Leases):
+    def __init__(
+        self,
+        disk: Disk,
+        process: Process,
+        rng: Random,
+        faults: StoreFaults,
+        trace: Trace,
+        sabotage: StoreSabotage | None = None,
+    ) -> None:
+        self._disk = disk
+        self._process = process
+        self._loop: VirtualLoop = process.loop
+        self._rng = rng
+        self._faults = faults
+        self._trace = trace
+        self._sabotage = sabotage or StoreSabotage()
+
+    async def _work(self, longest: float) -> None:
+        """Take the time the call needs, and fail if this is when it fails."""
+        await asyncio.sleep(self._rng.uniform(0, longest))
+        if self._loop.time() < self._faults.down_until or self._rng.random() < self._faults.fail:
+            self._trace.add("fault: the store fails")
+            raise StoreUnavailable("simulated")
+
+    async def _die(self, when: str) -> NoReturn:
+        self._trace.add(f"fault: {self._process.name} dies {when} a commit")
+        self._process.kill()
+        while True:
+            await self._loop.create_future()
+
+    async def open(self) -> None:
+        await self._disk.open()
+
+    async def close(self) -> None:
+        await self._disk.close()
+
+    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+        await self._work(self._faults.longest_write)
+        chance = self._rng.random()
+        if chance < self._faults.crash / 2:
+            await self._die("before")
+        await self._keep(batch, lease, epoch)
+        if chance > 1 - self._faults.crash / 2:
+            await self._die("after")
+        await asyncio.sleep(self._rng.uniform(0, self._faults.longest_write))
+
+    async def _keep(self, batch: Batch, lease: str, epoch: int) -> None:
+        if self._sabotage.loses_commits and self._rng.random() < 0.02:
+            return
+        if self._sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
+            run_id, entries = batch.history[0]
+            again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
+            batch.history[0] = (run_id, [*entries, *again])
+        if self._sabotage.keeps_late:
+            self._loop.call_later(0.2, self._disk.apply, batch)
+            return
+        if self._sabotage.ignores_epochs:
+            self._disk.apply(batch)
+        else:
+            await self._disk.commit(batch, lease, epoch)
+
+    async def load(self, small_payload: int) -> Snapshot:
+        await self._work(self._faults.longest_read)
+        return await self._disk.load(small_payload)
+
+    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.inputs(run_ids)
+
+    async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
+        await self._work(self._faults.longest_read)
+        return {} if self._sabotage.forgets_keys else await self._disk.known_keys(keys)
+
+    async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.known_ids(run_ids)
+
+    async def run(self, run_id: str) -> Run | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.run(run_id)
+
+    async def history(self, run_id: str) -> list[Transition]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.history(run_id)
+
+    async def logs(self, run_id: str) -> list[LogEntry]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.logs(run_id)
+
+    async def dead_letters(self) -> list[DeadLetter]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.dead_letters()
+
+    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
+        await self._work(self._faults.longest_write)
+        return await self._disk.acquire(name, holder, token, ttl, now)
+
+    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
+        await self._work(self._faults.longest_write)
+        return lease if self._sabotage.ignores_epochs else await self._disk.renew(lease, ttl, now)
+
+    async def release(self, lease: Lease) -> None:
+        await self._work(self._faults.longest_write)
+        await self._disk.release(lease)

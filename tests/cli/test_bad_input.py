@@ -1,0 +1,213 @@
+"""Whatever is wrong with a command: one line with a stable code, the right exit code, and nothing changed."""
+
+import os
+import signal
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from interlock.stores.sqlite.database import APPLICATION_ID
+from tests.helpers.server import JOBS, Server, interlock
+
+WRONG_USE = 2
+THE_WORLD = 1
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but locks, which say nothing once they are let go."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.suffix != ".lock"}
+
+
+def refused(folder: Path, *arguments: str, exit_code: int, code: str, says: str, **extra: str) -> None:
+    before = contents(folder)
+    ended = interlock(folder, *arguments, **extra)
+    assert ended.stderr.count("\n") == 1, ended.stderr
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.endswith(f" [{code}]\n")
+    assert says in ended.stderr
+    assert ended.returncode == exit_code
+    assert ended.stdout == ""
+    assert contents(folder) == before
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere:app", "No module named 'nowhere'"),
+        ("tests.nowhere:app", "No module named 'tests.nowhere'"),
+        ("raises:app", "ZeroDivisionError: division by zero"),
+        ("exits:app", "SystemExit: 3"),
+        ("wrong:app", "SyntaxError"),
+        ("many:app", "several lines of text"),
+        ("doubled:app", "'one' is defined twice"),
+        ("plain:nothing", "plain has no 'nothing'"),
+        ("plain", "plain has no 'app'"),
+        ("plain:number", "number is a int, not an interlock App"),
+        ("plain:App", "not an interlock App"),
+        ("missing.py:app", "there is no file missing.py"),
+        (":app", "expected module:variable"),
+    ],
+)
+@pytest.mark.parametrize("command", ["up", "worker"])
+def test_an_app_that_cannot_be_loaded(folder: Path, command: str, target: str, says: str) -> None:
+    (folder / "raises.py").write_text("1 / 0\n")
+    (folder / "exits.py").write_text("raise SystemExit(3)\n")
+    (folder / "wrong.py").write_text("def (\n")
+    (folder / "many.py").write_text("raise RuntimeError('several\\nlines\\nof text')\n")
+    (folder / "doubled.py").write_text(
+        "import interlock as il\napp = il.App()\n"
+        "@app.job('one')\ndef first(): ...\n@app.job('one')\ndef second(): ...\n"
+    )
+    (folder / "plain.py").write_text("from interlock import App\nnumber = 5\n")
+    if command == "up":
+        refused(folder, "up", "-A", target, exit_code=WRONG_USE, code="cannot_import", says=says)
+    else:
+        # A worker asks its executor to load the app, and needs a scheduler first.
+        refused(folder, "worker", "-A", target, exit_code=THE_WORLD, code="not_running", says="interlock up")
+
+
+def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:
+    with Server(folder) as server:
+        ended = interlock(folder, "worker", "-A", "nowhere:app", "--socket", str(server.socket))
+    why = "ModuleNotFoundError: No module named 'nowhere'"
+    assert ended.stderr == f"error: app: cannot load 'nowhere:app': {why} [cannot_import]\n"
+    assert ended.returncode == WRONG_USE
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--lane", "main"], "bad_value", "--lane: 'main' is not of the form NAME=LIMIT"),
+        (["--lane", "main=0"], "bad_value", "--lane main: '0'"),
+        (["--lane", "main=-1"], "bad_value", "--lane main: '-1'"),
+        (["--lane", "main=1.5"], "bad_value", "--lane main: '1.5'"),
+        (["--lane", "main=many"], "bad_value", "--lane main: 'many'"),
+        (["--lane", "=3"], "bad_value", "--lane: ''"),
+        (["--lane", "a b=3"], "bad_value", "--lane: 'a b'"),
+        (["--heartbeat", "soon"], "bad_duration", "--heartbeat: 'soon'"),
+        (["--heartbeat", "10"], "bad_duration", "--heartbeat: '10'"),
+        (["--heartbeat", "0s"], "bad_value", "heartbeat: 0.0"),
+        (["--drain", "5 seconds"], "bad_duration", "--drain: '5 seconds'"),
+        (["--drain=-1s"], "bad_duration", "--drain: '-1s'"),
+        (["--workers=-1"], "bad_value", "workers: -1"),
+        (["--slots", "0"], "bad_value", "slots: 0"),
+        (["--processes=-2"], "bad_value", "processes: -2"),
+        (["--memory-limit=-2"], "bad_value", "memory_limit: -2"),
+        (["--submit", "ecko"], "unknown_job", "'ecko'"),
+        (["--submit", "add"], "bad_payload", "'left' is missing"),
+        (["--log-level", "loud"], "bad_value", "--log-level: 'loud'"),
+        (["--log-format", "xml"], "bad_value", "--log-format: 'xml'"),
+    ],
+)
+def test_options_that_make_no_sense(folder: Path, options: list[str], code: str, says: str) -> None:
+    refused(folder, "up", "-A", JOBS, *options, exit_code=WRONG_USE, code=code, says=says)
+
+
+@pytest.mark.behaviour("LAN-1")
+@pytest.mark.parametrize("value", ["zero", "0", "-3", "1.5", "", " 5", "٣"])
+def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path, value: str) -> None:
+    says = f"INTERLOCK_LANE_MAIN: {value!r} is not a whole number of 1 or more"
+    arguments = ("up", "-A", JOBS)
+    refused(folder, *arguments, exit_code=WRONG_USE, code="bad_value", says=says, INTERLOCK_LANE_MAIN=value)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (["--heartbeat", "x"], "bad_duration", "--heartbeat: 'x'"),
+        (["--heartbeat", "0s"], "bad_value", "--heartbeat: '0s'"),
+        (["--drain", "x"], "bad_duration", "--drain: 'x'"),
+        (["--slots", "0"], "bad_value", "--slots"),
+        (["--name", "a b"], "bad_value", "--name: 'a b'"),
+    ],
+)
+def test_worker_options_that_make_no_sense(folder: Path, options: list[str], code: str, says: str) -> None:
+    refused(folder, "worker", "-A", JOBS, *options, exit_code=WRONG_USE, code=code, says=says)
+
+
+def test_a_worker_with_no_scheduler(folder: Path) -> None:
+    says = "no scheduler answers at"
+    refused(folder, "worker", "-A", JOBS, exit_code=THE_WORLD, code="not_running", says=says)
+    with Server(folder) as server:
+        server.kill()
+        for pid in server.workers():
+            os.kill(pid, signal.SIGKILL)
+        # The socket of a scheduler that was killed is still there, and nobody answers.
+        assert server.socket.exists()
+        refused(
+            folder, "worker", "-A", JOBS, "--socket", str(server.socket), exit_code=THE_WORLD, code="not_running",
+            says=says,
+        )  # fmt: skip
+        server.socket.unlink()
+
+
+def database_of_another_program(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE things (name TEXT)")
+
+
+def database_from_the_future(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = 99;")
+
+
+@pytest.mark.parametrize(
+    ("make", "code", "says"),
+    [
+        (lambda path: path.write_text("shopping list\n" * 100), "not_a_database", "file is not a database"),
+        (database_of_another_program, "not_a_database", "another program"),
+        (database_from_the_future, "database_too_new", "schema version 99"),
+        (lambda path: path.mkdir(), "cannot_open_database", "it is a directory"),
+    ],
+)
+def test_a_database_that_is_none(folder: Path, make: Callable[[Path], object], code: str, says: str) -> None:
+    make(folder / "file.db")
+    refused(folder, "up", "-A", JOBS, "--db", "file.db", exit_code=THE_WORLD, code=code, says=says)
+
+
+def test_a_database_where_there_is_no_folder(folder: Path) -> None:
+    arguments = ("up", "-A", JOBS, "--db", "nowhere/file.db")
+    refused(folder, *arguments, exit_code=THE_WORLD, code="cannot_open_database", says="nowhere/file.db")
+
+
+def test_a_second_scheduler_on_one_file(folder: Path) -> None:
+    with Server(folder) as server:
+        arguments = ("up", "-A", JOBS, "--db", str(server.database), "--socket", "other.sock")
+        ended = interlock(folder, *arguments)
+        assert ended.stderr.count("\n") == 1
+        assert ended.stderr.endswith("[store_in_use]\n")
+        assert f"process {server.pid}" in ended.stderr
+        assert ended.returncode == THE_WORLD
+        assert not (folder / "other.sock").exists()
+        assert server.process is not None
+        assert server.process.poll() is None
+
+
+def test_a_socket_that_another_scheduler_has(folder: Path) -> None:
+    with Server(folder) as server:
+        ended = interlock(folder, "up", "-A", JOBS, "--db", "other.db", "--socket", str(server.socket))
+        assert ended.stderr.count("\n") == 1
+        assert ended.stderr.endswith("[socket_in_use]\n")
+        assert "another scheduler listens on it" in ended.stderr
+        assert ended.returncode == THE_WORLD
+        assert server.socket.is_socket()
+
+
+def test_a_socket_path_that_is_a_file(folder: Path) -> None:
+    (folder / "notes").write_text("keep me")
+    ended = interlock(folder, "up", "-A", JOBS, "--socket", "notes")
+    assert ended.stderr.endswith("a file that is not a socket); choose another with --socket [socket_in_use]\n")
+    assert (ended.stderr.count("\n"), ended.returncode) == (1, THE_WORLD)
+    assert (folder / "notes").read_text() == "keep me"
+
+
+@pytest.mark.parametrize(("path", "says"), [("s" * 108, "at most 107 bytes"), ("nowhere/s", "No such file")])
+def test_a_socket_path_that_cannot_be(folder: Path, path: str, says: str) -> None:
+    ended = interlock(folder, "up", "-A", JOBS, "--socket", path)
+    assert says in ended.stderr
+    assert ended.stderr.endswith("[cannot_listen]\n")
+    assert (ended.stderr.count("\n"), ended.returncode) == (1, THE_WORLD)

@@ -1,0 +1,136 @@
+"""Runs and batches to store, the lease to store them under, and everything a store can be asked."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+from msgspec.structs import astuple
+
+from interlock.core.decisions import Batch
+from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.outcome import Outcome
+from interlock.model.run import Run, Transition
+from interlock.model.state import TERMINAL, State
+from interlock.ports.leases import Lease
+from tests.contract.conftest import AnyStore
+
+NAME = "scheduler"
+JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
+
+
+async def take(store: AnyStore, token: str = "t1", now: float = 1000.0) -> Lease:
+    lease = await store.acquire(NAME, "tester", token, 10.0, now)
+    assert lease is not None
+    return lease
+
+
+def make_run(run_id: str = "r1", **fields: Any) -> Run:
+    given: dict[str, Any] = {
+        "id": run_id,
+        "job_id": "work",
+        "tenant": "default",
+        "session": None,
+        "idempotency_key": None,
+        "created_at": 1000.0,
+        "scheduled_at": 1000.0,
+        "deadline_at": None,
+        "payload": b"{}",
+        "job_version": JOB.version,
+        "lane": "main",
+        "state": State.SCHEDULED,
+        "previous": State.PENDING,
+        "reason": "cleared",
+        "actor": "scheduler",
+        "changed_at": 1000.0,
+        "seq": 2,
+    }
+    return Run(**(given | fields))
+
+
+def created(*runs: Run) -> Batch:
+    return Batch(created=[astuple(run) for run in runs])
+
+
+def updated(*runs: Run) -> Batch:
+    return Batch(updated=[(run.id, *astuple(run)[Run.CONSTANT :]) for run in runs])
+
+
+def entry(seq: int, before: State | None, after: State, reason: str = "because") -> Transition:
+    return Transition(seq, before, after, 1000.0 + seq, 1, reason, "scheduler")
+
+
+def everything_in_one_batch() -> Batch:
+    """A batch with something in every field: two new runs, and an end of one that was there."""
+    end = make_run("old", state=State.ORPHANED, previous=State.RUNNING, seq=5, ended_at=1100.0, error="lost", crashes=3)
+    batch = created(make_run("new"), make_run("keyed", idempotency_key="k", tenant="blue"))
+    batch.updated = updated(end).updated
+    batch.history = [
+        ("new", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]),
+        ("keyed", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]),
+        ("old", [entry(3, State.SCHEDULED, State.DISPATCHED), entry(4, State.DISPATCHED, State.RUNNING)]),
+    ]
+    batch.keys = [("blue", "k", "keyed", b"digest")]
+    batch.jobs = [JOB]
+    batch.checkpoints = [("old", b'{"at":7}')]
+    batch.logs = [("old", 1, 1, 1001.5, "info", "first"), ("old", 1, 2, 1001.75, "error", "second\nline")]
+    batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
+    return batch
+
+
+async def everything(store: AnyStore) -> dict[str, Any]:
+    """All that can be read from a store in which `everything_in_one_batch` may be, in a form that compares."""
+    ids = ["old", "new", "keyed", "r1", "r2", "unknown"]
+    snapshot = await store.load(10_000)
+    runs = {one: await store.run(one) for one in ids}
+    return {
+        "live": sorted(map(repr, snapshot.runs)),
+        "jobs": sorted(map(repr, snapshot.jobs)),
+        "runs": {one: None if run is None else repr(run) for one, run in runs.items()},
+        "histories": {one: await store.history(one) for one in ids},
+        "inputs": await store.inputs(ids),
+        "logs": {one: await store.logs(one) for one in ids},
+        "letters": await store.dead_letters(),
+        "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
+        "ids": await store.known_ids(ids),
+    }
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
+TIMES = st.floats(0, 1e11)
+COUNTS = st.integers(0, 2**63 - 1)
+RUNS = st.builds(
+    Run,
+    id=TEXT.filter(bool),
+    job_id=TEXT,
+    tenant=TEXT,
+    session=st.none() | TEXT,
+    idempotency_key=st.none() | TEXT,
+    created_at=TIMES,
+    scheduled_at=TIMES,
+    deadline_at=st.none() | TIMES,
+    payload=st.binary(max_size=100),
+    job_version=TEXT,
+    lane=TEXT,
+    state=st.sampled_from(State),
+    previous=st.none() | st.sampled_from(State),
+    reason=TEXT,
+    actor=TEXT,
+    changed_at=TIMES,
+    seq=COUNTS,
+    attempt=COUNTS,
+    fence=COUNTS,
+    failures=COUNTS,
+    crashes=COUNTS,
+    worker_id=st.none() | TEXT,
+    due_at=st.none() | TIMES,
+    started_at=st.none() | TIMES,
+    attempt_started_at=st.none() | TIMES,
+    stop=st.none() | st.sampled_from(["cancel", "timeout", "attempt_timeout"]),
+    ended_at=st.none() | TIMES,
+    outcome=st.none() | st.sampled_from(Outcome),
+    exit_code=st.none() | st.integers(-255, 255),
+    heartbeats=COUNTS,
+    has_checkpoint=st.booleans(),
+    error=st.none() | TEXT,
+    result=st.none() | st.binary(max_size=100),
+)
+ENDS = sorted(TERMINAL)

@@ -1,0 +1,376 @@
+"""The store port: what goes in comes out, whole or not at all, and twice is once."""
+
+import asyncio
+import copy
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from interlock.model.error import StaleEpoch
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.ports.store import DeadLetter, Inputs, LogEntry
+from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.samples import (
+    ENDS,
+    JOB,
+    NAME,
+    RUNS,
+    TEXT,
+    created,
+    entry,
+    everything,
+    everything_in_one_batch,
+    make_run,
+    take,
+    updated,
+)
+
+SEVERAL = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def fields(run: Run | None) -> list[tuple[str, object, type]]:
+    """Values with their types, for 1 is not True and a state is not a text."""
+    assert run is not None
+    values = ((name, getattr(run, name)) for name in Run.__struct_fields__)
+    return [(name, value, str if name == "outcome" and value is not None else type(value)) for name, value in values]
+
+
+@SEVERAL
+@given(run=RUNS)
+def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        # Examples share one store, and a run that is there already would be kept as it was.
+        while await store.known_ids([run.id]):
+            run.id += "'"
+        await store.commit(created(run), NAME, lease.epoch)
+        assert fields(await store.run(run.id)) == fields(run)
+
+    with_store(body)
+
+
+@SEVERAL
+@given(run=RUNS)
+def test_every_field_that_can_change_comes_back(with_store: WithStore, run: Run) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run(run.id, seq=0)), NAME, lease.epoch)
+        before = await store.run(run.id)
+        assert before is not None
+        run.seq = max(run.seq, before.seq)
+        await store.commit(updated(run), NAME, lease.epoch)
+        stored = await store.run(run.id)
+        assert fields(stored)[Run.CONSTANT :] == fields(run)[Run.CONSTANT :]
+        assert fields(stored)[: Run.CONSTANT] == fields(before)[: Run.CONSTANT]
+
+    with_store(body)
+
+
+def test_a_store_begins_empty(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        snapshot = await store.load(256)
+        assert (snapshot.runs, snapshot.jobs) == ([], [])
+        assert await store.run("r1") is None
+        assert await store.history("r1") == []
+        assert await store.logs("r1") == []
+        assert await store.dead_letters() == []
+        assert await store.inputs(["r1"]) == {}
+        assert await store.known_keys([("default", "k")]) == {}
+        assert await store.known_ids(["r1"]) == frozenset()
+        assert await store.known_ids([]) == frozenset()
+
+    with_store(body)
+
+
+def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        first = created(make_run("old", payload=b'{"a":1}'))
+        first.history = [("old", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)])]
+        await store.commit(first, NAME, lease.epoch)
+        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+
+        snapshot = await store.load(256)
+        assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
+        assert snapshot.jobs == [JOB]
+        assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
+        assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
+        assert await store.logs("old") == [
+            LogEntry(1001.5, 1, "info", "first"),
+            LogEntry(1001.75, 1, "error", "second\nline"),
+        ]
+        assert await store.dead_letters() == [DeadLetter("old", 1100.0, "orphaned", "lost")]
+        assert await store.inputs(["old", "new", "unknown"]) == {
+            "old": Inputs(b'{"a":1}', b'{"at":7}'),
+            "new": Inputs(b"{}", None),
+        }
+        assert await store.known_keys([("blue", "k"), ("red", "k"), ("blue", "other")]) == {
+            ("blue", "k"): ("keyed", b"digest")
+        }
+        assert await store.known_ids(["old", "new", "unknown"]) == frozenset({"old", "new"})
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-15")
+def test_a_batch_committed_again_changes_nothing(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        first = created(make_run("old"))
+        await store.commit(first, NAME, lease.epoch)
+        batch = everything_in_one_batch()
+        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+        before = await everything(store)
+        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+        assert await everything(store) == before
+        await store.commit(first, NAME, lease.epoch)
+        await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+        assert await everything(store) == before
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-15")
+def test_an_older_update_changes_nothing(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        newer = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer")
+        older = make_run("r1", seq=3, state=State.DISPATCHED, fence=1, reason="older")
+        await store.commit(updated(newer), NAME, lease.epoch)
+        await store.commit(updated(older), NAME, lease.epoch)
+        assert fields(await store.run("r1")) == fields(newer)
+        same = make_run("r1", seq=4, state=State.RUNNING, fence=1, reason="newer", stop="cancel")
+        await store.commit(updated(same), NAME, lease.epoch)
+        assert fields(await store.run("r1")) == fields(same), "fields may change without a transition"
+
+    with_store(body)
+
+
+def test_an_update_of_a_run_that_is_not_there_makes_none(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(updated(make_run("r1")), NAME, lease.epoch)
+        assert await store.run("r1") is None
+
+    with_store(body)
+
+
+def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        for run_id, payload in (("r1", b"1"), ("r2", b"2")):
+            batch = created(make_run(run_id, payload=payload))
+            batch.keys = [("default", "k", run_id, payload)]
+            await store.commit(batch, NAME, lease.epoch)
+        assert await store.known_keys([("default", "k")]) == {("default", "k"): ("r1", b"1")}
+        await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)
+        run = await store.run("r1")
+        assert run is not None
+        assert run.payload == b"1"
+
+    with_store(body)
+
+
+def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        for value in (b"1", b"2"):
+            batch = updated(make_run("r1", has_checkpoint=True))
+            batch.checkpoints = [("r1", value)]
+            await store.commit(batch, NAME, lease.epoch)
+        assert (await store.inputs(["r1"]))["r1"].checkpoint == b"2"
+
+    with_store(body)
+
+
+def test_logs_are_in_order_of_attempt_and_number_each_line_once(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(make_run("r1"))
+        batch.logs = [("r1", 2, 1, 5.0, "info", "c"), ("r1", 1, 10, 4.0, "info", "b"), ("r1", 1, 9, 9.0, "info", "a")]
+        await store.commit(batch, NAME, lease.epoch)
+        again = created()
+        again.logs = [("r1", 1, 9, 99.0, "info", "a again")]
+        await store.commit(again, NAME, lease.epoch)
+        assert [line.text for line in await store.logs("r1")] == ["a", "b", "c"]
+        assert [line.attempt for line in await store.logs("r1")] == [1, 1, 2]
+
+    with_store(body)
+
+
+def test_dead_letters_are_in_the_order_they_were_stored(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        for run_id in ("z", "a", "m"):
+            batch = created(make_run(run_id, state=State.ORPHANED, ended_at=1.0))
+            batch.dead_letters = [(run_id, 1.0, "orphaned", "lost")]
+            await store.commit(batch, NAME, lease.epoch)
+        assert [letter.run_id for letter in await store.dead_letters()] == ["z", "a", "m"]
+
+    with_store(body)
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_ended_runs_are_not_loaded_and_still_there(with_store: WithStore, end: State) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("live"), make_run("ended")), NAME, lease.epoch)
+        await store.commit(updated(make_run("ended", seq=9, state=end, ended_at=2000.0)), NAME, lease.epoch)
+        assert [run.id for run in (await store.load(256)).runs] == ["live"]
+        ended = await store.run("ended")
+        assert ended is not None
+        assert ended.state is end
+        assert await store.known_ids(["ended"]) == frozenset({"ended"})
+
+    with_store(body)
+
+
+def test_a_payload_is_loaded_up_to_the_size_asked_for(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        fits, above, empty = b"x" * 100, b"x" * 101, b""
+        runs = [make_run("a", payload=fits), make_run("b", payload=above), make_run("c", payload=empty)]
+        await store.commit(created(*runs), NAME, lease.epoch)
+        loaded = {run.id: run.payload for run in (await store.load(100)).runs}
+        assert loaded == {"a": fits, "b": None, "c": empty}
+        assert {one: found.payload for one, found in (await store.inputs(["a", "b", "c"])).items()} == {
+            "a": fits,
+            "b": above,
+            "c": empty,
+        }
+        whole = await store.run("b")
+        assert whole is not None
+        assert whole.payload == above
+
+    with_store(body)
+
+
+def test_what_is_handed_out_is_a_copy(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        for run in (await store.run("r1"), (await store.load(256)).runs[0]):
+            assert run is not None
+            run.state, run.seq, run.payload = State.FAILED, 99, b"changed"
+        (await store.history("r1")).append(entry(1, None, State.PENDING))
+        stored = await store.run("r1")
+        assert stored is not None
+        assert (stored.state, stored.seq, stored.payload) == (State.SCHEDULED, 2, b"{}")
+        assert await store.history("r1") == []
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("LEA-2", "RUN-2")
+@pytest.mark.parametrize("off", [-1, 1, 100])
+def test_a_write_with_another_epoch_is_refused_and_stores_nothing(with_store: WithStore, off: int) -> None:
+    async def body(store: AnyStore) -> None:
+        await take(store, "t1", 1000.0)
+        lease = await take(store, "t2", 1010.0)
+        await store.commit(created(make_run("old")), NAME, lease.epoch)
+        before = await everything(store)
+        with pytest.raises(StaleEpoch) as caught:
+            await store.commit(everything_in_one_batch(), NAME, lease.epoch + off)
+        assert caught.value.code == "stale_epoch"
+        assert str(lease.epoch) in str(caught.value)
+        assert await everything(store) == before
+        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("LEA-2")
+def test_a_holder_that_was_replaced_can_write_no_more(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        paused = await take(store, "t1", 1000.0)
+        await store.commit(created(make_run("r1")), NAME, paused.epoch)
+        current = await take(store, "t2", 1010.0)
+        with pytest.raises(StaleEpoch):
+            await store.commit(created(make_run("r2")), NAME, paused.epoch)
+        assert await store.run("r2") is None
+        await store.commit(created(make_run("r2")), NAME, current.epoch)
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("LEA-2")
+def test_nobody_writes_without_a_lease(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        for epoch in (0, 1):
+            with pytest.raises(StaleEpoch):
+                await store.commit(created(make_run("r1")), NAME, epoch)
+        lease = await take(store)
+        with pytest.raises(StaleEpoch):
+            await store.commit(created(make_run("r1")), "another lease", lease.epoch)
+        await store.release(lease)
+        with pytest.raises(StaleEpoch):
+            await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        assert await store.run("r1") is None
+
+    with_store(body)
+
+
+def test_an_empty_batch_may_be_committed(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(), NAME, lease.epoch)
+
+    with_store(body)
+
+
+def test_what_was_committed_is_there_after_opening_again(with_store: WithStore) -> None:
+    async def fill(store: AnyStore) -> dict[str, object]:
+        lease = await take(store)
+        await store.commit(created(make_run("old")), NAME, lease.epoch)
+        await store.commit(everything_in_one_batch(), NAME, lease.epoch)
+        return await everything(store)
+
+    before = with_store(fill)
+    assert with_store(everything) == before
+
+
+def test_closing_twice_is_allowed(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await store.close()
+        await store.close()
+
+    with_store(body)
+
+
+def test_many_calls_at_once_are_done_in_order(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        commits = [
+            store.commit(updated(make_run("r1", seq=seq, reason=f"{seq}")), NAME, lease.epoch) for seq in range(3, 60)
+        ]
+        reads = [store.run("r1") for _ in range(20)]
+        done = await asyncio.gather(*commits, *reads)
+        for run in done[len(commits) :]:
+            assert isinstance(run, Run)
+            assert run.reason in {"cleared", *map(str, range(3, 60))}
+            assert run.reason == "cleared" or run.reason == str(run.seq)
+        last = await store.run("r1")
+        assert last is not None
+        assert last.seq == 59
+
+    with_store(body)
+
+
+@SEVERAL
+@given(text=TEXT)
+def test_any_text_survives(with_store: WithStore, text: str) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        run_id = f"run {text}"
+        batch = created(make_run(run_id, reason=text))
+        batch.history = [(run_id, [entry(1, None, State.PENDING, text)])]
+        batch.logs = [(run_id, 1, 1, 1.0, text, text)]
+        await store.commit(batch, NAME, lease.epoch)
+        assert [line.text for line in await store.logs(run_id)] == [text]
+        assert (await store.history(run_id))[0].reason == text
+
+    with_store(body)

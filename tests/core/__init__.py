@@ -1,0 +1,1 @@
+"""The pure machine: tables, examples and properties, with no event loop."""

@@ -1,0 +1,183 @@
+"""A scheduler reduced to its core: the state, a store that every batch is applied to, and a clock that tests move."""
+
+from collections.abc import Coroutine, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from interlock.core.decisions import Answer, Created, Decisions, Failed
+from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
+from interlock.core.step import Command, step
+from interlock.engine import intake
+from interlock.model.command import CancelRun, Create, Define, WorkerDown, WorkerUp
+from interlock.model.job import Job, Retry
+from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, NewRun, Started, Submit
+from interlock.model.run import Now, Run, Transition
+from interlock.model.state import State
+from interlock.stores.memory import MemoryStore
+
+T = TypeVar("T")
+
+WORK = Job(id="work")
+START = 1_000_000.0
+"""wall time at which every machine begins; elapsed time begins at another value, so that mixing them up shows"""
+ELAPSED = 500.0
+
+
+def at_once(call: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that waits for nothing, as those of the memory store do."""
+    try:
+        call.send(None)
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("the call waits for something")
+
+
+class Machine:
+    def __init__(
+        self,
+        *jobs: Job,
+        lanes: dict[str, int] | None = None,
+        limits: Limits | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.jobs = list(jobs) or [WORK]
+        self.lanes = dict(DEFAULT_LANES if lanes is None else lanes)
+        self.limits = limits or Limits()
+        self.rng = Random(seed)
+        self.store = MemoryStore()
+        self.state = SchedulerState(self.limits, self.lanes)
+        self.wall, self.elapsed = START, ELAPSED
+        self.sent: list[tuple[str, Message]] = []
+        """every message to a worker, oldest first"""
+        self.ended: list[Run] = []
+        self.last: Decisions
+        self._requests = 0
+        self.step(("", Define(self.jobs)))
+
+    # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def now(self) -> Now:
+        return Now(self.wall, self.elapsed)
+
+    def step(self, *commands: Command) -> Decisions:
+        """One pass; what it decides is stored at once."""
+        self.last = step(self.state, commands, self.now, self.rng)
+        self.store.apply(self.last.batch)
+        self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
+        self.ended += self.last.ended
+        return self.last
+
+    def advance(self, seconds: float) -> Decisions:
+        self.wall += seconds
+        self.elapsed += seconds
+        return self.step()
+
+    def restart(self) -> None:
+        """The scheduler is killed, and the next one begins with what the store has."""
+        snapshot = at_once(self.store.load(self.limits.small_payload))
+        self.state = rebuild(self.limits, self.lanes, snapshot.runs, snapshot.jobs, self.elapsed)
+        self.step(("", Define(self.jobs)))
+
+    # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def command(self, *runs: NewRun) -> Create:
+        """A submit as the shell hands it in, with what the store knows of its keys and occurrences."""
+        self._requests += 1
+        create = intake.to_command(Submit(self._requests, list(runs)), "client")
+        return at_once(intake.look_up([create], self.store))[0]
+
+    def ask(self, *runs: NewRun) -> Answer:
+        return self.step(("client", self.command(*runs))).answers[-1][1]
+
+    def submit(self, job_id: str = "work", payload: bytes = b"{}", **fields: Any) -> str:
+        answer = self.ask(NewRun(job_id, payload, **fields))
+        if isinstance(answer, Failed):
+            raise answer.error
+        assert isinstance(answer, Created)
+        return answer.run_ids[0]
+
+    def submit_many(self, count: int, job_id: str = "work", **fields: Any) -> list[str]:
+        return [self.submit(job_id, **fields) for _ in range(count)]
+
+    def cancel_command(self, run_id: str) -> Command:
+        self._requests += 1
+        return "client", CancelRun(self._requests, run_id, "asked to", "client")
+
+    def cancel(self, run_id: str) -> Answer:
+        return self.step(self.cancel_command(run_id)).answers[-1][1]
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def worker_up(
+        self,
+        worker_id: str = "one",
+        slots: int = 100,
+        processes: int = 10,
+        held: Sequence[Held] = (),
+        draining: bool = False,
+    ) -> Decisions:
+        known = frozenset(job.id for job in self.jobs)
+        return self.step(("", WorkerUp(worker_id, slots, processes, known, list(held), draining)))
+
+    def worker_down(self, worker_id: str = "one", dead: bool = False, reason: str = "killed") -> Decisions:
+        return self.step(("", WorkerDown(worker_id, dead, reason)))
+
+    def held(self, run_id: str) -> Held:
+        return Held(run_id, self.run(run_id).fence)
+
+    def started(self, run_id: str) -> Decisions:
+        run = self.run(run_id)
+        return self.step((str(run.worker_id), Started(run_id, run.fence)))
+
+    def finish_command(self, run_id: str, outcome: str = "succeeded", **fields: Any) -> Command:
+        run = self.run(run_id)
+        return str(run.worker_id), Finished(run_id, run.fence, outcome, **fields)
+
+    def finished(self, run_id: str, outcome: str = "succeeded", **fields: Any) -> Decisions:
+        return self.step(self.finish_command(run_id, outcome, **fields))
+
+    def lost(self, run_id: str, reason: str = "signal 9", exit_code: int | None = -9) -> Decisions:
+        run = self.run(run_id)
+        return self.step((str(run.worker_id), Lost(run_id, run.fence, reason, exit_code)))
+
+    def heartbeat(self, worker_id: str = "one", *run_ids: str) -> Decisions:
+        return self.step((worker_id, Heartbeat([self.held(run_id) for run_id in run_ids])))
+
+    def running(self, *, worker_id: str = "one", **fields: Any) -> str:
+        """A run that executes, on a worker that is there."""
+        if worker_id not in self.state.workers:
+            self.worker_up(worker_id)
+        run_id = self.submit(**fields)
+        self.started(run_id)
+        assert self.state_of(run_id) is State.RUNNING
+        return run_id
+
+    # ── what is there ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, run_id: str) -> Run:
+        """The run in memory, or as it was stored when it has ended."""
+        return self.state.runs.get(run_id) or self.store.runs[run_id]
+
+    def state_of(self, run_id: str) -> State:
+        return self.run(run_id).state
+
+    def history(self, run_id: str) -> list[Transition]:
+        return at_once(self.store.history(run_id))
+
+    def path(self, run_id: str) -> list[State]:
+        return [entry.after for entry in self.history(run_id)]
+
+    def dispatched(self) -> list[str]:
+        """The runs handed to workers, in order, once for each time."""
+        return [message.run_id for _, message in self.sent if isinstance(message, Dispatch)]
+
+    def messages(self, kind: type[T]) -> list[T]:
+        return [message for _, message in self.sent if isinstance(message, kind)]
+
+
+def retrying_job(max_retries: int, **fields: Any) -> Job:
+    """A job whose retry delays are exact."""
+    retry = Retry(max_retries=max_retries, jitter=0, initial_delay=2.0, multiplier=2.0, max_delay=30.0)
+    return Job(id="work", retry=retry, **fields)

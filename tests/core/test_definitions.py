@@ -1,0 +1,107 @@
+"""A changed definition: runs ahead of their time follow it, the others keep what they started with."""
+
+import pytest
+
+from interlock.model.command import Define
+from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.state import State
+from tests.core.machine import START, WORK, Machine
+
+CHANGED = Job(id="work", lane="cron", retry=Retry(max_retries=1, jitter=0), max_crashes=9)
+
+
+@pytest.mark.behaviour("RUN-14")
+def test_a_run_in_prerun_adopts_the_change_and_says_which_version_it_has() -> None:
+    machine = Machine()
+    run_id = machine.submit(at=START + 10)
+    assert machine.run(run_id).job_version == WORK.version
+    decisions = machine.step(("", Define([CHANGED])))
+    assert machine.run(run_id).job_version == CHANGED.version
+    assert machine.run(run_id).lane == "cron"
+    assert machine.store.runs[run_id].job_version == CHANGED.version
+    assert machine.store.jobs[CHANGED.version] == CHANGED
+    assert decisions.warnings == []
+    machine.jobs = [CHANGED]
+    machine.worker_up()
+    machine.advance(10)
+    machine.finished(run_id, "failed")
+    assert machine.state_of(run_id) is State.RETRYING, "it is retried as the new definition says"
+
+
+@pytest.mark.behaviour("RUN-14")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_with_a_warning(restarted: bool) -> None:
+    machine = Machine()
+    machine.worker_up()
+    waiting, ahead = machine.submit(lane="team"), machine.submit(at=START + 10)
+    machine.advance(10)
+    machine.jobs = [CHANGED]
+    if restarted:
+        machine.restart()
+        machine.worker_up(held=[machine.held(waiting), machine.held(ahead)])
+    else:
+        warnings = machine.step(("", Define([CHANGED]))).warnings
+        assert warnings == ["job 'work' has changed: 2 runs that have left prerun keep their version"]
+    for run_id in (waiting, ahead):
+        assert machine.run(run_id).job_version == WORK.version
+        machine.finished(run_id, "failed")
+        assert machine.state_of(run_id) is State.FAILED, "the version it started with has no retry"
+    assert machine.submit() != waiting
+    assert {run.job_version for run in machine.state.runs.values()} == {CHANGED.version}
+
+
+@pytest.mark.behaviour("RUN-14")
+def test_a_lane_given_at_the_submit_outlives_the_change() -> None:
+    machine = Machine()
+    run_id = machine.submit(at=START + 10, lane="team")
+    machine.step(("", Define([CHANGED])))
+    assert machine.run(run_id).lane == "team"
+
+
+@pytest.mark.behaviour("RUN-14")
+def test_an_unchanged_definition_writes_nothing() -> None:
+    machine = Machine()
+    machine.submit(at=START + 10)
+    machine.submit()
+    decisions = machine.step(("", Define([Job(id="work")])))
+    assert not decisions.batch
+    assert decisions.warnings == []
+
+
+def test_a_job_that_is_no_longer_defined_takes_no_new_runs_and_keeps_the_old() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    warnings = machine.step(("", Define([Job(id="other")]))).warnings
+    assert warnings == ["job 'work' is no longer defined: its runs wait for a worker that knows it"]
+    machine.finished(run_id)
+    assert machine.state_of(run_id) is State.SUCCEEDED
+
+
+def test_a_version_changes_with_anything_in_the_definition_and_with_nothing_else() -> None:
+    assert Job(id="work").version == WORK.version
+    others = [
+        Job(id="work2"),
+        Job(id="work", lane="team"),
+        Job(id="work", executor=ExecutorKind.PROCESS),
+        Job(id="work", retry=Retry(max_retries=1)),
+        Job(id="work", deadline=1.0),
+        Job(id="work", max_runtime=1.0),
+        Job(id="work", max_runtime_per_attempt=True),
+        Job(id="work", max_crashes=1),
+        Job(id="work", grace=1.0),
+    ]
+    assert len({WORK.version, *(job.version for job in others)}) == 10
+
+
+@pytest.mark.behaviour("RUN-14")
+def test_a_changed_deadline_is_adopted_unless_the_submit_gave_its_own() -> None:
+    machine = Machine(Job(id="work", deadline=60.0))
+    adopting = machine.submit(at=START + 100)
+    own = machine.submit(at=START + 100, deadline_at=START + 500)
+    machine.step(("", Define([Job(id="work", deadline=5.0)])))
+    assert machine.run(adopting).deadline_at == START + 105
+    assert machine.run(own).deadline_at == START + 500
+    machine.advance(105)
+    assert machine.state_of(adopting) is State.TIMEOUT
+    assert machine.state_of(own) is State.SCHEDULED

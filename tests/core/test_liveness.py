@@ -1,0 +1,291 @@
+"""Who is alive: silence at exactly its limit, work adopted after a restart, a scheduler that stood still itself."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.core.state import Limits
+from interlock.model.command import Stalled
+from interlock.model.job import Job
+from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Leaving, Stop
+from interlock.model.state import State
+from tests.core.machine import ELAPSED, Machine
+
+LIMIT = 30.0
+
+
+def elapse_to(machine: Machine, elapsed: float) -> None:
+    """Only elapsed time decides about silence; the wall clock may stand, or jump back."""
+    machine.elapsed = elapsed
+    machine.wall -= 1.0
+    machine.step()
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    fence = machine.run(run_id).fence
+    assert machine.last.wake_elapsed == ELAPSED + LIMIT
+    elapse_to(machine, math.nextafter(ELAPSED + LIMIT, 0.0))
+    assert machine.state_of(run_id) is State.RUNNING
+    assert machine.messages(Stop) == []
+    machine.worker_down()
+    elapse_to(machine, ELAPSED + LIMIT)
+    run = machine.run(run_id)
+    assert machine.path(run_id)[-3:] == ["retrying", "pending", "scheduled"]
+    assert run.fence > fence
+    assert (run.crashes, run.failures) == (1, 0)
+    assert machine.messages(Stop) == [Stop(run_id, fence, "stale")], "what it started is told to stop"
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_a_heartbeat_begins_the_silence_anew() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    elapse_to(machine, ELAPSED + 29)
+    machine.heartbeat("one", run_id)
+    machine.worker_down()
+    elapse_to(machine, math.nextafter(ELAPSED + 59, 0.0))
+    assert machine.state_of(run_id) is State.RUNNING
+    elapse_to(machine, ELAPSED + 59)
+    assert machine.run(run_id).crashes == 1
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_a_late_message_from_a_lost_attempt_changes_nothing() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    late = machine.finish_command(run_id, result=b"1")
+    machine.advance(LIMIT)
+    run = machine.run(run_id)
+    assert run.state is State.DISPATCHED
+    before = repr(run)
+    machine.step(late)
+    assert repr(run) == before
+    assert machine.state.stale_messages == 1
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_silence_of_one_worker_does_not_touch_the_others() -> None:
+    machine = Machine()
+    silent = machine.running(worker_id="one")
+    machine.worker_up("two", slots=200)
+    heard = machine.submit()
+    assert machine.run(heard).worker_id == "two"
+    machine.worker_down("one")
+    machine.advance(20)
+    machine.heartbeat("two", heard)
+    machine.advance(10)
+    assert machine.run(silent).crashes == 1
+    assert machine.run(heard).crashes == 0
+    assert "one" not in machine.state.workers, "a worker that is gone and has nothing is forgotten"
+
+
+@pytest.mark.behaviour("LIV-2")
+@given(
+    heard=st.floats(0, 1e7),
+    interval=st.floats(0.001, 1000),
+    waits=st.lists(st.floats(0, 1000), max_size=3),
+)
+def test_woken_at_the_time_it_asked_for_the_machine_always_gets_on(
+    heard: float, interval: float, waits: list[float]
+) -> None:
+    machine = Machine(limits=Limits(heartbeat_interval=interval))
+    machine.elapsed = heard
+    run_id = machine.running()
+    for wait in waits:
+        machine.elapsed += wait
+        machine.step(("", Stalled(wait)))
+    machine.worker_down()
+    for _ in range(3):
+        wake = machine.last.wake_elapsed
+        if wake is None:
+            break
+        machine.elapsed = max(machine.elapsed, wake)
+        machine.step()
+        following = machine.last.wake_elapsed
+        assert following is None or following > machine.elapsed
+    assert machine.run(run_id).crashes == 1
+
+
+def test_what_a_connected_worker_never_took_is_given_back_and_not_a_crash() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    machine.advance(LIMIT)
+    run = machine.run(run_id)
+    assert (run.crashes, run.attempt, run.state) == (0, 1, State.DISPATCHED)
+    assert machine.dispatched() == [run_id, run_id]
+
+
+def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    machine.advance(10)
+    machine.elapsed += 300
+    machine.step(("", Stalled(300.0)))
+    assert machine.state_of(run_id) is State.RUNNING
+    assert machine.last.wake_elapsed == ELAPSED + 300 + LIMIT
+    machine.worker_down()
+    elapse_to(machine, ELAPSED + 300 + LIMIT - 0.5)
+    assert machine.state_of(run_id) is State.RUNNING
+    elapse_to(machine, ELAPSED + 300 + LIMIT)
+    assert machine.run(run_id).crashes == 1
+
+
+@pytest.mark.behaviour("LIV-4")
+@pytest.mark.parametrize("started", [True, False])
+def test_after_a_restart_running_work_is_adopted(started: bool) -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    if started:
+        machine.started(run_id)
+    held = machine.held(run_id)
+    machine.restart()
+    machine.worker_up("other")
+    machine.worker_up("one", held=[held])
+    run = machine.run(run_id)
+    assert (run.fence, run.attempt, run.crashes, run.worker_id) == (held.fence, 1, 0, "one")
+    assert machine.dispatched() == [run_id], "it is not started a second time"
+    assert machine.messages(Stop) == []
+    machine.advance(29)
+    machine.step(("one", Finished(run_id, held.fence, "succeeded", b"1")))
+    assert machine.store.runs[run_id].state is State.SUCCEEDED
+    assert machine.store.runs[run_id].result == b"1"
+    assert machine.dispatched() == [run_id]
+
+
+@pytest.mark.behaviour("LIV-4", "LAN-4")
+def test_adopted_work_holds_its_slot_before_its_worker_is_back() -> None:
+    machine = Machine(lanes={"main": 1})
+    running = machine.running()
+    waiting = machine.submit()
+    machine.restart()
+    machine.worker_up("other")
+    assert machine.state_of(waiting) is State.SCHEDULED
+    machine.advance(LIMIT - 1)
+    assert machine.state_of(waiting) is State.SCHEDULED
+    machine.worker_up("one", held=[machine.held(running)])
+    machine.finished(running)
+    assert machine.state_of(waiting) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("LIV-4", "LIV-2")
+def test_work_of_a_worker_that_never_comes_back_is_lost_after_a_full_silence() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    machine.advance(20)
+    machine.restart()
+    machine.worker_up("other")
+    machine.advance(LIMIT - 0.5)
+    assert machine.state_of(run_id) is State.RUNNING
+    machine.advance(0.5)
+    assert machine.run(run_id).crashes == 1
+    assert machine.run(run_id).worker_id == "other"
+
+
+@pytest.mark.behaviour("LIV-4")
+def test_a_dispatch_that_was_stored_but_never_sent_goes_out_again() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    old = machine.run(run_id).fence
+    machine.restart()
+    machine.worker_up(held=[])
+    run = machine.run(run_id)
+    assert (run.state, run.attempt, run.crashes) == (State.DISPATCHED, 1, 0)
+    assert run.fence > old
+    assert machine.path(run_id)[-3:] == ["dispatched", "scheduled", "dispatched"]
+
+
+def test_a_worker_that_holds_what_is_not_its_own_is_told_to_stop_it() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    old = machine.held(run_id)
+    machine.advance(LIMIT)
+    machine.sent.clear()
+    machine.worker_up("one", held=[old, Held("never-heard-of", 4)])
+    stops = machine.messages(Stop)
+    assert stops == [Stop(run_id, old.fence, "stale"), Stop("never-heard-of", 4, "stale")]
+
+
+def test_a_link_that_breaks_is_no_loss_and_a_process_that_ended_is() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    machine.worker_down(dead=False)
+    assert machine.state_of(run_id) is State.RUNNING
+    assert machine.state.workers["one"].connected is False
+    machine.worker_down(dead=True, reason="worker 17 was killed")
+    assert machine.run(run_id).crashes == 1
+    assert "worker 17 was killed" in machine.history(run_id)[4].reason
+    assert machine.state.workers == {}
+    machine.worker_down("nobody", dead=True)
+
+
+@pytest.mark.parametrize("how", ["leaving", "joined draining"])
+def test_a_worker_that_leaves_gets_nothing_new_and_finishes_what_it_has(how: str) -> None:
+    machine = Machine()
+    has = machine.running()
+    if how == "leaving":
+        machine.step(("one", Leaving()))
+    else:
+        machine.worker_up(held=[machine.held(has)], draining=True)
+    later = machine.submit()
+    assert machine.state_of(later) is State.SCHEDULED
+    machine.finished(has)
+    assert machine.state_of(has) is State.SUCCEEDED
+    machine.worker_up("two")
+    assert machine.run(later).worker_id == "two"
+    machine.step(("nobody", Leaving()))
+
+
+def test_a_run_that_crashed_goes_to_a_process_of_its_own() -> None:
+    machine = Machine(Job(id="work", max_crashes=9))
+    machine.worker_up(slots=5, processes=1)
+    first, second = machine.submit(), machine.submit()
+    assert [message.isolated for message in machine.messages(Dispatch)] == [False, False]
+    machine.sent.clear()
+    machine.lost(first)
+    assert [message.isolated for message in machine.messages(Dispatch)] == [True]
+    machine.lost(second)
+    assert machine.state_of(second) is State.SCHEDULED, "the only process is taken, and shared ones are not for it"
+    other = machine.submit()
+    assert machine.state_of(other) is State.DISPATCHED, "others do not wait for it"
+    machine.restart()
+    machine.worker_up(slots=5, processes=1, held=[machine.held(first), machine.held(other)])
+    assert machine.state_of(second) is State.SCHEDULED
+    machine.finished(first)
+    assert machine.state_of(second) is State.DISPATCHED
+    assert machine.messages(Dispatch)[-1].isolated
+
+
+@pytest.mark.parametrize("how", ["beat", "join"])
+def test_a_start_whose_word_was_lost_is_learned_from_what_the_worker_says_it_has(how: str) -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    held = Held(run_id, machine.run(run_id).fence, begun=True)
+    machine.advance(5)
+    for _ in range(2):
+        if how == "beat":
+            machine.step(("one", Heartbeat([held])))
+        else:
+            machine.worker_up(held=[held])
+    assert machine.path(run_id)[2:] == ["dispatched", "running"]
+    assert machine.run(run_id).started_at == machine.wall
+
+
+@pytest.mark.behaviour("RUN-11")
+def test_a_stop_whose_word_was_lost_is_said_again_with_every_beat() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    machine.cancel(run_id)
+    machine.sent.clear()
+    machine.heartbeat("one", run_id)
+    assert machine.messages(Stop) == [Stop(run_id, machine.run(run_id).fence, "cancel")]
+    machine.finished(run_id, "cancelled")
+    assert machine.state_of(run_id) is State.CANCELLED

@@ -1,0 +1,145 @@
+"""The state table, pair by pair, against a table written down a second time from the contract."""
+
+import itertools
+
+import pytest
+
+from interlock.core.passing import Pass
+from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
+from interlock.model.error import InvalidTransition
+from interlock.model.run import Now, Run, replay
+from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
+from tests.core.machine import Machine
+
+CONTRACT = {
+    "prerun": "pending skipped cancelled failed",
+    "pending": "approval_required condition_pending scheduled denied cancelled failed timeout",
+    "approval_required": "pending denied cancelled timeout",
+    "condition_pending": "condition_running cancelled failed timeout",
+    "condition_running": "action_pending scheduled cancelled failed timeout",
+    "action_pending": "action_running cancelled failed timeout",
+    "action_running": "condition_pending scheduled skipped cancelled failed timeout",
+    "scheduled": "pending dispatched skipped cancelled failed timeout",
+    "dispatched": "starting running scheduled retrying cancelled failed timeout orphaned",
+    "starting": "running retrying cancelled failed timeout orphaned",
+    "running": "terminating retrying cancelled failed timeout orphaned",
+    "terminating": "succeeded failed timeout retrying output_quarantined cancelled orphaned",
+    "retrying": "pending cancelled failed timeout orphaned",
+    "succeeded": "output_quarantined",
+    "failed": "",
+    "timeout": "",
+    "cancelled": "",
+    "denied": "",
+    "skipped": "",
+    "orphaned": "",
+    "output_quarantined": "",
+}
+ENDS = {"succeeded", "failed", "timeout", "cancelled", "denied", "skipped", "orphaned", "output_quarantined"}
+
+PAIRS = list(itertools.product(CONTRACT, CONTRACT))
+
+
+def run_in(state: State) -> tuple[Pass, Run]:
+    """A run in any state, entered into books of its own."""
+    scheduler = SchedulerState(Limits(), dict(DEFAULT_LANES))
+    p = Pass(scheduler, Now(2000.0, 10.0), None)  # type: ignore[arg-type]  # moving needs no randomness
+    run = Run(
+        "r1",
+        "work",
+        "default",
+        None,
+        None,
+        1000.0,
+        1000.0,
+        b"{}",
+        None,
+        "v1",
+        "main",
+        state,
+        None,
+        "put",
+        "test",
+        1500.0,
+    )
+    run.seq = 7
+    scheduler.runs[run.id] = run
+    if state in HOLDS_SLOT:
+        scheduler.lanes["main"].holding[run.id] = run
+    return p, run
+
+
+def test_the_table_knows_every_state_of_the_contract_and_no_other() -> None:
+    assert {str(state) for state in State} == set(CONTRACT)
+    assert len(PAIRS) == 21 * 21
+    assert set(ALLOWED) == set(State)
+
+
+@pytest.mark.behaviour("RUN-1")
+@pytest.mark.parametrize(("before", "after"), PAIRS)
+def test_only_the_transitions_of_the_contract_succeed(before: str, after: str) -> None:
+    p, run = run_in(State(before))
+    untouched = repr(run)
+    if after in CONTRACT[before].split():
+        p.move(run, State(after), "because", "somebody")
+        assert (run.state, run.previous, run.reason, run.actor, run.seq) == (after, before, "because", "somebody", 8)
+        assert run.changed_at == 2000.0
+        return
+    with pytest.raises(InvalidTransition) as caught:
+        p.move(run, State(after), "because", "somebody")
+    assert f"{before} cannot become {after}" in str(caught.value)
+    assert (caught.value.before, caught.value.after, caught.value.code) == (before, after, "invalid_transition")
+    assert repr(run) == untouched
+    decisions = p.decisions()
+    assert not decisions.batch
+    assert not decisions.ended
+    assert p.state.runs == {run.id: run}
+    assert (run.id in p.state.lanes["main"].holding) == (State(before) in HOLDS_SLOT)
+
+
+@pytest.mark.behaviour("RUN-4")
+def test_terminal_states_are_those_of_the_contract_and_lead_nowhere() -> None:
+    assert {str(state) for state in TERMINAL} == ENDS
+    for end, after in itertools.product(ENDS, CONTRACT):
+        p, run = run_in(State(end))
+        if (end, after) == ("succeeded", "output_quarantined"):
+            continue
+        with pytest.raises(InvalidTransition):
+            p.move(run, State(after), "because", "somebody")
+        assert run.state == end
+
+
+@pytest.mark.behaviour("RUN-1")
+def test_the_machine_reports_a_refused_transition_and_goes_on() -> None:
+    machine = Machine()
+    machine.worker_up()
+    broken, other = machine.submit(), machine.submit()
+    # Nothing the machine does leads here, so the disorder is made by hand.
+    machine.state.runs[broken].state = State.RETRYING
+    stored = repr(machine.store.runs[broken])
+    fence = machine.run(broken).fence
+
+    decisions = machine.step(
+        machine.finish_command(broken),
+        machine.finish_command(other),
+    )
+
+    assert decisions.problems == [f"run {broken}: retrying cannot become running"]
+    assert machine.state_of(broken) is State.RETRYING
+    assert machine.run(broken).fence == fence
+    assert repr(machine.store.runs[broken]) == stored
+    assert machine.state_of(other) is State.SUCCEEDED
+
+
+@pytest.mark.behaviour("RUN-3")
+def test_a_history_with_a_gap_or_a_break_does_not_replay() -> None:
+    machine = Machine()
+    run_id = machine.running()
+    machine.finished(run_id)
+    history = machine.history(run_id)
+    assert replay(history) is State.SUCCEEDED
+    for place in range(len(history) - 1):
+        with pytest.raises(ValueError, match="starts at"):
+            replay(history[:place] + history[place + 1 :])
+    with pytest.raises(ValueError, match="starts at"):
+        replay([history[0], history[2], history[1], *history[3:]])
+    assert replay([]) is None

@@ -1,0 +1,229 @@
+"""kill -9 of the scheduler: what was promised is kept, and what was running goes on."""
+
+import asyncio
+import random
+import signal
+from pathlib import Path
+
+import pytest
+
+import interlock as il
+from interlock.model.message import NewRun
+from interlock.model.state import State
+from tests.helpers.invariants import check_database
+from tests.helpers.jobs import app
+from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running, until_true
+from tests.helpers.processes import alive
+from tests.helpers.server import JOBS, Command, Server
+from tests.helpers.submitter import Submitter
+
+ROUNDS = 6
+COMMIT_POINTS = 10
+
+
+@pytest.mark.behaviour("RUN-17", "LIV-4", "REC-6")
+def test_at_random_moments_while_a_client_submits(folder: Path) -> None:
+    """Only the scheduler dies, so every run that is known executes exactly once."""
+    chance = random.Random(folder.name)
+    server = Server(folder, "--workers", "2", "--drain", "10s")
+
+    def make(number: int) -> list[NewRun]:
+        runs = [il.run("count", {"folder": str(folder)}) for _ in range(chance.randint(1, 8))]
+        return [*runs, il.run("flaky", {"failures": 1}), il.run("count", {"folder": str(folder)}, delay="50ms")]
+
+    async def body() -> list[str]:
+        server.start()
+        async with app.connected(str(server.socket)):
+            submitter = Submitter(make)
+            going = asyncio.create_task(submitter.go_on())
+            for _ in range(ROUNDS):
+                goal = len(submitter.acknowledged) + chance.randint(1, 150)
+                await until(lambda goal=goal: len(submitter.acknowledged) >= goal or going.done(), "submits go on")  # type: ignore[misc] # the default binds the goal
+                assert not going.done()
+                await server.restart()
+            submitter.stop()
+            await going
+            await submitter.all_ended()
+            assert submitter.broken > 0
+            return submitter.acknowledged
+
+    try:
+        acknowledged = run_async(body(), 120)
+        server.wait_for_strays()
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    states = check_database(server.database, acknowledged)
+    executed = [line.split()[0] for line in lines_of(folder / "executions")]
+    assert len(executed) == len(set(executed)), "a run was executed twice"
+    counted = {run_id for run_id in acknowledged if run_id in set(executed)}
+    assert all(states[run_id] is State.SUCCEEDED for run_id in counted)
+    assert set(states.values()) == {State.SUCCEEDED}
+
+
+@pytest.mark.behaviour("LIV-4")
+@pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
+def test_running_work_is_adopted(folder: Path, job: str) -> None:
+    server = Server(folder)
+    server.start()
+
+    async def body() -> str:
+        async with app.connected(str(server.socket)):
+            run = await app.submit(job, {"folder": str(folder), "name": "work"})
+            await until(lambda: lines_of(folder / "work.started"), "it has started")
+            await until_running(run)
+            waiting = asyncio.create_task(run.result(60))
+            await server.restart()
+            # A run submitted now goes to the new worker: the old one has only what it had.
+            after = await app.submit("echo", {"value": 1})
+            assert await after.result(30) == 1
+            assert (await after.info()).worker_id != (await run.info()).worker_id
+            assert (await run.info()).state is State.RUNNING
+            tell_to_go(folder, "work")
+            assert await waiting == 1
+            info = await run.info()
+            assert (info.attempt, info.crashes) == (1, 0)
+            return run.id
+
+    try:
+        run_id = run_async(body())
+        server.wait_for_strays()
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    assert len(lines_of(folder / "work.started")) == 1
+    assert lines_of(folder / "work.ended") == ["1"]
+    check_database(server.database, [run_id])
+
+
+@pytest.mark.behaviour("LIV-4", "RUN-12")
+def test_work_that_ended_while_nobody_was_there(folder: Path) -> None:
+    server = Server(folder)
+    server.start()
+
+    async def body() -> str:
+        async with app.connected(str(server.socket)):
+            run = await app.submit("hold", {"folder": str(folder), "name": "work"})
+            await until(lambda: lines_of(folder / "work.started"), "it has started")
+            await until_running(run)
+            server.kill()
+            tell_to_go(folder, "work")
+            await until(lambda: lines_of(folder / "work.ended"), "it has ended")
+            await asyncio.to_thread(server.start)
+            assert await run.result(30) == 1
+            return run.id
+
+    try:
+        run_id = run_async(body())
+        server.wait_for_strays()
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    assert len(lines_of(folder / "work.started")) == 1
+    check_database(server.database, [run_id])
+
+
+@pytest.mark.behaviour("RET-4")
+def test_a_retry_delay_survives(folder: Path) -> None:
+    server = Server(folder)
+    server.start()
+
+    async def body() -> str:
+        async with app.connected(str(server.socket)):
+            run = await app.submit("flaky.slow", {"folder": str(folder)})
+
+            async def retrying() -> bool:
+                return await run.state() is State.RETRYING
+
+            await until_true(retrying, "the first attempt has failed")
+            due = (await run.info()).due_at
+            await server.restart()
+            info = await run.info()
+            assert (info.state, info.due_at, info.attempt) == (State.RETRYING, due, 1)
+            assert await run.result(30) == 2
+            assert due is not None
+            first, second = (float(line.split()[1]) for line in lines_of(folder / "attempts"))
+            assert second >= due
+            assert second - first >= 4
+            return run.id
+
+    try:
+        run_id = run_async(body())
+        server.wait_for_strays()
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    check_database(server.database, [run_id])
+
+
+@pytest.mark.behaviour("RUN-2", "RUN-12", "RUN-17", "RUN-6", "REC-6")
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_at_every_commit(folder: Path, moment: str) -> None:
+    """One start after another dies in its first, second, third … commit, while a client submits and a worker works."""
+    server = Server(folder, "--workers", "0")
+    worker = Command(folder, "interlock.cli", "worker", "-A", JOBS, "--socket", str(server.socket), name="worker")
+
+    def make(number: int) -> list[NewRun]:
+        key = f"batch-{number}"
+        counting = [il.run("count", {"folder": str(folder)}, idempotency_key=f"{key}-{place}") for place in range(3)]
+        return [*counting, il.run("flaky", {"failures": 1}, idempotency_key=f"{key}-flaky")]
+
+    async def body() -> list[str]:
+        server.start()
+        worker.begin()
+        async with app.connected(str(server.socket)):
+            await (await app.submit("echo")).result(30)
+            submitter = Submitter(make)
+            going = asyncio.create_task(submitter.go_on())
+            server.kill()
+            for number in range(1, COMMIT_POINTS + 1):
+                server.begin("tests.helpers.crashing", str(server.database), moment, str(number))
+                process = server.process
+                assert process is not None
+                await until(lambda process=process: process.poll() is not None or going.done(), "it kills itself")  # type: ignore[misc] # the default binds the process
+                assert server.ended() == -signal.SIGKILL, server.said
+            await asyncio.to_thread(server.start)
+            goal = len(submitter.acknowledged) + 1
+            await until(lambda: len(submitter.acknowledged) >= goal or going.done(), "submits go on")
+            submitter.stop()
+            await going
+            await submitter.all_ended()
+            assert submitter.broken == 0
+            return submitter.acknowledged
+
+    try:
+        acknowledged = run_async(body(), 120)
+        assert worker.stop() == 0
+        assert server.stop() == 0
+    finally:
+        worker.kill()
+        server.kill()
+    states = check_database(server.database, acknowledged)
+    assert set(states.values()) == {State.SUCCEEDED}
+    executed = [line.split()[0] for line in lines_of(folder / "executions")]
+    assert len(executed) == len(set(executed)), "a run was executed twice"
+    # Every submit carried keys: asked again after a crash it found its runs, and created none beside the first echo.
+    assert set(states) - set(acknowledged) == {min(states)}
+
+
+def test_the_processes_of_a_killed_scheduler_are_not_left_alone(folder: Path) -> None:
+    """Its workers live on for what they hold; started again, the scheduler sends those of before away."""
+    server = Server(folder, "--workers", "2")
+    server.start()
+    try:
+
+        async def body() -> None:
+            async with app.connected(str(server.socket)):
+                await (await app.submit("echo")).result(30)
+
+        run_async(body())
+        old = server.own_workers()
+        server.kill()
+        assert all(alive(pid) for pid in old)
+        server.start()
+        server.wait_for_strays()
+        assert not any(alive(pid) for pid in old)
+        run_async(body())
+        assert server.stop() == 0
+    finally:
+        server.kill()

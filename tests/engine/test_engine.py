@@ -1,0 +1,374 @@
+"""The shell on virtual time: batches, flushing, failing writes, the lease."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from interlock.core.decisions import Batch
+from interlock.core.state import DEFAULT_LANES
+from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.engine import LEASE, Engine, EngineSettings
+from interlock.model import message as m
+from interlock.model.error import StoreUnavailable
+from interlock.model.job import Job
+from interlock.model.run import Now
+from interlock.model.state import State
+from interlock.ports.bus import Peer
+from interlock.ports.clock import Clock
+from interlock.ports.leases import Lease
+from interlock.simulation.loop import VirtualLoop
+from interlock.stores.memory import MemoryStore
+
+T = TypeVar("T", bound=m.Message)
+
+
+class LoopClock(Clock):
+    def now(self) -> Now:
+        elapsed = asyncio.get_running_loop().time()
+        return Now(1_700_000_000 + elapsed, elapsed)
+
+
+class SlowStore(MemoryStore):
+    """Takes its time to write, and can be told to fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes = 0.0
+        self.failing = False
+        self.commits: list[Batch] = []
+        self.renewals = 0
+
+    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+        await asyncio.sleep(self.takes)
+        self._check()
+        await super().commit(batch, lease, epoch)
+        self.commits.append(batch)
+
+    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
+        self._check()
+        self.renewals += 1
+        return await super().renew(lease, ttl, now)
+
+    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
+        self._check()
+        return await super().acquire(name, holder, token, ttl, now)
+
+    def _check(self) -> None:
+        if self.failing:
+            raise StoreUnavailable("the disk is full")
+
+
+class Link(Peer):
+    """The other end of a link: keeps what it is sent."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.heard: list[m.Message] = []
+        self.open = True
+        engine.desk.opened(self)
+
+    def say(self, *messages: m.Message) -> None:
+        self._engine.desk.received(self, messages)
+
+    def send(self, messages: Sequence[m.Message]) -> None:
+        self.heard.extend(messages)
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self._engine.desk.closed(self)
+
+    def on_process_end(self, call: Callable[[], None]) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [one for one in self.heard if isinstance(one, kind)]
+
+
+class Bench:
+    """An engine that runs, with a client."""
+
+    def __init__(self, store: SlowStore, **settings: Any) -> None:
+        catalog = Catalog([Entry(Job(id="job"), lambda payload: None)])
+        self.store = store
+        self.engine = Engine(
+            store=store,
+            leases=store,
+            clock=LoopClock(),
+            rng=Random(1),
+            catalog=catalog,
+            settings=EngineSettings(lanes=dict(DEFAULT_LANES), **settings),
+        )
+        self.client = Link(self.engine)
+        self._requests = 0
+
+    async def start(self) -> None:
+        await self.engine.start()
+        self.task = asyncio.get_running_loop().create_task(self.engine.run())
+        self.client.say(m.Greeting(m.PROTOCOL))
+
+    def submit(self) -> int:
+        self._requests += 1
+        self.client.say(m.Submit(self._requests, [m.NewRun("job", b"{}")]))
+        return self._requests
+
+    def worker(self, name: str, *held: m.Held) -> Link:
+        link = Link(self.engine)
+        link.say(m.Hello(name, m.PROTOCOL, 1, 10, 0, ["job"], list(held), ""))
+        return link
+
+    async def stop(self) -> None:
+        self.engine.stop()
+        await self.task
+
+
+async def until(condition: Callable[[], bool], limit: float = 60.0) -> None:
+    end = asyncio.get_running_loop().time() + limit
+    while not condition():
+        assert asyncio.get_running_loop().time() < end, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+def on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(test())
+    finally:
+        loop.close()
+
+
+@pytest.mark.behaviour("RUN-16")
+def test_what_arrives_during_a_write_is_the_next_write() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        await until(lambda: len(store.commits) == 1)
+        store.takes = 0.4
+        bench.submit()
+        await asyncio.sleep(0.1)
+        for _ in range(300):
+            bench.submit()
+        asked = asyncio.get_running_loop().time()
+        await until(lambda: len(bench.client.of(m.Accepted)) == 301)
+        assert asyncio.get_running_loop().time() - asked <= 1.0
+        assert [len(batch.created) for batch in store.commits[1:]] == [1, 300]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-16")
+def test_an_idle_writer_writes_at_once() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+        await asyncio.sleep(5)
+        begin = asyncio.get_running_loop().time()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        assert asyncio.get_running_loop().time() - begin <= 0.01
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-16")
+def test_a_stop_flushes_everything() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        store.takes = 0.3
+        bench = Bench(store)
+        await bench.start()
+        for _ in range(50):
+            bench.submit()
+        bench.engine.stop()
+        for _ in range(50):
+            bench.submit()
+        await bench.stop()
+        assert len(store.runs) == 100
+        assert len(bench.client.of(m.Accepted)) == 100
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-16", "RUN-17")
+def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        kept = bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        store.failing = True
+        refused = bench.submit()
+        await until(lambda: len(bench.client.of(m.Problem)) == 1)
+        while_down = bench.submit()
+        await asyncio.sleep(5)
+        assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [
+            (refused, "store_unavailable"),
+            (while_down, "store_unavailable"),
+        ]
+        store.failing = False
+        await until(lambda: bench.engine.available)
+        again = bench.submit()
+        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
+        accepted = {one.request: one.run_ids[0] for one in bench.client.of(m.Accepted)}
+        assert list(accepted) == [kept, again]
+        assert set(store.runs) == set(accepted.values())
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-16", "RUN-12")
+def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        (dispatch,) = worker.of(m.Dispatch)
+        store.failing = True
+        outcome = m.Finished(dispatch.run_id, dispatch.fence, "succeeded", b"7")
+        worker.say(outcome)
+        await until(lambda: not worker.open)
+        assert not worker.of(m.Settled)
+        store.failing = False
+        await until(lambda: bench.engine.available)
+        back = bench.worker("w", m.Held(dispatch.run_id, dispatch.fence))
+        back.say(outcome)
+        await until(lambda: bool(back.of(m.Settled)))
+        run = store.runs[dispatch.run_id]
+        assert (run.state, run.result, run.attempt) == (State.SUCCEEDED, b"7", 1)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("LEA-2")
+def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, lease_ttl=9.0)
+        await bench.start()
+        await until(lambda: store.renewals == 1)
+        store.failing = True
+        await asyncio.sleep(7)  # two renewals fail
+        store.failing = False
+        await until(lambda: store.renewals == 2)
+        assert bench.engine.available
+        store.failing = True
+        await asyncio.sleep(7)  # two more: the success between them has reset the count
+        assert bench.engine.available
+        await asyncio.sleep(3)
+        assert not bench.engine.available
+        store.failing = False
+        await until(lambda: bench.engine.available)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("LEA-1", "LEA-2")
+def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_it_is_free() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, lease_ttl=9.0)
+        await bench.start()
+        first = store.leases[LEASE]
+        now = LoopClock().now().wall
+        thief = await store.acquire(LEASE, "another", "its-token", 20.0, first.ends_at)
+        assert thief is not None
+        assert thief.epoch == first.epoch + 1
+        before = len(store.commits)
+        refused = bench.submit()
+        await until(lambda: bool(bench.client.of(m.Problem)))
+        assert bench.client.of(m.Problem)[0].request == refused
+        assert len(store.commits) == before
+        assert not store.runs
+        await until(lambda: bench.engine.available)
+        assert LoopClock().now().wall >= now + 20
+        assert store.leases[LEASE].epoch == thief.epoch + 1
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_a_fault_of_our_own_is_answered_and_survived() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.engine.post("", object())  # nothing the core knows
+        refused = bench.submit()
+        await until(lambda: bool(bench.client.of(m.Problem)))
+        assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(refused, "store_unavailable")]
+        assert not store.runs
+        await until(lambda: bench.engine.available)
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-10")
+def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        (dispatch,) = worker.of(m.Dispatch)
+        store.takes = 0.5
+        worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
+        await asyncio.sleep(0.1)
+        assert store.runs[dispatch.run_id].state is State.DISPATCHED
+        bench.client.say(m.Cancel(99, dispatch.run_id, "too late"))
+        await until(lambda: bool(bench.client.of(m.RunReport)))
+        (answer,) = bench.client.of(m.RunReport)
+        assert (answer.request, answer.state) == (99, State.SUCCEEDED)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-17", "RUN-2")
+def test_nobody_hears_of_what_is_not_stored() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, batch_runs=4)
+        await bench.start()
+        await until(lambda: len(store.commits) == 1)
+        store.takes = 0.5
+        worker = bench.worker("w")
+        for _ in range(12):  # several batches, so that some are decided while others are being written
+            bench.submit()
+        while len(bench.client.of(m.Accepted)) < 12:
+            told = {run_id for one in bench.client.of(m.Accepted) for run_id in one.run_ids}
+            assert told <= set(store.runs)
+            for dispatch in worker.of(m.Dispatch):
+                assert store.runs[dispatch.run_id].fence >= dispatch.fence
+            await asyncio.sleep(0.01)
+        sizes = [len(batch.created) for batch in store.commits if batch.created]
+        assert sum(sizes) == 12
+        assert max(sizes) <= 4
+        await bench.stop()
+
+    on_virtual_time(body)

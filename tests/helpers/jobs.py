@@ -1,0 +1,244 @@
+"""The jobs the tests with real processes run. They speak with a test through files in the folder they are given."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import interlock as il
+
+app = il.App()
+QUICK = il.Retry(max_retries=3, initial_delay="20ms", jitter=0.0)
+
+
+def append(path: Path, line: str) -> None:
+    """Add a line in one write, so that lines of several processes never mix."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    try:
+        os.write(descriptor, f"{line}\n".encode())
+    finally:
+        os.close(descriptor)
+
+
+def told_to_go(folder: str, name: str) -> bool:
+    return (Path(folder) / f"{name}.go").exists()
+
+
+async def go_ahead(folder: str, name: str) -> None:
+    while True:
+        if told_to_go(folder, name):
+            return
+        await asyncio.sleep(0.01)
+
+
+# ── results and failures ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.job("echo")
+async def echo(value: Any = None) -> Any:
+    return value
+
+
+@app.job("echo.thread")
+def echo_thread(value: Any = None) -> Any:
+    return value
+
+
+@app.job("echo.process", processes=True)
+def echo_process(value: Any = None) -> Any:
+    return [value, os.getpid()]
+
+
+@app.job("add")
+async def add(left: int, right: int = 1) -> int:
+    return left + right
+
+
+@app.job("count")
+async def count(ctx: il.Context, folder: str, name: str = "executions") -> int:
+    append(Path(folder) / name, f"{ctx.run_id} {ctx.attempt}")
+    return ctx.attempt
+
+
+@app.job("fail")
+async def fail(text: str = "boom") -> None:
+    raise RuntimeError(text)
+
+
+@app.job("fail.thread")
+def fail_thread(text: str = "boom") -> None:
+    raise RuntimeError(text)
+
+
+@app.job("flaky", retry=QUICK)
+async def flaky(ctx: il.Context, failures: int) -> int:
+    if ctx.attempt <= failures:
+        raise RuntimeError(f"attempt {ctx.attempt}")
+    return ctx.attempt
+
+
+@app.job("flaky.slow", retry=il.Retry(max_retries=1, initial_delay="4s", jitter=0.0))
+async def flaky_slow(ctx: il.Context, folder: str) -> int:
+    append(Path(folder) / "attempts", f"{ctx.attempt} {time.time()}")
+    if ctx.attempt == 1:
+        raise RuntimeError("the first attempt")
+    return ctx.attempt
+
+
+@app.job("fatal", retry=QUICK)
+async def fatal() -> None:
+    raise il.Fatal("never again")
+
+
+@app.job("exit")
+async def leave(code: int) -> None:
+    raise SystemExit(code)
+
+
+@app.job("exit.thread")
+def leave_thread(code: int) -> None:
+    raise SystemExit(code)
+
+
+@app.job("exit.hard", max_crashes=1)
+async def leave_hard(code: int) -> None:
+    os._exit(code)
+
+
+@app.job("unjson", retry=QUICK)
+async def unjson() -> object:
+    return object()
+
+
+# ── crashes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.job("segfault")
+async def segfault(ctx: il.Context, folder: str, times: int = 99) -> int:
+    """Dies for the first `times` attempts; notes the process it is in."""
+    append(Path(folder) / "segfaults", f"{ctx.attempt} {os.getpid()}")
+    if ctx.attempt <= times:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return ctx.attempt
+
+
+@app.job("eat.memory")
+def eat_memory(megabytes: int) -> int:
+    return len(bytearray(megabytes * 1024 * 1024))
+
+
+# ── work that takes as long as the test says ────────────────────────────────────────────────────────────────────────
+
+
+@app.job("hold", max_crashes=10)
+async def hold(ctx: il.Context, folder: str, name: str) -> int:
+    """Run until told to go; notes its start, its end, and that it was stopped."""
+    place = Path(folder)
+    append(place / f"{name}.started", f"{ctx.attempt} {os.getpid()}")
+    try:
+        await go_ahead(folder, name)
+    except asyncio.CancelledError:
+        append(place / f"{name}.stopped", f"{ctx.attempt} {ctx.stop_reason}")
+        raise
+    append(place / f"{name}.ended", str(ctx.attempt))
+    return ctx.attempt
+
+
+@app.job("hold.thread", max_crashes=10)
+def hold_thread(ctx: il.Context, folder: str, name: str) -> int:
+    place = Path(folder)
+    append(place / f"{name}.started", f"{ctx.attempt} {os.getpid()}")
+    while not told_to_go(folder, name):
+        if ctx.cancelled:
+            append(place / f"{name}.stopped", f"{ctx.attempt} {ctx.stop_reason}")
+            raise InterruptedError("asked to stop")
+        time.sleep(0.01)
+    append(place / f"{name}.ended", str(ctx.attempt))
+    return ctx.attempt
+
+
+@app.job("hold.process", processes=True, max_crashes=10)
+def hold_process(ctx: il.Context, folder: str, name: str) -> int:
+    return hold_thread(ctx, folder, name)
+
+
+@app.job("block.loop", grace="200ms")
+async def block_loop(folder: str, name: str) -> str:
+    """Blocks the event loop of the process it is in."""
+    append(Path(folder) / f"{name}.started", str(os.getpid()))
+    while not told_to_go(folder, name):
+        time.sleep(0.01)  # noqa: ASYNC251 - blocking the loop is what this job is for
+    return "unblocked"
+
+
+@app.job("busy")
+def busy(folder: str, name: str) -> int:
+    """Computes without a pause, so that nothing else in its process gets a turn easily."""
+    append(Path(folder) / f"{name}.started", str(os.getpid()))
+    rounds = 0
+    while not told_to_go(folder, name):
+        rounds += sum(range(20_000)) > 0
+    return rounds
+
+
+@app.job("stubborn", processes=True, grace="300ms")
+async def stubborn(folder: str) -> None:
+    """Starts a process, and will not stop for being asked or for TERM."""
+    place = Path(folder)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, append, place / "stubborn.term", "TERM")
+    child = subprocess.Popen(["sleep", "600"])  # noqa: ASYNC220 - it returns at once
+    append(place / "stubborn.started", f"{os.getpid()} {child.pid}")
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            append(place / "stubborn.asked", "asked")
+
+
+# ── context and time limits ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.job("stepwise", retry=QUICK)
+async def stepwise(ctx: il.Context) -> dict[str, Any]:
+    """Remembers how far it came, fails, and goes on from there."""
+    before = ctx.last_checkpoint
+    ctx.log(f"attempt {ctx.attempt}")
+    ctx.checkpoint({"step": (before or {"step": 0})["step"] + 1})
+    if ctx.attempt < 3:
+        raise RuntimeError("not yet")
+    return {"before": before, "now": ctx.last_checkpoint, "attempt": ctx.attempt, "cancelled": ctx.cancelled}
+
+
+@app.job("progress")
+async def progress(ctx: il.Context, folder: str, name: str) -> None:
+    ctx.progress(42, "under way")
+    ctx.log("a line", level="warning")
+    await go_ahead(folder, name)
+
+
+@app.job("deadline", deadline="1h")
+async def deadline(ctx: il.Context) -> float | None:
+    return ctx.deadline
+
+
+@app.job("limited", max_runtime="300ms", grace="200ms", retry=QUICK)
+async def limited(ctx: il.Context, folder: str) -> None:
+    append(Path(folder) / "limited", str(ctx.attempt))
+    await asyncio.sleep(600)
+
+
+@app.job("limited.attempt", max_runtime="300ms", max_runtime_per_attempt=True, grace="200ms", retry=QUICK)
+async def limited_attempt(ctx: il.Context, folder: str) -> int:
+    append(Path(folder) / "limited", str(ctx.attempt))
+    if ctx.attempt < 3:
+        await asyncio.sleep(600)
+    return ctx.attempt
+
+
+@app.job("resubmit")
+async def resubmit(value: int) -> str:
+    """A job that submits another from inside its worker."""
+    return (await app.submit("echo", {"value": value})).id

@@ -1,0 +1,75 @@
+"""Finding the processes that belong to a test by the folder they work in."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+
+class Found(NamedTuple):
+    pid: int
+    parent: int
+    state: str
+    command: str
+
+
+def wait_until(condition: Callable[[], object], what: str, limit: float = 30.0) -> None:
+    """Look again and again until it holds; raise after `limit` seconds."""
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {limit:g}s: {what}")
+        time.sleep(0.01)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def look(pid: int) -> Found | None:
+    """What the system says of a process, or None when it is gone."""
+    status = _read(Path(f"/proc/{pid}/stat"))
+    if not status:
+        return None
+    state, parent = status.rpartition(")")[2].split()[:2]
+    return Found(pid, int(parent), state, _read(Path(f"/proc/{pid}/cmdline")).strip())
+
+
+def alive(pid: int) -> bool:
+    found = look(pid)
+    return found is not None and found.state not in "ZX"
+
+
+def every_process() -> list[Found]:
+    found = (look(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [one for one in found if one is not None]
+
+
+def processes_of(folder: Path) -> list[Found]:
+    """Every living process that was started with this folder on its command line, in its environment, or as its own."""
+    return [
+        one for one in every_process() if one.pid != os.getpid() and one.state not in "ZX" and _belongs(one, folder)
+    ]
+
+
+def _belongs(process: Found, folder: Path) -> bool:
+    text = str(folder)
+    if text in process.command or text in _read(Path(f"/proc/{process.pid}/environ")):
+        return True
+    try:
+        return os.readlink(f"/proc/{process.pid}/cwd").startswith(text)
+    except OSError:
+        return False
+
+
+def children_of(pid: int) -> list[int]:
+    return [one.pid for one in every_process() if one.parent == pid and one.state not in "ZX"]
+
+
+def zombies() -> list[Found]:
+    """Children of this very process that have ended and were not waited for."""
+    return [one for one in every_process() if one.parent == os.getpid() and one.state == "Z"]

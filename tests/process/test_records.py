@@ -1,0 +1,136 @@
+"""What is kept and told of a run: history, figures, log lines, the scheduler's own log."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import interlock as il
+from interlock.model.run import replay
+from interlock.model.state import ALLOWED
+from tests.helpers.jobs import app
+from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
+from tests.helpers.server import Server
+
+S = il.State
+
+
+@pytest.mark.behaviour("RUN-3")
+@pytest.mark.parametrize(
+    ("job", "payload", "end"),
+    [
+        ("echo", {"value": 1}, S.SUCCEEDED),
+        ("flaky", {"failures": 99}, S.FAILED),
+        ("fatal", {}, S.FAILED),
+        ("exit.hard", {"code": 1}, S.ORPHANED),
+    ],
+)
+def test_a_history_replays_to_the_state(server: Server, job: str, payload: dict[str, Any], end: il.State) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)):
+            before = time.time()
+            run = await app.submit(job, payload)
+            assert await run.wait(30) is end
+            history, info = await run.history(), await run.info()
+            assert replay(history) is info.state is end
+            assert [entry.seq for entry in history] == list(range(1, info.seq + 1))
+            assert all(entry.reason and entry.actor for entry in history)
+            times = [before - 0.001, *(entry.at for entry in history)]
+            assert times == sorted(times)
+            assert all(entry.after in ALLOWED[entry.before] for entry in history if entry.before is not None)
+            last = history[-1]
+            assert (info.previous, info.reason, info.actor, info.changed_at) == (
+                last.before, last.reason, last.actor, last.at,
+            )  # fmt: skip
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-18")
+def test_the_figures_of_a_run_add_up(server: Server, folder: Path) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)):
+            run = await app.submit("flaky", {"failures": 2}, delay="100ms")
+            assert await run.result(30) == 3
+            stats, info, history = await run.stats(), await run.info(), await run.history()
+            assert (stats.attempts, stats.failures, stats.crashes) == (3, 2, 0)
+            assert stats.transitions == len(history)
+            assert (stats.outcome, stats.exit_code) == ("succeeded", None)
+            checked = (stats.constraints_checked, stats.constraints_violated, stats.actions_run, stats.actions_failed)
+            assert checked == (0, 0, 0, 0)
+            assert stats.seconds_in[S.PRERUN] >= 0.099
+            assert stats.seconds_in[S.RETRYING] >= 0.06
+            assert info.ended_at is not None
+            assert sum(stats.seconds_in.values()) == pytest.approx(info.ended_at - info.created_at)
+            assert info.started_at is not None
+            assert stats.start_latency == pytest.approx(info.started_at - info.scheduled_at)
+
+            left = await app.submit("exit", {"code": 4})
+            await left.wait(30)
+            figures = await left.stats()
+            assert (figures.exit_code, figures.outcome) == (4, "failed")
+
+            held = await app.submit("hold", {"folder": str(folder), "name": "work"})
+            await until(lambda: lines_of(folder / "work.started"), "it has started")
+
+            async def running() -> bool:
+                return S.RUNNING in (await held.stats()).seconds_in
+
+            await until_true(running, "time counts on in the state it is in")
+            earlier = (await held.stats()).seconds_in[S.RUNNING]
+            assert (await held.stats()).seconds_in[S.RUNNING] > earlier
+            tell_to_go(folder, "work")
+            await held.result(30)
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-19")
+def test_the_log_has_every_transition_with_its_fields(folder: Path) -> None:
+    options = ("--log-level", "debug", "--log-format", "json", "--heartbeat", "100ms")
+    with Server(folder, *options) as server:
+
+        async def body() -> list[il.RunHandle]:
+            async with app.connected(str(server.socket)):
+                good = await app.submit("flaky", {"failures": 1})
+                bad = await app.submit("fail", {"text": "a reason"})
+                held = await app.submit("hold", {"folder": str(folder), "name": "work"})
+
+                async def beaten() -> bool:
+                    return (await held.info()).heartbeats > 0
+
+                await until_true(beaten, "a heartbeat")
+                tell_to_go(folder, "work")
+                for run in (good, bad, held):
+                    await run.wait(30)
+                histories[good.id] = [str(entry.after) for entry in await good.history()]
+                return [good, bad, held]
+
+        histories: dict[str, list[str]] = {}
+        good, bad, held = run_async(body())
+    entries = [json.loads(line) for line in server.said.splitlines() if line.startswith("{")]
+    of_good = [one for one in entries if one.get("run_id") == good.id and one["level"] == "INFO"]
+    assert [one["state"] for one in of_good] == histories[good.id]
+    assert all(one["job_id"] == "flaky" and one["scheduled_at"] > 0 for one in of_good)
+    assert [one["attempt"] for one in of_good] == [0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
+    errors = [one for one in entries if one["level"] == "ERROR"]
+    assert [(one["run_id"], one["state"]) for one in errors] == [(bad.id, "failed")]
+    assert errors[0]["message"].endswith("a reason")
+    beats = [one for one in entries if one["level"] == "DEBUG" and one.get("run_id") == held.id]
+    assert beats != []
+    assert all("heartbeat" in one["message"] and one["state"] == "running" and one["attempt"] == 1 for one in beats)
+
+
+def test_by_default_the_log_is_quiet(folder: Path) -> None:
+    with Server(folder) as server:
+
+        async def body() -> None:
+            async with app.connected(str(server.socket)):
+                await (await app.submit("flaky", {"failures": 1})).result(30)
+
+        run_async(body())
+    lines = server.said.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["interlock", "stopping", "stopped"]
+    assert lines[-1] == "stopped: 1 submitted, 1 succeeded, 0 kept for the next start"

@@ -1,0 +1,153 @@
+"""A real worker, and a scheduler that the test plays: what exactly the worker says, and when."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from interlock.buses.socket import SocketBus
+from interlock.model import message as m
+from interlock.ports.bus import Endpoint, Peer
+from tests.helpers.places import run_async, tell_to_go, until
+from tests.helpers.server import JOBS, Command
+
+
+class Script(Endpoint):
+    """Keeps what the worker says, in order."""
+
+    def __init__(self) -> None:
+        self.peer: Peer | None = None
+        self.heard: list[m.Message] = []
+
+    def opened(self, peer: Peer) -> None:
+        self.peer = peer
+
+    def closed(self, peer: Peer) -> None:
+        self.peer = None
+
+    def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        self.heard.extend(messages)
+
+    def say(self, *messages: m.Message) -> None:
+        assert self.peer is not None
+        self.peer.send(messages)
+
+    def of(self, run_id: str) -> list[str]:
+        return [type(one).__name__ for one in self.heard if getattr(one, "run_id", None) == run_id]
+
+    def beats(self, since: int = 0) -> list[list[str]]:
+        return [[held.run_id for held in one.held] for one in self.heard[since:] if isinstance(one, m.Heartbeat)]
+
+
+def dispatch(run_id: str, job_id: str, folder: Path) -> m.Dispatch:
+    payload = f'{{"folder": "{folder}", "name": "{run_id}"}}'.encode()
+    return m.Dispatch(run_id, 1, job_id, 1, payload, None, False, 0.2)
+
+
+def worker_command(folder: Path, *options: str) -> Command:
+    arguments = ("interlock.cli", "worker", "-A", JOBS, "--socket", str(folder / "s"), *options)
+    return Command(folder, *arguments, name="worker")
+
+
+@pytest.mark.behaviour("LIV-1")
+def test_a_worker_beats_while_it_holds_a_run_and_not_after(folder: Path) -> None:
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder, "--heartbeat", "100ms")
+        worker.begin()
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            assert script.beats() == []
+            script.say(dispatch("first", "busy", folder))
+            await until(lambda: len(script.beats()) >= 3, "it beats while the work is busy")
+            assert all(beat == ["first"] for beat in script.beats())
+            tell_to_go(folder, "first")
+            await until(lambda: "Finished" in script.of("first"), "it has ended")
+            script.say(m.Settled("first", 1), dispatch("second", "hold", folder))
+            before = len(script.heard)
+            await until(lambda: "Started" in script.of("second"), "the second has started")
+            await until(lambda: len(script.beats(before)) > 2, "it beats for the second")
+            assert all(beat == ["second"] for beat in script.beats(before))
+            tell_to_go(folder, "second")
+            await until(lambda: "Finished" in script.of("second"), "it has ended")
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-8")
+def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
+    """Over beats and over a new link; a dispatch that comes twice is executed once."""
+
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder, "--heartbeat", "100ms")
+        worker.begin()
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            script.say(dispatch("run", "count", folder), dispatch("run", "count", folder))
+            await until(lambda: script.of("run").count("Finished") >= 3, "it is said again with each beat")
+            assert script.peer is not None
+            script.peer.close()
+            await until(lambda: sum(isinstance(one, m.Hello) for one in script.heard) == 2, "it is back")
+            hello = [one for one in script.heard if isinstance(one, m.Hello)][-1]
+            assert hello.held == [m.Held("run", 1, True)]
+            script.say(m.Settled("run", 1), dispatch("run", "count", folder))
+            script.say(dispatch("last", "count", folder))
+            await until(lambda: "Finished" in script.of("last"), "the last has ended")
+            assert (folder / "run").read_text() == "run 1\n"
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())
+
+
+def test_a_worker_of_another_version_is_refused_with_one_line(folder: Path) -> None:
+    async def body() -> None:
+        class Refusing(Script):
+            def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+                peer.send([m.Problem(0, "refused", "link: protocol 1 is not spoken here")])
+
+        bus = SocketBus(folder / "s")
+        await bus.listen(Refusing())
+        worker = worker_command(folder)
+        worker.begin()
+        try:
+            assert worker.process is not None
+            await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
+            assert worker.ended() == 1
+            assert worker.said == "error: link: protocol 1 is not spoken here [refused]\n"
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())
+
+
+def test_a_worker_stopped_with_work_gives_it_back(folder: Path) -> None:
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder, "--drain", "100ms")
+        worker.begin()
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            script.say(dispatch("run", "hold", folder))
+            await until(lambda: "Started" in script.of("run"), "it has started")
+            assert worker.process is not None
+            worker.process.terminate()
+            await until(lambda: "Returned" in script.of("run"), "it is given back")
+            script.say(m.Settled("run", 1))
+            await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
+            assert worker.ended() == 0
+            assert worker.said == ""
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())

@@ -1,0 +1,39 @@
+"""The invariants bite: a system that is broken on purpose is found out within a few seeds."""
+
+import pytest
+
+from interlock.simulation.scenario import Faults, Sabotage
+from interlock.simulation.simulate import simulate
+
+MOST_SEEDS = 40
+TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")
+WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
+
+
+@pytest.mark.parametrize(
+    ("sabotage", "faults", "noticed"),
+    [
+        ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist"),
+        ("store_keeps_late", Faults(), "not stored"),
+        ("store_forgets_keys", Faults(), "has the runs"),
+        ("store_doubles_history", Faults(), "does not join"),
+        ("store_ignores_epochs", TWO_SCHEDULERS, "does not join|had ended|was told|the history of"),
+        ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),
+        ("engine_forgets_limits", Faults(), "its limit is"),
+        ("worker_begins_twice", Faults(), "executes twice"),
+        ("link_loses_stops", Faults.only(), "no rest"),
+    ],
+)
+def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> None:
+    for seed in range(MOST_SEEDS):
+        report = simulate(seed, faults, Sabotage(**{sabotage: True}))
+        if report.violation is not None:
+            assert any(one in report.violation for one in noticed.split("|")), report.violation
+            return
+    raise AssertionError(f"{MOST_SEEDS} seeds did not notice")
+
+
+@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, WORKERS_AWAY, Faults.only()])
+def test_without_sabotage_the_same_seeds_hold(faults: Faults) -> None:
+    for seed in range(10):
+        assert simulate(seed, faults).violation is None

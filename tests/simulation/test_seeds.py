@@ -1,0 +1,72 @@
+"""The whole system under every fault, a few hundred times; each time what must always hold does."""
+
+from itertools import pairwise
+
+import pytest
+
+from interlock.model.state import State
+from interlock.simulation.scenario import Faults
+from interlock.simulation.simulate import Simulation, simulate
+from interlock.simulation.soak import describe
+
+CHUNK = 20
+SEEDS = 300
+
+
+@pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4")
+@pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
+def test_whatever_is_killed_every_run_ends_once(first: int) -> None:
+    for seed in range(first, first + CHUNK):
+        report = simulate(seed)
+        assert report.violation is None, describe(report)
+        assert report.runs > 0
+        assert report.checks > 0
+
+
+def test_the_seeds_reach_every_kind_of_end_and_fault() -> None:
+    ended: dict[str, int] = {}
+    faults = 0
+    for seed in range(CHUNK):
+        report = simulate(seed)
+        faults += report.faults
+        for state, count in report.ended.items():
+            ended[state] = ended.get(state, 0) + count
+    assert set(ended) == {State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED}
+    assert faults > 10 * CHUNK
+
+
+BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "never accepted", "died under", "is not connected")
+
+
+def attempts_taken_for_lost(simulation: Simulation) -> list[str]:
+    entries = [entry for history in simulation.cluster.disk.entries.values() for entry in history]
+    return [entry.reason for entry in entries if any(words in entry.reason for words in BLAMES_A_WORKER)]
+
+
+@pytest.mark.behaviour("LIV-4")
+def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() -> None:
+    faults = Faults.only("kill_scheduler", "crash_at_commit", "pause_scheduler", "fail_store", "duplicate_messages")
+    restarts = 0
+    for seed in range(1000, 1050):
+        simulation = Simulation(seed, faults)
+        # Workers of one start of the scheduler leave when there is a new one, and that is their end.
+        simulation.cluster.scenario.own_workers = False
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        assert attempts_taken_for_lost(simulation) == [], f"seed {seed}: no worker died"
+        restarts += simulation.cluster.starts - simulation.cluster.scenario.workers - 1
+        executions = simulation.cluster.invariants.executions
+        for run_id in simulation.cluster.disk.runs:
+            for earlier, later in pairwise(one for one in executions if one.run_id == run_id):
+                assert earlier.ended is not None
+                assert earlier.ended <= later.began, f"seed {seed}: {run_id} was started while it executed"
+    assert restarts > 30
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_a_jump_of_the_wall_clock_loses_no_attempt() -> None:
+    for seed in range(1100, 1120):
+        simulation = Simulation(seed, Faults.only("jump_clock"))
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        assert attempts_taken_for_lost(simulation) == [], f"seed {seed}: no worker was silent"
