@@ -76,6 +76,9 @@ class Link(Peer):
     def send(self, messages: Sequence[m.Message]) -> None:
         self.heard.extend(messages)
 
+    def flush(self) -> None:
+        pass
+
     def close(self) -> None:
         if self.open:
             self.open = False

@@ -66,10 +66,10 @@ class _SocketPeer(Peer, asyncio.Protocol):
             return
         if not self._unsent:
             # What one turn of the loop sends to one peer goes out as one frame.
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._unsent.extend(messages)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._transport is None or not self._unsent:
             return
         unsent, self._unsent = self._unsent, []
@@ -83,7 +83,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
 
     def close(self) -> None:
         if self._transport is not None:
-            self._flush()
+            self.flush()
             self._transport.close()
 
     def pause(self) -> None:

@@ -100,7 +100,7 @@ def worker(
 
 @app.command()
 def bench(
-    runs: Annotated[int, typer.Option(help="How many runs each end-to-end measurement takes.")] = 20_000,
+    runs: Annotated[int, typer.Option(help="How many runs each end-to-end measurement takes.")] = 50_000,
     waiting: Annotated[int, typer.Option(help="How many waiting runs the memory measurement uses.")] = 100_000,
     rounds: Annotated[int, typer.Option(help="How often each is measured; the median counts.")] = 3,
     output: Annotated[str | None, typer.Option(help="Write the figures to this file as JSON.")] = None,

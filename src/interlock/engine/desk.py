@@ -203,6 +203,8 @@ class Desk(Endpoint):
         if peer is None:
             return False
         peer.send(messages)
+        # Work goes out before the answers do: it has the longer way.
+        peer.flush()
         return True
 
     def _tell(self, name: str, message: m.Message) -> None:

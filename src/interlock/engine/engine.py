@@ -237,20 +237,16 @@ class Engine:
             decisions = step(self.state, commands, now, self._rng)
             self._wake_wall, self._wake_elapsed = decisions.wake_wall, decisions.wake_elapsed
             await self._land()
+            if not decisions.batch:
+                self._deliver(decisions, commands)
+                return
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEASE, self._epoch))
         except Exception as error:
             self._refuse(commands, error)
             self.desk.refuse(questions, _refusal(error))
             raise
-        if decisions.batch:
-            commit = asyncio.ensure_future(self._commit(decisions))
-            commit.add_done_callback(lambda _: self.wake())
-            self._flight = _Flight(commit, decisions, commands)
-        else:
-            self._deliver(decisions, commands)
-
-    async def _commit(self, decisions: Decisions) -> None:
-        await self._store.commit(decisions.batch, LEASE, self._epoch)
-        await self._fill_dispatches(decisions)
+        commit.add_done_callback(lambda _: self.wake())
+        self._flight = _Flight(commit, decisions, commands)
 
     async def _land(self) -> None:
         """Wait for the batch that is being committed, then tell whom it concerns."""
@@ -259,6 +255,7 @@ class Engine:
             return
         try:
             await flight.commit
+            await self._fill_dispatches(flight.decisions)
         except Exception as error:
             self._refuse(flight.commands, error)
             raise

@@ -17,6 +17,10 @@ class Peer(ABC):
         """Queue messages to be sent; never blocks. On a broken link they are dropped."""
 
     @abstractmethod
+    def flush(self) -> None:
+        """Hand what is queued to the system now, rather than with whatever else this turn of the loop sends."""
+
+    @abstractmethod
     def close(self) -> None:
         """Break the link, after what is queued was handed to the system."""
 

@@ -21,6 +21,10 @@ class Executor(ABC):
     def begin(self, attempt: Dispatch) -> None: ...
 
     @abstractmethod
+    def flush(self) -> None:
+        """What was begun together is complete: let it begin now."""
+
+    @abstractmethod
     def ask(self, run_id: str, fence: int, reason: str) -> None:
         """Ask the attempt to stop, so that it can end well. Unknown ones are ignored, here and below."""
 

@@ -1,7 +1,7 @@
 """Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
@@ -55,8 +55,8 @@ class Store(ABC):
         """Finish what was begun and let go of everything. May be called twice, and after a failed `open`."""
 
     @abstractmethod
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
-        """Store the whole batch, durably, or nothing of it.
+    def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
+        """Store the whole batch, durably, or nothing of it. May begin before it is awaited.
 
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
         run and sequence number: a batch stored once more changes nothing, and neither does an update that is older than

@@ -128,6 +128,9 @@ class SimulatedExecutor(Executor):
         if self._begins_twice:
             self._later(0.06, self._execute, one)
 
+    def flush(self) -> None:
+        """Nothing is queued here: what is begun begins by itself."""
+
     def _later(self, seconds: float, call: object, *arguments: object) -> None:
         self.children.call_at(self._loop.time() + seconds, call, *arguments)  # type: ignore[arg-type] # a bound method
 

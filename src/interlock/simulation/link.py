@@ -104,6 +104,9 @@ class End(Peer):
         if carried:
             self.other.owner.call_at(self._arrival(), self.other.arrive, carried)
 
+    def flush(self) -> None:
+        """Nothing is queued here: what is sent is on its way."""
+
     def _carried(self, message: m.Message) -> list[m.Message]:
         network = self.link.network
         faults = network.faults

@@ -153,6 +153,10 @@ class Host(Endpoint):
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         if peer is not self._peer:
             return
+        self._hear(messages)
+        self._executor.flush()
+
+    def _hear(self, messages: Sequence[m.Message]) -> None:
         for message in messages:
             kind = type(message)
             if kind is m.Dispatch:

@@ -61,7 +61,7 @@ class _Child(asyncio.Protocol):
         self._transport = transport
         self._pidfd = os.pidfd_open(self.process.pid)
         self._loop.add_reader(self._pidfd, self._exited)
-        self._flush()
+        self.flush()
 
     def data_received(self, data: bytes) -> None:
         for messages in self._reader.feed(data):
@@ -96,10 +96,10 @@ class _Child(asyncio.Protocol):
 
     def send(self, message: m.Message) -> None:
         if not self._unsent:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._unsent.append(message)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         if self._transport is not None and self._unsent:
             self._transport.write(frames.encode(self._unsent))
             self._unsent.clear()
@@ -160,6 +160,10 @@ class ProcessPool(Executor):
         child.send(attempt)
         if not attempt.isolated:
             self._check_later()
+
+    def flush(self) -> None:
+        for child in self._children:
+            child.flush()
 
     def _shared_child(self) -> _Child:
         if self._shared is None or self._shared.retired:

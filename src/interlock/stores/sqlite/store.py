@@ -4,7 +4,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -180,11 +180,11 @@ class SqliteStore(Store, Leases):
             self._connection.close()
             self._connection = None
 
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run `work` in one transaction on the writer thread; durable when it returns."""
+    def _write(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
+        """Run `work` in one transaction on the writer thread, beginning now; durable when it is done."""
         if self._writer is None:
             raise StoreUnavailable("it is closed")
-        return await self._writer.call(lambda: self._transact(work))
+        return self._writer.call(lambda: self._transact(work))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._reopen() if self._broken else self._connection
@@ -233,14 +233,14 @@ class SqliteStore(Store, Leases):
 
     # ── store ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+    def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
         def work(connection: sqlite3.Connection) -> None:
             row = connection.execute(QUERIES["get_lease"], (lease,)).fetchone()
             if row is None or row[3] != epoch or not row[2]:
                 raise StaleEpoch(lease, epoch, 0 if row is None else row[3])
             write_batch(connection, batch)
 
-        await self._write(work)
+        return self._write(work)
 
     async def load(self, small_payload: int) -> Snapshot:
         columns = ", ".join(
