@@ -1,5 +1,6 @@
 """`App`: jobs defined in Python, and the door to the scheduler that runs them."""
 
+import asyncio
 import inspect
 import os
 import sys
@@ -8,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
@@ -30,6 +32,8 @@ class App:
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
         self._connection: Connection | None = None
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
+        """links that were made on first use, one for each event loop: a link belongs to the loop it was made on"""
 
     def job(
         self,
@@ -118,15 +122,19 @@ class App:
         return RunHandle(run_id, await self._connected())
 
     async def _connected(self) -> Connection:
-        if self._connection is None:
+        if self._connection is not None:
+            return self._connection
+        loop = asyncio.get_running_loop()
+        connection = self._by_loop.get(loop)
+        if connection is None:
             path = os.environ.get("INTERLOCK_SOCKET")
             if path is None:
                 raise NotConnected
             # In a worker, or in a program that was told where the scheduler is: connect on first use.
             from interlock.wiring import connect
 
-            self._connection = await connect(path)
-        return self._connection
+            connection = self._by_loop[loop] = await connect(path)
+        return connection
 
     # ── where it runs ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -174,6 +182,9 @@ class App:
                 "app", "the App must be a variable at the top level of a module, so that workers find it"
             )
         if self._module == "__main__":
+            specification = getattr(module, "__spec__", None)
+            if specification is not None:  # run with `python -m`: the module has a name that can be imported
+                return f"{specification.name}:{names[0]}"
             file = getattr(module, "__file__", None)
             if file is None:
                 raise CannotImport("app", "an App typed into a console cannot be found by workers; put it in a file")

@@ -23,6 +23,14 @@ def lanes(environment: Mapping[str, str], flags: Sequence[str] = ()) -> dict[str
     return found
 
 
+def check_numbers(settings: object, **ranges: tuple[int, int]) -> None:
+    """Raise for the first field that is not a whole number in its range."""
+    for field, (least, most) in ranges.items():
+        value = getattr(settings, field)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
+            raise BadValue(field, value, f"a whole number from {least:,} to {most:,}")
+
+
 def check_lane(field: str, name: str, limit: object) -> None:
     """Raise unless this is a lane's name and a limit for it."""
     _lane_name(field, name)

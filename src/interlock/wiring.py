@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from random import Random, SystemRandom
@@ -24,7 +24,7 @@ from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.model.duration import seconds
-from interlock.model.error import BadValue, NotRunning
+from interlock.model.error import BadValue, CannotImport, NotRunning
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision.keeper import Keeper
@@ -34,6 +34,7 @@ from interlock.worker.pool import ProcessPool
 
 logger = logging.getLogger("interlock")
 
+WORKER_NUMBERS = {"slots": (1, 100_000), "processes": (0, 10_000), "memory_limit": (0, 2**60)}
 MEMORY = ":memory:"
 """as the database: nothing is kept beyond the process"""
 
@@ -57,19 +58,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """how the worker processes log; a program that embeds the scheduler sets up its own logging for that"""
 
     def __post_init__(self) -> None:
-        for field, least in (("workers", 0), ("slots", 1), ("processes", 0), ("memory_limit", 0)):
-            value = getattr(self, field)
-            if not isinstance(value, int) or isinstance(value, bool) or value < least:
-                raise BadValue(field, value, f"a whole number of {least} or more")
+        config.check_numbers(self, workers=(0, 1000), **WORKER_NUMBERS)
         for name, limit in (self.lanes or {}).items():
             config.check_lane("lanes", name, limit)
         if not self.heartbeat > 0:
             raise BadValue("heartbeat", self.heartbeat, "longer than zero")
 
     def socket_path(self) -> Path:
+        """Absolute, so that it is the same socket for processes that were started elsewhere."""
         if self.socket is not None:
-            return Path(self.socket)
-        return Path("interlock.sock" if self.database == MEMORY else f"{self.database}.sock")
+            return Path(self.socket).absolute()
+        return Path("interlock.sock" if self.database == MEMORY else f"{self.database}.sock").absolute()
 
 
 def catalog_of(definitions: Mapping[str, Definition]) -> Catalog:
@@ -109,24 +108,24 @@ class Scheduler:
         )
         self.keeper = Keeper(
             [partial(self._worker_command, place, target) for place in range(settings.workers)],
-            os.environ | {"PYTHONPATH": os.pathsep.join(part or os.getcwd() for part in sys.path)},
             patience=settings.drain + 12.0,
         )
+        self._target = target
         self._running: asyncio.Task[None] | None = None
 
     def _worker_command(self, place: int, target: str) -> list[str]:
         settings = self.settings
         options = WorkerOptions(
             app=target,
-            socket=str(settings.socket_path().absolute()),
+            socket=str(settings.socket_path()),
             name=f"w{place + 1}",
             slots=settings.slots,
             processes=settings.processes,
-            heartbeat=settings.heartbeat,
             drain=settings.drain,
             memory_limit=settings.memory_limit,
             log_level=settings.log_level,
             log_format=settings.log_format,
+            path=[part or os.getcwd() for part in sys.path],
             instance=self.instance,
         )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
@@ -144,6 +143,13 @@ class Scheduler:
             raise
         self._running = asyncio.get_running_loop().create_task(self.engine.run())
         self.keeper.start()
+
+    async def ready(self, given_up: asyncio.Event) -> None:
+        """Until a worker has joined, where there are to be any; raises if they cannot load the app."""
+        while self.settings.workers and not self.engine.desk.worker_names() and not given_up.is_set():
+            if self.keeper.broken:
+                raise CannotImport(self._target, "a worker could not load it; its message says why")
+            await asyncio.sleep(0.01)
 
     async def stop(self) -> None:
         """Refuse new work, let workers finish or give back what they have, store the rest, close."""
@@ -172,58 +178,82 @@ async def connect(path: str | Path) -> Connection:
     return connection
 
 
+class _Thread:
+    """A scheduler in a thread of this process, with a loop of its own that the program cannot block."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._outside = asyncio.get_running_loop()
+        self._inside: asyncio.AbstractEventLoop | None = None
+        self._ending = asyncio.Event()
+        self._asked = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="interlock", daemon=True)
+        self.started: asyncio.Future[None] = self._outside.create_future()
+        self.stopped: asyncio.Future[None] = self._outside.create_future()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            uvloop.run(self._live())
+        except BaseException as raised:  # noqa: BLE001 - handed to the program that waits
+            error = raised
+        for future in (self.started, self.stopped):
+            self._outside.call_soon_threadsafe(_settle, future, error)
+
+    async def _live(self) -> None:
+        self._inside = asyncio.get_running_loop()
+        if self._asked.is_set():
+            return
+        await self._scheduler.start()
+        try:
+            await self._scheduler.ready(self._ending)
+            self._outside.call_soon_threadsafe(_settle, self.started, None)
+            if not self._asked.is_set():
+                await self._ending.wait()
+        finally:
+            await self._scheduler.stop()
+
+    async def end(self) -> None:
+        """Stop it wherever it is, also while it still starts; wait until nothing of it is left."""
+        self._asked.set()
+        if self._inside is not None and not self.stopped.done():
+            with suppress(RuntimeError):  # its loop has just ended by itself
+                self._inside.call_soon_threadsafe(self._ending.set)
+        await asyncio.wait([self.stopped])
+        self._thread.join()
+
+
 @asynccontextmanager
 async def embedded(app: Any, target: str, database: str, **options: Any) -> AsyncIterator[Path]:
-    """A scheduler in a thread of this process, with a loop of its own that the program cannot block."""
+    """Run a scheduler beside the program, until the block ends."""
     if "heartbeat" in options:
         options["heartbeat"] = seconds(options["heartbeat"], "heartbeat")
     try:
         settings = Settings(database=database, **options)
     except TypeError as error:
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
-    scheduler = Scheduler(app.definitions, target, settings)
-    loop = asyncio.get_running_loop()
-    started: asyncio.Future[None] = loop.create_future()
-    stopped: asyncio.Future[None] = loop.create_future()
-    ask: dict[str, Any] = {}
-
-    def settle(future: "asyncio.Future[None]", error: BaseException | None) -> None:
-        if not future.done():
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
-
-    async def life() -> None:
-        ask["loop"], ask["stop"] = asyncio.get_running_loop(), asyncio.Event()
-        await scheduler.start()
-        loop.call_soon_threadsafe(settle, started, None)
-        await ask["stop"].wait()
-        await scheduler.stop()
-
-    def thread() -> None:
-        error: BaseException | None = None
-        try:
-            uvloop.run(life())
-        except BaseException as raised:  # noqa: BLE001 - handed to the program that waits
-            error = raised
-            loop.call_soon_threadsafe(settle, started, error)
-        loop.call_soon_threadsafe(settle, stopped, error)
-
-    running = threading.Thread(target=thread, name="interlock", daemon=True)
-    running.start()
+    thread = _Thread(Scheduler(app.definitions, target, settings))
+    thread.start()
     try:
-        await started
-    except BaseException:
-        await asyncio.wait([stopped])
-        stopped.exception()
-        raise
-    try:
+        await asyncio.shield(thread.started)
         yield settings.socket_path()
     finally:
-        ask["loop"].call_soon_threadsafe(ask["stop"].set)
-        await stopped
-        running.join()
+        await thread.end()
+        thread.started.exception()
+        failure = thread.stopped.exception()
+        if failure is not None:
+            raise failure
+
+
+def _settle(future: "asyncio.Future[None]", error: BaseException | None) -> None:
+    if not future.done():
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,12 +262,16 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     name: str = "worker"
     slots: int = 64
     processes: int = 2
-    heartbeat: float = 10.0
     drain: float = 5.0
     memory_limit: int = 0
     log_level: str = "warning"
     log_format: str = "text"
+    path: list[str] = []
+    """where the app is imported from, besides where Python looks anyway"""
     instance: str = ""
+
+    def __post_init__(self) -> None:
+        config.check_numbers(self, **WORKER_NUMBERS)
 
 
 async def run_worker(options: WorkerOptions) -> None:
@@ -251,12 +285,12 @@ async def run_worker(options: WorkerOptions) -> None:
         threads=options.slots,
         processes=options.processes,
         memory_limit=options.memory_limit,
+        path=options.path,
     )
     settings = HostSettings(
         worker_id=f"{options.name}-{os.getpid()}-{SystemRandom().getrandbits(16):04x}",
         slots=options.slots,
         processes=options.processes,
-        heartbeat_interval=options.heartbeat,
         instance=options.instance,
         pid=os.getpid(),
     )

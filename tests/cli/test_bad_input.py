@@ -118,10 +118,11 @@ def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path,
 @pytest.mark.parametrize(
     ("options", "code", "says"),
     [
-        (["--heartbeat", "x"], "bad_duration", "--heartbeat: 'x'"),
-        (["--heartbeat", "0s"], "bad_value", "--heartbeat: '0s'"),
         (["--drain", "x"], "bad_duration", "--drain: 'x'"),
-        (["--slots", "0"], "bad_value", "--slots"),
+        (["--slots", "0"], "bad_value", "slots: 0"),
+        (["--slots", "3000000000"], "bad_value", "slots: 3000000000"),
+        (["--processes", "-1"], "bad_value", "processes: -1"),
+        (["--memory-limit", "99999999999999999999"], "bad_value", "memory_limit: 99999999999999999999"),
         (["--name", "a b"], "bad_value", "--name: 'a b'"),
     ],
 )

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -242,3 +243,75 @@ async def limited_attempt(ctx: il.Context, folder: str) -> int:
 async def resubmit(value: int) -> str:
     """A job that submits another from inside its worker."""
     return (await app.submit("echo", {"value": value})).id
+
+
+# ── what goes wrong in odd ways ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@app.job("fatal.surrogate")
+def fatal_surrogate() -> None:
+    raise il.Fatal("cannot open \udcff.txt")
+
+
+@app.job("odd.log")
+async def odd_log(ctx: il.Context) -> str:
+    ctx.log("said \udcff", 20)  # type: ignore[arg-type]  # people mix the levels up
+    ctx.progress(50, "half \udcff")
+    return "fine"
+
+
+@app.job("exit.task")
+async def exit_task() -> None:
+    """Ends the event loop from a task of its own, which no handler can catch."""
+
+    async def leave() -> None:
+        sys.exit(2)
+
+    task = asyncio.get_running_loop().create_task(leave())
+    await asyncio.wait([task])
+    await asyncio.Event().wait()
+
+
+@app.job("forks")
+async def forks() -> str:
+    if os.fork() == 0:
+        return "the copy"
+    return "the original"
+
+
+@app.job("returns.coroutine")
+def returns_coroutine() -> Any:
+    return echo(1)
+
+
+@app.job("submits.blocking")
+def submits_blocking(times: int) -> list[str]:
+    """A blocking handler that uses a loop of its own for each submit."""
+
+    async def submit() -> str:
+        return (await app.submit("echo", {"value": 1})).id
+
+    return [asyncio.run(submit()) for _ in range(times)]
+
+
+@app.job("leaves.process", processes=True)
+def leaves_process(ctx: il.Context, folder: str, name: str) -> None:
+    """Starts a process, and ends in good order when it is asked to, without ending what it has started."""
+    started = subprocess.Popen(["sleep", "600"])
+    (Path(folder) / name).write_text(str(started.pid))
+    while not ctx.cancelled:
+        time.sleep(0.01)
+
+
+@app.job("innocent", max_crashes=1)
+async def innocent(folder: str, name: str) -> str:
+    append(Path(folder) / name, "began")
+    await go_ahead(folder, name)
+    return "done"
+
+
+@app.job("deaf", grace="100ms")
+def deaf(folder: str, name: str) -> None:
+    (Path(folder) / name).write_text(str(os.getpid()))
+    while True:
+        time.sleep(0.05)

@@ -27,6 +27,8 @@ class Script(Endpoint):
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         self.heard.extend(messages)
+        if isinstance(messages[0], m.Hello):
+            peer.send([m.Welcome(0.1)])
 
     def say(self, *messages: m.Message) -> None:
         assert self.peer is not None
@@ -54,7 +56,7 @@ def test_a_worker_beats_while_it_holds_a_run_and_not_after(folder: Path) -> None
     async def body() -> None:
         script, bus = Script(), SocketBus(folder / "s")
         await bus.listen(script)
-        worker = worker_command(folder, "--heartbeat", "100ms")
+        worker = worker_command(folder)
         worker.begin()
         try:
             await until(lambda: script.heard, "the worker says hello")
@@ -85,7 +87,7 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
     async def body() -> None:
         script, bus = Script(), SocketBus(folder / "s")
         await bus.listen(script)
-        worker = worker_command(folder, "--heartbeat", "100ms")
+        worker = worker_command(folder)
         worker.begin()
         try:
             await until(lambda: script.heard, "the worker says hello")

@@ -13,7 +13,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
 @pytest.mark.parametrize(
     ("sabotage", "faults", "noticed"),
     [
-        ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist"),
+        ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist|the history of"),
         ("store_keeps_late", Faults(), "not stored"),
         ("store_forgets_keys", Faults(), "has the runs"),
         ("store_doubles_history", Faults(), "does not join"),

@@ -40,8 +40,13 @@ def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Fi
     for name, value in (("--runs", runs), ("--waiting", waiting), ("--rounds", rounds)):
         if value < 1:
             raise BadValue(name, value, "1 or more")
+    if output is not None and not Path(output).absolute().parent.is_dir():
+        raise BadValue("--output", output, "a file in a directory that exists")
+    folder = os.environ.get("INTERLOCK_BENCH_DIR")
+    if folder is not None and not Path(folder).is_dir():
+        raise BadValue("INTERLOCK_BENCH_DIR", folder, "a directory")
     console = Console(stderr=True)
-    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=os.environ.get("INTERLOCK_BENCH_DIR")) as name:
+    with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=folder) as name:
         figures = _measure(Path(name), runs, waiting, rounds, console)
     Console().print(_table(figures))
     if output is not None:

@@ -102,5 +102,5 @@ def _recent(runs: list[Run]) -> Table:
             else f"{(run.ended_at - run.started_at) * 1000:,.0f} ms"
         )
         state = Text(run.state, style=COLOURS.get(run.state, ""))
-        table.add_row(run.id, run.job_id, state, str(run.attempt), took, run.reason[:60])
+        table.add_row(run.id, run.job_id, state, str(run.attempt), took, Text(run.reason[:60]))
     return table

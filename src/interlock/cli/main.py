@@ -1,5 +1,6 @@
 """The commands."""
 
+import sys
 from typing import Annotated
 
 import typer
@@ -74,7 +75,6 @@ def worker(
     name: Annotated[str, typer.Option(help="The first part of the worker's id.")] = "worker",
     slots: SlotsOption = 64,
     processes: ProcessesOption = 2,
-    heartbeat: HeartbeatOption = "10s",
     drain: DrainOption = "5s",
     memory_limit: MemoryOption = 0,
     log_level: LevelOption = "warning",
@@ -90,7 +90,6 @@ def worker(
             name=name,
             slots=slots,
             processes=processes,
-            heartbeat=heartbeat,
             drain=drain,
             memory_limit=memory_limit,
             log_level=log_level,
@@ -113,7 +112,10 @@ def bench(
 
 
 def main() -> None:
-    app()
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -18,26 +18,20 @@ def run(
     name: str,
     slots: int,
     processes: int,
-    heartbeat: str,
     drain: str,
     memory_limit: int,
     log_level: str,
     log_format: str,
 ) -> None:
     log_to_stderr(log_level, log_format)
-    if slots < 1 or processes < 0 or memory_limit < 0:
-        raise BadValue("--slots, --processes, --memory-limit", (slots, processes, memory_limit), "all in range")
     if not NAME.fullmatch(name) or len(name) > 32:
         raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
-    if not seconds(heartbeat, "--heartbeat") > 0:
-        raise BadValue("--heartbeat", heartbeat, "longer than zero")
     options = WorkerOptions(
         app=target,
         socket=os.path.abspath(socket),
         name=name,
         slots=slots,
         processes=processes,
-        heartbeat=seconds(heartbeat, "--heartbeat"),
         drain=seconds(drain, "--drain"),
         memory_limit=memory_limit,
     )

@@ -100,12 +100,12 @@ class RunHandle:
         return (await self._wait(timeout)).state
 
     async def _wait(self, timeout: Duration | None) -> m.RunReport:
+        limit = None if timeout is None else seconds(timeout, "timeout")
         asking = self._connection.ask(
             lambda number: m.Ask(number, self.id, True), m.RunReport, what="result", repeatable=True
         )
-        if timeout is None:
+        if limit is None:
             return await asking
-        limit = seconds(timeout, "timeout")
         try:
             return await asyncio.wait_for(asking, limit)
         except TimeoutError as error:

@@ -125,6 +125,7 @@ class Desk(Endpoint):
         self._joined.pop(name, None)
         up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray)
         self._engine.post(name, up)
+        peer.send([m.Welcome(self._engine.settings.limits.heartbeat_interval)])
         peer.on_process_end(lambda: self._worker_died(name, peer.process))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes what it has and leaves", name)
@@ -166,6 +167,9 @@ class Desk(Endpoint):
                     raise Refused(f"link: a client does not send {type(message).__name__}")
             except InterlockError as error:
                 self.problem(name, getattr(message, "request", 0), error)
+            except Exception as error:
+                logger.exception("a message of %s could not be handled", name)
+                self.problem(name, getattr(message, "request", 0), InterlockError(f"internal error: {error!r}"))
         if self._engine.backlog > BACKLOG:
             self._hold(peer)
 

@@ -73,6 +73,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
 
     def __post_init__(self) -> None:
+        for field in ("id", "lane"):
+            if not isinstance(getattr(self, field), str):
+                raise BadValue(field, getattr(self, field), "a text")
         if not JOB_ID.fullmatch(self.id):
             raise BadValue("job", self.id, "a name of letters, digits, '_', '-' and '.', up to 128 long")
         if not NAME.fullmatch(self.lane):

@@ -1,8 +1,8 @@
 """What travels between scheduler, workers and clients, in batches of msgpack arrays.
 
-A worker says `Hello`, then hears `Dispatch`, `Stop`, `Settled`; it answers `Started`, `Finished`, `Lost`, `Returned`
-and beats. A client says `Greeting`, then asks with a number that the answer carries. Every message of an attempt names
-run and fence, so that one from the past is known as such.
+A worker says `Hello`, hears `Welcome`, then `Dispatch`, `Stop` and `Settled`; it answers `Started`, `Finished`, `Lost`,
+`Returned` and beats. A client says `Greeting`, then asks with a number that the answer carries. Every message of an
+attempt names run and fence, so that one from the past is known as such.
 """
 
 from typing import Annotated, Any
@@ -111,6 +111,12 @@ class Leaving(Message, frozen=True):
 
 
 # ── scheduler → worker ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Welcome(Message, frozen=True):
+    """The answer to `Hello`: how often to beat is the scheduler's to say, for it counts the beats that are missing."""
+
+    heartbeat: Annotated[float, Meta(gt=0, lt=1e9)]
 
 
 class Dispatch(Message, frozen=True):
@@ -249,7 +255,7 @@ class Problem(Message, frozen=True):
 
 AnyMessage = (
     Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
-    | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
+    | Welcome | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
     | Greeting | Submit | Cancel | Ask | AskHistory | AskLogs
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

@@ -6,26 +6,27 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 logger = logging.getLogger("interlock.supervision")
 
 FIRST_BACKOFF = 0.1
 LONGEST_BACKOFF = 5.0
+STARTED_WRONGLY = 2
 STEADY = 10.0
 """seconds a process must live for its next restart to come at once again"""
 
 
 class Keeper:
-    def __init__(
-        self, commands: Sequence[Callable[[], Sequence[str]]], environment: dict[str, str], patience: float
-    ) -> None:
+    def __init__(self, commands: Sequence[Callable[[], Sequence[str]]], patience: float) -> None:
         self._commands = commands
-        self._environment = environment
         self._patience = patience
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
         self.restarts = 0
+        self.broken = False
+        """whether a process has said that it was started wrongly, which starting it again will not mend"""
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -38,7 +39,7 @@ class Keeper:
             begun = loop.time()
             # In a session of its own: a Ctrl-C in the terminal reaches the one who stops it in order, and only that.
             process = await asyncio.create_subprocess_exec(
-                *make(), env=self._environment, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+                *make(), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
             )
             self._processes[place] = process
             if self._stopping.is_set():
@@ -46,9 +47,11 @@ class Keeper:
                 self._signal(signal.SIGKILL, [process])
             code = await process.wait()
             del self._processes[place]
+            end_session(process.pid)
             if self._stopping.is_set():
                 return
             self.restarts += 1
+            self.broken = self.broken or code == STARTED_WRONGLY
             if loop.time() - begun > STEADY:
                 backoff = FIRST_BACKOFF
             logger.warning("worker process %d ended (%s); the next one starts in %gs", process.pid, code, backoff)
@@ -79,3 +82,11 @@ class Keeper:
         for process in processes or list(self._processes.values()):
             with suppress(ProcessLookupError):
                 os.kill(process.pid, number)
+
+
+def end_session(session: int) -> None:
+    """Kill whatever is left of a session whose leader has ended: what its processes had started."""
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            if int(entry.read_text().rpartition(")")[2].split()[3]) == session:
+                os.kill(int(entry.parent.name), signal.SIGKILL)

@@ -7,6 +7,7 @@ host is gone this process ends itself.
 
 import asyncio
 import contextvars
+import inspect
 import os
 import select
 import socket
@@ -15,18 +16,20 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import msgspec
 import uvloop
 
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model.error import Fatal, InterlockError
 from interlock.model.outcome import Outcome
-from interlock.worker.context import Context
+from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
-from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom
+from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
 
 LONGEST_ERROR = 16_384
@@ -71,7 +74,13 @@ class Child:
         # The loop makes what it watches non-blocking; sending must wait for room, or a large result would be lost.
         self._link.setblocking(True)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
-        self._loop.run_forever()
+        # A handler that forks makes a second process with this link in its hands: it must neither read nor report.
+        os.register_at_fork(after_in_child=self._link.close)
+        try:
+            self._loop.run_forever()
+        finally:
+            # Whatever ended the loop ends the process: its host is to know, and not to wait for threads.
+            os._exit(1)
 
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -82,7 +91,11 @@ class Child:
                 self._outbox.append(message)
             if self._outbox:
                 unsent, self._outbox = self._outbox, []
-                self._link.sendall(frames.encode(unsent))
+                try:
+                    self._link.sendall(frames.encode(unsent))
+                except OSError:
+                    # The host is gone, or this is a copy that a handler forked: neither has anybody to report to.
+                    os._exit(1)
 
     def _send_soon(self, message: m.Message) -> None:
         """On the loop: what one turn of it sends goes out together."""
@@ -106,7 +119,7 @@ class Child:
             except OSError:
                 data = b""
             if not data:
-                os._exit(0)
+                end_group()
             for messages in self._reader.feed(data):
                 self._take(messages)
 
@@ -196,7 +209,7 @@ class Child:
 
     async def _run_async(self, attempt: _Attempt) -> None:
         try:
-            result = await attempt.definition.handler(*self._context_of(attempt), **self._arguments_of(attempt))
+            result = await attempt.definition.handler(**self._arguments_of(attempt))
         except asyncio.CancelledError:
             self._report(attempt, self._send_soon, Outcome.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
@@ -209,19 +222,15 @@ class Child:
             return
         self.send_now(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
         try:
-            result = attempt.definition.handler(*self._context_of(attempt), **self._arguments_of(attempt))
+            result = attempt.definition.handler(**self._arguments_of(attempt))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             self._report_error(attempt, self.send_now, error)
         else:
             self._report_result(attempt, self.send_now, result)
 
     @staticmethod
-    def _context_of(attempt: _Attempt) -> tuple[Context, ...]:
-        return (attempt.context,) if attempt.definition.takes_context else ()
-
-    @staticmethod
     def _arguments_of(attempt: _Attempt) -> dict[str, Any]:
-        return attempt.definition.arguments(attempt.dispatch.payload or payload.EMPTY)
+        return attempt.definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
 
     def _report(
         self,
@@ -237,38 +246,58 @@ class Child:
         send(m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code))
 
     def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
+        if inspect.isawaitable(result):
+            text = "the function returned a coroutine: it, or its decorator, must be 'async def'"
+            if inspect.iscoroutine(result):
+                result.close()
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, text)
+            return
         try:
             data = payload.encode(result, "result")
         except InterlockError as error:
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, str(error))
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, clean(error))
         else:
             self._report(attempt, send, Outcome.SUCCEEDED, data)
 
     def _report_error(self, attempt: _Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
         if isinstance(error, Fatal):
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, str(error) or "Fatal")
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, clean(error)[:LONGEST_ERROR] or "Fatal")
             return
         exit_code = None
         if isinstance(error, SystemExit):
             exit_code = error.code & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
-        text = "".join(traceback.format_exception(error))[-LONGEST_ERROR:]
-        text = text.encode("utf-8", "replace").decode()
-        self._report(attempt, send, Outcome.FAILED, None, text, exit_code)
+        try:
+            text = clean("".join(traceback.format_exception(error)))
+        except Exception:  # noqa: BLE001 - an exception whose own text cannot be made
+            text = type(error).__name__
+        self._report(attempt, send, Outcome.FAILED, None, text[-LONGEST_ERROR:], exit_code)
+
+
+class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a host tells its executor process, as one JSON argument."""
+
+    link: int
+    app: str
+    threads: int
+    memory_limit: int
+    path: list[str]
 
 
 def main() -> None:
-    descriptor, target, threads, memory = sys.argv[1:5]
-    link = socket.socket(fileno=int(descriptor))
+    options = msgspec.json.decode(sys.argv[1], type=ChildOptions)
+    link = socket.socket(fileno=options.link)
     link.set_inheritable(False)
     end_with_parent()
     prefer_for_oom()
+    sys.path.extend(part for part in options.path if part not in sys.path)
     try:
-        app = load_app(target)
-        limit_memory(int(memory))
+        app = load_app(options.app)
+        limit_memory(options.memory_limit)
     except InterlockError as error:
-        link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
+        with suppress(OSError):
+            link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, app.definitions, int(threads)).run()
+    Child(link, app.definitions, options.threads).run()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,11 @@ MOST_LINES = 10_000
 LONGEST_LINE = 8192
 
 
+def clean(text: object) -> str:
+    """Any text as one that can travel: what is no valid Unicode is replaced."""
+    return str(text).encode("utf-8", "replace").decode()
+
+
 class Context:
     """The attempt a handler executes: ask whether to stop, report, and remember for the next attempt."""
 
@@ -49,20 +54,20 @@ class Context:
     def progress(self, percent: float, message: str = "") -> None:
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
             raise BadValue("percent", percent, "a number from 0 to 100")
-        self._send(Progress(self.run_id, self._dispatch.fence, float(percent), str(message)[:LONGEST_LINE]))
+        text = clean(message)[:LONGEST_LINE]
+        self._send(Progress(self.run_id, self._dispatch.fence, float(percent), text))
 
     def log(self, text: object, level: str = "info") -> None:
         """Add a line to the run's log; past the limit one last line says that it was cut."""
         self._lines += 1
         if self._lines > MOST_LINES:
             return
-        line = str(text)
+        line = clean(text)
         if self._lines == MOST_LINES:
             line, level = f"log cut after {MOST_LINES:,} lines", "warning"
         elif len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE] + "… (cut)"
-        line = line.encode("utf-8", "replace").decode()
-        self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), level, line))
+        self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), clean(level)[:32], line))
 
     def checkpoint(self, value: Any) -> None:
         """Remember a JSON value; a later attempt finds it as `last_checkpoint`."""

@@ -33,6 +33,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 64
     processes: int = 2
     heartbeat_interval: float = 10.0
+    """until the scheduler has said otherwise"""
     instance: str = ""
     pid: int = 0
     patience: float = 60.0
@@ -65,6 +66,8 @@ class Host(Endpoint):
         self._peer: Peer | None = None
         self._leaving = False
         self._refused: InterlockError | None = None
+        self._interval = settings.heartbeat_interval
+        self._beating = asyncio.Event()
         self._changed = asyncio.Event()
         self._link_changed = asyncio.Event()
 
@@ -127,8 +130,10 @@ class Host(Endpoint):
     async def _beat(self) -> None:
         """While an attempt runs, say so; while an outcome is not settled, say it again."""
         while True:
-            await asyncio.sleep(self._settings.heartbeat_interval)
-            if self._peer is None or not self._held:
+            interval = self._interval
+            self._beating.clear()
+            await _wait(self._beating, interval)
+            if self._interval != interval or self._peer is None or not self._held:
                 continue
             running = [m.Held(*key, one.begun) for key, one in self._held.items() if one.outcome is None]
             messages: list[m.Message] = [one.outcome for one in self._held.values() if one.outcome is not None]
@@ -165,6 +170,9 @@ class Host(Endpoint):
                 self._settle((message.run_id, message.fence))  # type: ignore[attr-defined] # as above
             elif isinstance(message, m.Stop):
                 self._stop((message.run_id, message.fence), message.reason)
+            elif isinstance(message, m.Welcome):
+                self._interval = message.heartbeat
+                self._beating.set()
             elif isinstance(message, m.Drain):
                 self.leave()
             elif isinstance(message, m.Problem):

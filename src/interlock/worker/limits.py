@@ -4,9 +4,9 @@ import ctypes
 import os
 import resource
 import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import NoReturn
 
 from interlock.model.error import BadValue
 
@@ -14,14 +14,19 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the system kill this process when the one that started it ends, however that happens. Linux only;
-    elsewhere the closing of the link does it."""
-    if not sys.platform.startswith("linux"):
-        return
+    """Have the system tell this process when the one that started it ends, however that happens, and end then with
+    everything it has started."""
+    signal.signal(signal.SIGHUP, lambda *_: end_group())
     parent = os.getppid()
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0)
     if os.getppid() != parent:
-        os._exit(1)
+        end_group()
+
+
+def end_group() -> NoReturn:
+    """Kill this process and what handlers have started in it."""
+    os.killpg(0, signal.SIGKILL)
+    os._exit(1)
 
 
 def prefer_for_oom() -> None:
@@ -37,5 +42,5 @@ def limit_memory(limit: int) -> None:
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     try:
         resource.setrlimit(resource.RLIMIT_AS, (size + limit, size + limit))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, OverflowError) as error:
         raise BadValue("memory_limit", limit, f"possible here ({error})") from error

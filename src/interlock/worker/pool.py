@@ -12,11 +12,14 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+
+import msgspec
 
 from interlock.model import frames
 from interlock.model import message as m
-from interlock.model.error import InterlockError, rebuild
+from interlock.model.error import InterlockError, Refused, rebuild
 from interlock.ports.executor import Executor, Report
 
 logger = logging.getLogger("interlock.worker")
@@ -41,6 +44,10 @@ class _Child(asyncio.Protocol):
         """ends as soon as only attempts that are being stopped are left in it"""
         self.retired = False
         """gets nothing new"""
+        self.ready = False
+        """has loaded the app"""
+        self.targets: dict[Key, None] = {}
+        """for which of its attempts it was killed"""
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._transport: asyncio.Transport | None = None
@@ -48,11 +55,21 @@ class _Child(asyncio.Protocol):
         self._exit_code: int | None = None
         self._closed = False
         here, there = socket.socketpair()
-        command = [sys.executable, "-m", "interlock.worker.child", str(there.fileno())]
-        arguments = [pool.target, str(pool.threads), str(pool.memory_limit)]
+        options = {
+            "link": there.fileno(),
+            "app": pool.target,
+            "threads": pool.threads,
+            "memory_limit": pool.memory_limit,
+            "path": pool.path,
+        }
+        # Unbuffered, for what handlers print must not wait in a process that may be killed. A group of its own, so that
+        # it can be killed with all it has started; in the host's session, so that whoever keeps the host can do so too.
         with there:
             self.process = subprocess.Popen(
-                command + arguments, pass_fds=(there.fileno(),), stdin=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-u", "-m", "interlock.worker.child", msgspec.json.encode(options).decode()],
+                pass_fds=(there.fileno(),),
+                stdin=subprocess.DEVNULL,
+                process_group=0,
             )
         self._socket = here
 
@@ -64,12 +81,17 @@ class _Child(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        for messages in self._reader.feed(data):
-            for message in messages:
-                self.pool.heard(self, message)
+        try:
+            for messages in self._reader.feed(data):
+                for message in messages:
+                    self.pool.heard(self, message)
+        except Refused as error:
+            logger.error("executor process %d is given up: %s", self.process.pid, error)
+            self.signal(signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
+        self.signal(signal.SIGKILL)
         self._finish()
 
     def _exited(self) -> None:
@@ -118,8 +140,11 @@ class _Child(asyncio.Protocol):
 
 
 class ProcessPool(Executor):
-    def __init__(self, *, target: str, threads: int, processes: int, memory_limit: int = 0) -> None:
+    def __init__(
+        self, *, target: str, threads: int, processes: int, memory_limit: int = 0, path: Sequence[str] = ()
+    ) -> None:
         self.target = target
+        self.path = list(path)
         self.threads = threads
         self.memory_limit = memory_limit
         self._processes = processes
@@ -193,6 +218,7 @@ class ProcessPool(Executor):
         child = self._by_key.get((run_id, fence))
         if child is not None:
             self._retire(child)
+            child.targets[(run_id, fence)] = None
             child.signal(signal.SIGKILL)
 
     async def close(self) -> None:
@@ -210,6 +236,9 @@ class ProcessPool(Executor):
         if kind is m.Finished:
             assert isinstance(message, m.Finished)
             key = (message.run_id, message.fence)
+            if child.isolated and key in child.stopping:
+                # It was asked to stop, and may have left behind what it had started: its process goes too.
+                child.retired = True
             if child.settle(key):
                 del self._by_key[key]
                 self._report(message)
@@ -221,6 +250,9 @@ class ProcessPool(Executor):
         elif isinstance(message, m.Revoked):
             self._move(child, (message.run_id, message.fence))
         elif isinstance(message, m.Ready):
+            child.ready = True
+            now = asyncio.get_running_loop().time()
+            child.waiting = dict.fromkeys(child.waiting, now)
             if self._ready is not None and not self._ready.done():
                 self._ready.set_result(message.jobs)
         elif isinstance(message, m.Problem):
@@ -241,7 +273,10 @@ class ProcessPool(Executor):
         for key, attempt in list(child.attempts.items()):
             child.settle(key)
             del self._by_key[key]
-            self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {_how(exit_code)}", exit_code))
+            if child.targets and key not in child.targets:
+                self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
+            else:
+                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {_how(exit_code)}", exit_code))
         if not self._children:
             self._emptied.set()
 
@@ -288,7 +323,7 @@ class ProcessPool(Executor):
         if child is None or self._closing or not child.waiting:
             return
         oldest = next(iter(child.waiting.values()))
-        if self._ready is not None and self._ready.done() and asyncio.get_running_loop().time() - oldest >= STALL:
+        if child.ready and asyncio.get_running_loop().time() - oldest >= STALL:
             logger.warning("a handler blocks the event loop of process %d: others go to a new one", child.process.pid)
             self._retire(child)
             if self._shared is child:
