@@ -34,7 +34,7 @@ from interlock.worker.pool import ProcessPool
 
 logger = logging.getLogger("interlock")
 
-WORKER_NUMBERS = {"slots": (1, 100_000), "processes": (0, 10_000), "memory_limit": (0, 2**60)}
+WORKER_NUMBERS = {"slots": (1, 100_000), "processes": (1, 10_000), "memory_limit": (0, 2**60)}
 MEMORY = ":memory:"
 """as the database: nothing is kept beyond the process"""
 
@@ -154,13 +154,15 @@ class Scheduler:
     async def stop(self) -> None:
         """Refuse new work, let workers finish or give back what they have, store the rest, close."""
         self.engine.drain()
-        await self.keeper.stop()
-        self.engine.stop()
-        if self._running is not None:
-            await self._running
-        await self.engine.desk.finish()
-        await self.bus.close()
-        await self.store.close()
+        try:
+            await self.keeper.stop()
+            self.engine.stop()
+            if self._running is not None:
+                await self._running
+            await self.engine.desk.finish()
+        finally:
+            await self.bus.close()
+            await self.store.close()
 
     def stop_at_once(self) -> None:
         """Make a `stop` that is under way wait for nobody."""
@@ -212,7 +214,10 @@ class _Thread:
             await self._scheduler.ready(self._ending)
             self._outside.call_soon_threadsafe(_settle, self.started, None)
             if not self._asked.is_set():
-                await self._ending.wait()
+                ending = asyncio.ensure_future(self._ending.wait())
+                broken = asyncio.ensure_future(self._scheduler.wait())
+                await asyncio.wait([ending, broken], return_when=asyncio.FIRST_COMPLETED)
+                ending.cancel()
         finally:
             await self._scheduler.stop()
 

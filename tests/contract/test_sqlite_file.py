@@ -267,3 +267,39 @@ def test_a_parent_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
     refuse(tmp_path / "file" / "runs.db", CannotOpenDatabase)
     assert (tmp_path / "file").read_bytes() == b"text"
+
+
+FORKING = """
+import asyncio, os, sys
+from interlock.stores.sqlite import SqliteStore
+
+async def main():
+    store = SqliteStore(sys.argv[1])
+    await store.open()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(writer)
+        os.read(reader, 1)
+        os._exit(0)
+    await store.close()
+    again = SqliteStore(sys.argv[1])
+    await again.open()
+    await again.close()
+    os.close(writer)
+    os.waitpid(child, 0)
+    print("opened again")
+
+asyncio.run(main())
+"""
+
+
+def test_a_forked_process_does_not_keep_the_lock(database: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKING, str(database)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "opened again\n", done.stderr

@@ -5,6 +5,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Created, Decisions, Failed
+from interlock.core.liveness import handed_over
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake
@@ -65,6 +66,8 @@ class Machine:
         """One pass; what it decides is stored at once."""
         self.last = step(self.state, commands, self.now, self.rng)
         self.store.apply(self.last.batch)
+        for worker_id, messages in self.last.sends.items():
+            handed_over(self.state, worker_id, messages, self.elapsed)
         self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
         self.ended += self.last.ended
         return self.last

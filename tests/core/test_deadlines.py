@@ -231,11 +231,11 @@ def test_work_lost_after_its_deadline_ends_as_timeout(how: str) -> None:
 def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     machine = Machine(Job(id="work", max_runtime=7))
     run_id = machine.submit(deadline_at=START + 50)
-    assert machine.last.wake_wall == START + 50
+    assert machine.last.wake_at == START + 50
     machine.worker_up()
-    assert machine.last.wake_elapsed == machine.elapsed + 30
+    assert machine.state.liveness_due == machine.elapsed + 30
     machine.started(run_id)
-    assert machine.last.wake_wall == START + 7
+    assert machine.last.wake_at == START + 7
 
 
 @pytest.mark.behaviour("RUN-22", "RET-5")

@@ -28,7 +28,7 @@ def test_an_attempt_is_lost_at_three_intervals_of_silence_and_not_before() -> No
     machine = Machine()
     run_id = machine.running()
     fence = machine.run(run_id).fence
-    assert machine.last.wake_elapsed == ELAPSED + LIMIT
+    assert machine.state.liveness_due == ELAPSED + LIMIT
     elapse_to(machine, math.nextafter(ELAPSED + LIMIT, 0.0))
     assert machine.state_of(run_id) is State.RUNNING
     assert machine.messages(Stop) == []
@@ -101,12 +101,12 @@ def test_woken_at_the_time_it_asked_for_the_machine_always_gets_on(
         machine.step(("", Stalled(wait)))
     machine.worker_down()
     for _ in range(3):
-        wake = machine.last.wake_elapsed
+        wake = machine.state.liveness_due
         if wake is None:
             break
         machine.elapsed = max(machine.elapsed, wake)
         machine.step()
-        following = machine.last.wake_elapsed
+        following = machine.state.liveness_due
         assert following is None or following > machine.elapsed
     assert machine.run(run_id).crashes == 1
 
@@ -128,7 +128,7 @@ def test_a_stall_of_the_scheduler_itself_is_no_silence_of_its_workers() -> None:
     machine.elapsed += 300
     machine.step(("", Stalled(300.0)))
     assert machine.state_of(run_id) is State.RUNNING
-    assert machine.last.wake_elapsed == ELAPSED + 300 + LIMIT
+    assert machine.state.liveness_due == ELAPSED + 300 + LIMIT
     machine.worker_down()
     elapse_to(machine, ELAPSED + 300 + LIMIT - 0.5)
     assert machine.state_of(run_id) is State.RUNNING
@@ -289,3 +289,22 @@ def test_a_stop_whose_word_was_lost_is_said_again_with_every_beat() -> None:
     assert machine.messages(Stop) == [Stop(run_id, machine.run(run_id).fence, "cancel")]
     machine.finished(run_id, "cancelled")
     assert machine.state_of(run_id) is State.CANCELLED
+
+
+def test_a_run_that_has_seen_a_crash_finds_a_worker_that_would_rather_have_no_processes() -> None:
+    machine = Machine()
+    machine.worker_up(processes=0)
+    run_id = machine.submit()
+    machine.lost(run_id)
+    assert machine.state_of(run_id) is State.DISPATCHED
+    assert machine.messages(Dispatch)[-1].isolated
+
+
+def test_timers_of_ended_runs_do_not_pile_up() -> None:
+    machine = Machine(Job(id="work", deadline=86_400.0, max_runtime=3600.0), lanes={"main": 5})
+    machine.worker_up()
+    for _ in range(1500):
+        run_id = machine.submit()
+        machine.started(run_id)
+        machine.finished(run_id)
+    assert len(machine.state.timers) < 1100

@@ -171,7 +171,7 @@ def test_a_retry_delay_survives_a_restart() -> None:
     machine.restart()
     machine.worker_up()
     assert machine.state_of(run_id) is State.RETRYING
-    assert machine.last.wake_wall == START + 2
+    assert machine.last.wake_at == START + 2
     machine.wall = math.nextafter(START + 2, 0.0)
     machine.step()
     assert machine.state_of(run_id) is State.RETRYING

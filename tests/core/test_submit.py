@@ -186,7 +186,7 @@ def test_a_run_ahead_of_its_time_waits_for_it() -> None:
     machine.worker_up()
     run_id = machine.submit(at=START + 10)
     assert machine.state_of(run_id) is State.PRERUN
-    assert machine.last.wake_wall == START + 10
+    assert machine.last.wake_at == START + 10
     machine.advance(9.999)
     assert machine.state_of(run_id) is State.PRERUN
     machine.wall = START + 10

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.error import RunEnded
+from interlock.model.error import InterlockError, RunEnded
 from interlock.model.state import State
 from interlock.supervision.keeper import end_session
 from interlock.wiring import Scheduler, Settings, connect
@@ -182,5 +182,22 @@ def test_connecting_to_nobody_says_how_to_start_one(folder: Path) -> None:
     async def body() -> None:
         with pytest.raises(Exception, match="interlock up"):
             await connect(folder / "nobody")
+
+    run_async(body())
+
+
+def test_texts_that_cannot_travel_are_refused_where_they_are_given(server: Server) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)):
+            fine = asyncio.ensure_future(app.submit("echo", {"value": 1}))
+            for options in ({"session": "\udce9"}, {"idempotency_key": "\udce9"}, {"tenant": "\udce9"}):
+                with pytest.raises(InterlockError, match=next(iter(options))):
+                    await app.submit("echo", **options)  # type: ignore[arg-type]
+            run = await fine
+            assert await run.result(timeout=30) == 1
+            with pytest.raises(InterlockError, match="valid Unicode"):
+                await run.cancel("\udce9")
+            with pytest.raises(InterlockError, match="valid Unicode"):
+                await (await app.handle("\udce9")).info()
 
     run_async(body())

@@ -34,7 +34,6 @@ class _SocketPeer(Peer, asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader()
         self._unsent: list[Message] = []
-        self._pidfd: int | None = None
         self._when_closed: list[Callable[[], None]] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -75,8 +74,8 @@ class _SocketPeer(Peer, asyncio.Protocol):
         unsent, self._unsent = self._unsent, []
         try:
             self._transport.write(encode(unsent))
-        except Refused as error:
-            self._transport.write(encode([_or_problem(message, error) for message in unsent]))
+        except (Refused, UnicodeEncodeError):
+            self._transport.write(encode([_or_problem(message) for message in unsent]))
         if self._transport.get_write_buffer_size() > MOST_UNSENT:
             logger.warning("a peer does not read what it is sent, and is cut off")
             self._transport.abort()
@@ -95,22 +94,11 @@ class _SocketPeer(Peer, asyncio.Protocol):
             self._transport.resume_reading()
 
     def on_process_end(self, call: Callable[[], None]) -> None:
-        if not self.process or not hasattr(os, "pidfd_open"):
-            return
-        try:
-            self._pidfd = os.pidfd_open(int(self.process))
-        except ProcessLookupError:
-            self._loop.call_soon(call)
-            return
-        except OSError as error:
-            logger.info("process %s cannot be watched: %s", self.process, error)
-            return
-        self._bus.watched.add(self._pidfd)
-        self._loop.add_reader(self._pidfd, self._ended, self._pidfd, call)
+        if self.process:
+            self._bus.watch(int(self.process), self, call)
 
-    def _ended(self, pidfd: int, call: Callable[[], None]) -> None:
+    def process_ended(self, call: Callable[[], None]) -> None:
         """The process is gone. What it sent before must be heard first: the link ends behind it."""
-        self._bus.forget(pidfd)
         if self._transport is None:
             call()
         else:
@@ -123,12 +111,13 @@ class _SocketPeer(Peer, asyncio.Protocol):
             self._transport.abort()
 
 
-def _or_problem(message: Message, error: Refused) -> Message:
-    """The message, or the news that it is too large, for whoever waits for it."""
+def _or_problem(message: Message) -> Message:
+    """The message, or the news that it cannot be sent, for whoever waits for it."""
     try:
         encode([message])
-    except Refused:
-        return Problem(getattr(message, "request", 0), error.code, str(error))
+    except (Refused, UnicodeEncodeError) as error:
+        logger.error("a %s cannot be sent: %s", type(message).__name__, error)
+        return Problem(getattr(message, "request", 0) or -1, Refused.code, f"link: it cannot be sent ({error})")
     return message
 
 
@@ -146,7 +135,7 @@ class SocketBus(Bus):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.peers: set[_SocketPeer] = set()
-        self.watched: set[int] = set()
+        self._watched: dict[int, tuple[int, _SocketPeer, Callable[[], None]]] = {}
         self._server: asyncio.AbstractServer | None = None
 
     async def listen(self, endpoint: Endpoint) -> None:
@@ -207,11 +196,31 @@ class SocketBus(Bus):
             raise NotRunning(str(self.path)) from error
         return peer
 
-    def forget(self, pidfd: int) -> None:
-        if pidfd in self.watched:
-            self.watched.discard(pidfd)
-            asyncio.get_running_loop().remove_reader(pidfd)
-            os.close(pidfd)
+    def watch(self, pid: int, peer: _SocketPeer, call: Callable[[], None]) -> None:
+        """Tell when a process ends. A new link of the same process takes the place of its earlier one."""
+        loop = asyncio.get_running_loop()
+        known = self._watched.get(pid)
+        try:
+            pidfd = known[0] if known is not None else os.pidfd_open(pid)
+        except ProcessLookupError:
+            loop.call_soon(peer.process_ended, call)
+            return
+        except OSError as error:
+            logger.warning("process %d cannot be watched, so its end shows only by its silence: %s", pid, error)
+            return
+        self._watched[pid] = (pidfd, peer, call)
+        if known is None:
+            loop.add_reader(pidfd, self._ended, pid)
+
+    def _ended(self, pid: int) -> None:
+        _, peer, call = self._watched[pid]
+        self._forget(pid)
+        peer.process_ended(call)
+
+    def _forget(self, pid: int) -> None:
+        pidfd, _, _ = self._watched.pop(pid)
+        asyncio.get_running_loop().remove_reader(pidfd)
+        os.close(pidfd)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -221,7 +230,7 @@ class SocketBus(Bus):
                 self.path.unlink()
         for peer in list(self.peers):
             peer.close()
-        for pidfd in list(self.watched):
-            self.forget(pidfd)
+        for pid in list(self._watched):
+            self._forget(pid)
         # One turn of the loop lets the transports finish closing.
         await asyncio.sleep(0)

@@ -4,14 +4,24 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from interlock.model import frames
 from interlock.model import message as m
-from interlock.model.error import ConnectionLost, InterlockError, NotRunning, rebuild
+from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, rebuild
 from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)
 
 PATIENCE = 30.0
 """seconds for which a question that is safe to repeat is put again to a scheduler that went away"""
+
+
+def _check_sendable(message: m.Message) -> None:
+    """Raise here what cannot travel, and not where nobody waits. The texts of a submit were checked one by one."""
+    if not isinstance(message, m.Submit):
+        try:
+            frames.encode([message])
+        except UnicodeEncodeError as error:
+            raise BadValue(type(message).__name__.lower(), error.object, "a text that is valid Unicode") from error
 
 
 class Connection(Endpoint):
@@ -66,13 +76,19 @@ class Connection(Endpoint):
     async def _send(self, make: Callable[[int], m.Message]) -> m.Message:
         self._count += 1
         number = self._count
+        message = make(number)
+        _check_sendable(message)
         future: asyncio.Future[m.Message] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future
         try:
             if self._peer is None:
                 raise ConnectionLost("the question")
-            self._peer.send([make(number)])
+            self._peer.send([message])
             return await future
+        except asyncio.CancelledError:
+            if self._peer is not None:
+                self._peer.send([m.Forget(number)])
+            raise
         finally:
             self._waiting.pop(number, None)
 

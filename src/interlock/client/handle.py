@@ -43,6 +43,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float | None
     attempt_started_at: float | None
     stop: str | None
+    stop_reason: str | None
+    stop_actor: str | None
     ended_at: float | None
     outcome: str | None
     exit_code: int | None

@@ -41,16 +41,20 @@ def new_run(
     fires = None if occurrence is None else _instant(occurrence, "occurrence")
     limit = None if deadline is None else _deadline(deadline, due or fires or now)
     for field, value in (("job", job_id), ("tenant", tenant)):
-        _check_text(field, value)
+        check_text(field, value)
     for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
         if optional is not None:
-            _check_text(field, optional)
+            check_text(field, optional)
     return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires)
 
 
-def _check_text(field: str, value: object) -> None:
+def check_text(field: str, value: object) -> None:
     if not isinstance(value, str):
         raise BadValue(field, value, "a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadValue(field, value, "a text that is valid Unicode") from error
 
 
 def _instant(value: datetime | float, field: str) -> float:

@@ -17,11 +17,12 @@ def create(p: Pass, origin: str, command: Create) -> None:
     """Create the runs of one submit; an error in any of them leaves none."""
     if p.state.draining:
         raise Draining
+    taken: dict[tuple[str, str], bytes] = {}
     for place, new in enumerate(command.runs):
         if new.job_id not in p.state.jobs:
             raise UnknownJob(new.job_id)
         if new.idempotency_key is not None:
-            _check_key(p, new, command, place)
+            _check_key(p, (new.tenant, new.idempotency_key), command, command.digests[place], taken)
     ids = []
     for place, new in enumerate(command.runs):
         existing = _existing(p, new, command, place)
@@ -29,15 +30,14 @@ def create(p: Pass, origin: str, command: Create) -> None:
     p.answers.append((origin, Created(command.request, ids)))
 
 
-def _check_key(p: Pass, new: NewRun, command: Create, place: int) -> None:
-    key = (new.tenant, str(new.idempotency_key))
+def _check_key(
+    p: Pass, key: tuple[str, str], command: Create, digest: bytes, taken: dict[tuple[str, str], bytes]
+) -> None:
     known = p.keys.get(key) or command.known_keys.get(key)
-    if known is not None and known[1] != command.digests[place]:
-        raise IdempotencyConflict(str(new.idempotency_key), known[0])
-    for earlier, other in enumerate(command.runs[:place]):
-        same = (other.tenant, other.idempotency_key) == key
-        if same and command.digests[earlier] != command.digests[place]:
-            raise IdempotencyConflict(str(new.idempotency_key), "in the same batch")
+    if known is not None and known[1] != digest:
+        raise IdempotencyConflict(key[1], known[0])
+    if taken.setdefault(key, digest) != digest:
+        raise IdempotencyConflict(key[1], "in the same batch")
 
 
 def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
@@ -45,9 +45,7 @@ def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
     run_id = None
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence)
-        if run_id in p.state.runs or run_id in command.known_ids:
-            return run_id
-        if any(run.id == run_id for run in p.ended):
+        if run_id in p.state.runs or run_id in command.known_ids or run_id in p.history:
             return run_id
     if new.idempotency_key is None:
         return None

@@ -63,9 +63,11 @@ class Decisions(msgspec.Struct):
     """worker id → messages, in order"""
     answers: list[tuple[str, Answer]]
     """who asked → the answer"""
+    touched: dict[str, Run]
+    """every run that is in the batch"""
     ended: list[Run]
     warnings: list[str]
     problems: list[str]
     """what must not happen, and was refused"""
-    wake_wall: float | None
-    wake_elapsed: float | None
+    wake_at: float | None
+    """wall time at which the next timer is due"""

@@ -6,11 +6,13 @@ as old, the worker is told to stop it, and the run goes another way. A worker th
 the next one, first says what it holds; both sides then drop what the other does not know.
 """
 
+from collections.abc import Sequence
+
 from interlock.core.passing import Pass
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import Attempt, Worker
+from interlock.core.state import Attempt, SchedulerState, Worker
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Heartbeat, Held, LogLine, Progress, Stop
+from interlock.model.message import Checkpoint, Dispatch, Heartbeat, Held, LogLine, Message, Progress, Stop
 from interlock.model.state import State
 
 STALE = "stale"
@@ -34,6 +36,19 @@ def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
         begin(p, attempt.run)
     if attempt.run.stop is not None:
         p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
+
+
+def handed_over(state: SchedulerState, worker_id: str, messages: Sequence[Message], elapsed: float) -> None:
+    """These messages are out: from now on silence counts for the attempts they begin."""
+    worker = state.workers.get(worker_id)
+    if worker is None:
+        return
+    for message in messages:
+        if type(message) is Dispatch:
+            attempt = worker.attempts.get(message.run_id)
+            if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
+                attempt.heard = elapsed
+                state.watch_silence(elapsed)
 
 
 def worker_up(p: Pass, command: WorkerUp) -> None:

@@ -109,9 +109,9 @@ class Pass:
             batch=batch,
             sends=self.sends,
             answers=self.answers,
+            touched=created | self.changed,
             ended=self.ended,
             warnings=self.warnings,
             problems=self.problems,
-            wake_wall=timers[0][0] if timers else None,
-            wake_elapsed=self.state.liveness_due,
+            wake_at=timers[0][0] if timers else None,
         )

@@ -1,7 +1,7 @@
 """Which worker a run goes to, and the handing over under a new fence."""
 
 from interlock.core.passing import Pass
-from interlock.core.state import Attempt, RouteKey, SchedulerState, Worker
+from interlock.core.state import NOT_OUT, Attempt, RouteKey, SchedulerState, Worker
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -34,9 +34,8 @@ def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> N
     run.worker_id = worker.id
     run.attempt_started_at = None
     p.move(run, State.DISPATCHED, worker.id, "scheduler")
-    worker.attempts[run.id] = Attempt(run, p.elapsed, False, order)
+    worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if isolated:
         worker.isolated[run.id] = None
-    p.state.watch_silence(p.elapsed)
     message = Dispatch(run.id, run.fence, run.job_id, run.attempt, run.payload, run.deadline_at, isolated, job.grace)
     p.send(worker.id, message)

@@ -71,7 +71,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         p.move(run, State.SUCCEEDED, "done", "scheduler")
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, "stopped", "scheduler")
+        p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id)
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, "deadline passed", "scheduler")
@@ -140,7 +140,7 @@ def _stopped(p: Pass, run: Run, reason: str) -> bool:
     """End a run that was being stopped for good anyway."""
     if run.stop == CANCEL:
         run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, f"stopped: {reason}", "scheduler")
+        p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")

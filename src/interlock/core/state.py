@@ -2,7 +2,8 @@
 
 from collections import deque
 from collections.abc import Iterable
-from heapq import heappush
+from heapq import heapify, heappush
+from math import inf
 
 import msgspec
 
@@ -28,6 +29,10 @@ class Limits(msgspec.Struct, frozen=True):
     def silence(self) -> float:
         """Seconds without a heartbeat after which an attempt is lost."""
         return self.heartbeat_interval * self.missed_heartbeats
+
+
+NOT_OUT = inf
+"""when an attempt was last heard of that has not been sent yet: it cannot be silent"""
 
 
 class Attempt(msgspec.Struct, gc=False):
@@ -60,7 +65,8 @@ class Worker:
 
     def free(self, isolated: bool) -> int:
         if isolated:
-            return self.processes - len(self.isolated)
+            # Whatever it prefers, one at a time is always possible: a run that needs it must not wait for ever.
+            return max(1, self.processes) - len(self.isolated)
         return self.slots - (len(self.attempts) - len(self.isolated))
 
     def drop(self, run_id: str) -> None:
@@ -128,6 +134,12 @@ class SchedulerState:
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.tie(), run.id))
+
+    def sweep_timers(self) -> None:
+        """Drop the timers of runs that have ended, once they are most of them."""
+        if len(self.timers) > 1000 + 4 * len(self.runs):
+            self.timers = [timer for timer in self.timers if timer[2] in self.runs]
+            heapify(self.timers)
 
     def watch_silence(self, since: float) -> None:
         due = since + self.limits.silence

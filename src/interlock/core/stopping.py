@@ -20,14 +20,16 @@ def cancel(p: Pass, origin: str, command: CancelRun) -> None:
             raise UnknownRun(command.run_id)
     elif run.state in ON_WORKER:
         if run.stop not in (CANCEL, TIMEOUT):
-            ask_to_stop(p, run, CANCEL)
+            ask_to_stop(p, run, CANCEL, command.reason, command.actor)
     else:
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, command.reason, command.actor)
     p.answers.append((origin, Cancelling(command.request, run.id, run.state)))
 
 
-def ask_to_stop(p: Pass, run: Run, why: str) -> None:
+def ask_to_stop(p: Pass, run: Run, why: str, reason: str, actor: str) -> None:
     run.stop = why
+    run.stop_reason = reason
+    run.stop_actor = actor
     p.touch(run)
     p.send(str(run.worker_id), Stop(run.id, run.fence, why))

@@ -16,6 +16,7 @@ WAITS_FOR_DUE = (State.PRERUN, State.RETRYING)
 
 def fire(p: Pass) -> None:
     """Look at every run whose timer has come. A timer is only a hint: the run's own fields decide."""
+    p.state.sweep_timers()
     timers, runs = p.state.timers, p.state.runs
     while timers and timers[0][0] <= p.now:
         run = runs.get(heappop(timers)[2])
@@ -52,7 +53,10 @@ def _expired(p: Pass, run: Run) -> bool:
     only_attempt = too_long and not for_good and job.max_runtime_per_attempt
     if run.state in ON_WORKER:
         if run.stop is None or (run.stop == ATTEMPT_TIMEOUT and not only_attempt):
-            ask_to_stop(p, run, ATTEMPT_TIMEOUT if only_attempt else TIMEOUT)
+            if only_attempt:
+                ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
+            else:
+                ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
     elif not only_attempt:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"deadline passed while {run.state}", "scheduler")

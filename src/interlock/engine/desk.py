@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("interlock.links")
 
-BACKLOG = 1000
-"""submits that may wait for a pass before clients are made to wait"""
-
 Question = m.Ask | m.AskHistory | m.AskLogs
 WORKER_MESSAGES = frozenset(
     {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving}
@@ -48,6 +45,9 @@ class Desk(Endpoint):
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._watched: dict[str, list[tuple[str, int]]] = {}
+        """run → who waits for its end, and under which number"""
+        self._waiting: dict[tuple[str, int], str] = {}
+        """the same the other way round"""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.questions: list[tuple[str, Question]] = []
@@ -72,12 +72,17 @@ class Desk(Endpoint):
             self._forget_watcher(name)
 
     def _forget_watcher(self, name: str) -> None:
-        for run_id, watchers in list(self._watched.items()):
-            left = [one for one in watchers if one[0] != name]
+        for other, request in [one for one in self._waiting if one[0] == name]:
+            self._forget(other, request)
+
+    def _forget(self, name: str, request: int) -> None:
+        """Nobody waits for this answer any more."""
+        self.questions = [one for one in self.questions if (one[0], one[1].request) != (name, request)]
+        run_id = self._waiting.pop((name, request), None)
+        if run_id is not None:
+            left = [one for one in self._watched.pop(run_id) if one != (name, request)]
             if left:
                 self._watched[run_id] = left
-            else:
-                del self._watched[run_id]
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         name = self._names.get(peer)
@@ -145,33 +150,38 @@ class Desk(Endpoint):
                 logs.beat(name, cast(m.Heartbeat, message), self._engine.state)
             elif kind not in WORKER_MESSAGES:
                 logger.warning("worker %s sent a %s", name, kind.__name__)
-        if self._engine.backlog > BACKLOG * 100:
+        if self._engine.is_behind(10.0):
             self._hold(peer)
 
     def _from_client(self, name: str, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
             try:
-                if not self._engine.available:
-                    raise StoreUnavailable("it is being recovered")
-                if isinstance(message, m.Submit):
-                    intake.check(message, self._catalog)
-                    self._engine.post(name, intake.to_command(message, name))
-                elif isinstance(message, m.Cancel):
-                    if message.run_id in self._engine.state.runs:
-                        self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, name))
-                    else:
-                        self.ask_state(name, message.request, message.run_id)
-                elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
-                    self._ask(name, message)
-                else:
-                    raise Refused(f"link: a client does not send {type(message).__name__}")
+                self._take(name, message)
             except InterlockError as error:
                 self.problem(name, getattr(message, "request", 0), error)
             except Exception as error:
                 logger.exception("a message of %s could not be handled", name)
                 self.problem(name, getattr(message, "request", 0), InterlockError(f"internal error: {error!r}"))
-        if self._engine.backlog > BACKLOG:
+        if self._engine.is_behind():
             self._hold(peer)
+
+    def _take(self, name: str, message: m.Message) -> None:
+        if isinstance(message, m.Forget):
+            self._forget(name, message.request)
+        elif not self._engine.available:
+            raise StoreUnavailable("it is being recovered")
+        elif isinstance(message, m.Submit):
+            intake.check(message, self._catalog)
+            self._engine.post(name, intake.to_command(message, name))
+        elif isinstance(message, m.Cancel):
+            if message.run_id in self._engine.state.runs:
+                self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, name))
+            else:
+                self.ask_state(name, message.request, message.run_id)
+        elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
+            self._ask(name, message)
+        else:
+            raise Refused(f"link: a client does not send {type(message).__name__}")
 
     def _hold(self, peer: Peer) -> None:
         if peer not in self._paused:
@@ -180,7 +190,7 @@ class Desk(Endpoint):
 
     def relieve(self) -> None:
         """Let paused clients go on once the backlog is worked off."""
-        if self._paused and self._engine.backlog <= BACKLOG // 2:
+        if self._paused and not self._engine.is_behind(0.5):
             for peer in self._paused:
                 peer.resume()
             self._paused.clear()
@@ -231,6 +241,7 @@ class Desk(Endpoint):
             return
         for run in ended:
             for name, request in self._watched.pop(run.id, ()):
+                self._waiting.pop((name, request), None)
                 self._tell(name, self._report(request, run))
 
     def _report(self, request: int, run: Run) -> m.RunReport:
@@ -261,6 +272,7 @@ class Desk(Endpoint):
                 if run is not None:
                     if question.wait:
                         self._watched.setdefault(run.id, []).append((name, question.request))
+                        self._waiting[(name, question.request)] = run.id
                         continue
                     report = self._report(question.request, run)
                     progress = self._engine.state.progress.get(run.id)
@@ -276,6 +288,7 @@ class Desk(Endpoint):
             if run_id not in self._engine.state.runs:
                 del self._watched[run_id]
                 for name, request in watchers:
+                    self._waiting.pop((name, request), None)
                     self._ask(name, m.Ask(request, run_id, True))
 
     def _in_background(self, name: str, question: Question) -> None:

@@ -16,14 +16,16 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Cancelling, Created, Decisions, Failed
+from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.desk import Desk
+from interlock.engine.inbox import Inbox
 from interlock.model.command import CancelRun, Create, Define, Stalled, StartDraining, WorkerUp
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
-from interlock.model.message import Dispatch, Message, Returned, Started
+from interlock.model.message import Dispatch, Message, Returned
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease, Leases
@@ -36,6 +38,12 @@ LONGEST_WAIT = 1.0
 """seconds: how soon a jump of the wall clock is noticed"""
 AFTER_FAULT = 0.2
 """seconds before going on after an error that should not exist, should it come again at once"""
+TICK = 0.5
+"""seconds between two proofs that the loop turns"""
+MOST_WAITING = 20_000
+"""runs and messages that may wait for a pass before those who submit are made to wait"""
+MOST_BYTES = 64 * 1024 * 1024
+"""of payloads that may wait so"""
 STALL = 2.0
 """seconds the loop may be late before it counts as having stood still"""
 
@@ -52,19 +60,16 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """names this start; a worker of an earlier one finishes its work and leaves"""
 
 
+def _needs_inputs(message: Message) -> bool:
+    return type(message) is Dispatch and (message.payload is None or message.attempt > 1)
+
+
 class _Flight(msgspec.Struct):
     """A batch on its way into the store, and what is to happen once it is there."""
 
     commit: "asyncio.Future[None]"
     decisions: Decisions
     commands: Sequence[Command]
-
-
-def _weight(content: object) -> int:
-    """How much of a pass a command takes. A start takes nothing: it shares a row with the end that often follows it."""
-    if type(content) is Create:
-        return len(content.runs)
-    return 0 if type(content) is Started else 1
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -83,16 +88,17 @@ class Engine:
         self.settings = settings
         self.state = SchedulerState(settings.limits, settings.lanes)
         self.desk = Desk(self, catalog, store, clock, settings.instance)
-        self._inbox: list[Command] = []
-        self._inbox_weight = 0
+        self._inbox = Inbox()
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._lease: Lease | None = None
         self._renew_at = 0.0
         self._failed_renewals = 0
-        self._wake_wall: float | None = None
-        self._wake_elapsed: float | None = None
-        self._alive_at = 0.0
+        self._wake_at: float | None = None
+        self._turned_at = 0.0
+        self._stood_still = 0.0
+        self._ticking: asyncio.TimerHandle | None = None
+        self._draining = False
         self._stopping = False
         self.available = False
         self.totals = logs.Totals()
@@ -101,23 +107,21 @@ class Engine:
 
     def post(self, origin: str, content: object) -> None:
         """Hand in a command; it is part of the next pass."""
-        self._inbox.append((origin, content))
-        self._inbox_weight += _weight(content)
+        self._inbox.add(origin, content)
         self.wake()
 
     def post_all(self, commands: Sequence[Command]) -> None:
-        """Hand in what came together; it is worked on together, up to the size of a pass."""
-        self._inbox.extend(commands)
-        self._inbox_weight += sum(type(content) is not Started for _, content in commands)
+        """Hand in what a worker said together."""
+        self._inbox.add_all(commands)
         self.wake()
 
     def wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    @property
-    def backlog(self) -> int:
-        return len(self._inbox)
+    def is_behind(self, share: float = 1.0) -> bool:
+        """Whether so much waits that whoever submits should wait too."""
+        return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
 
     async def start(self) -> None:
         """Take the lease and the state. Raises if somebody else has it."""
@@ -126,6 +130,7 @@ class Engine:
 
     def drain(self) -> None:
         """Refuse new runs and hand out no more."""
+        self._draining = True
         self.post("", StartDraining())
 
     def stop(self) -> None:
@@ -134,6 +139,20 @@ class Engine:
         self.wake()
 
     async def run(self) -> None:
+        self._turned_at = self._clock.now().elapsed
+        self._tick()
+        try:
+            await self._run()
+        finally:
+            if self._ticking is not None:
+                self._ticking.cancel()
+        if self._lease is not None:
+            try:
+                await self._leases.release(self._lease)
+            except StoreUnavailable as error:
+                logger.warning("the lease could not be released: %s", error)
+
+    async def _run(self) -> None:
         while True:
             await self._wait()
             if not self.available:
@@ -156,11 +175,6 @@ class Engine:
                 logger.exception("internal error")
                 await self._fail(InterlockError(f"internal error: {error!r}"))
                 await self._sleep(AFTER_FAULT)
-        if self._lease is not None:
-            try:
-                await self._leases.release(self._lease)
-            except StoreUnavailable as error:
-                logger.warning("the lease could not be released: %s", error)
 
     # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -186,43 +200,40 @@ class Engine:
             return 0.0
         if self._flight is not None:
             # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
-            ahead = self._inbox_weight >= self.settings.batch_runs // 4
+            ahead = self._inbox.weight >= self.settings.batch_runs // 4
             return 0.0 if self._flight.commit.done() or ahead else LONGEST_WAIT
         if self._inbox or self.desk.questions or self._stopping:
             return 0.0
         now = self._clock.now()
         delay = min(LONGEST_WAIT, self._renew_at - now.elapsed)
-        if self._wake_wall is not None:
-            delay = min(delay, self._wake_wall - now.wall)
-        if self._wake_elapsed is not None:
-            delay = min(delay, self._wake_elapsed - now.elapsed)
+        if self._wake_at is not None:
+            delay = min(delay, self._wake_at - now.wall)
+        if self.state.liveness_due is not None:
+            delay = min(delay, self.state.liveness_due - now.elapsed)
         return delay
 
-    def _take(self) -> list[Command]:
-        """What one pass works on: everything, unless that is more than one commit should carry."""
-        inbox, most = self._inbox, self.settings.batch_runs
-        if self._inbox_weight <= most:
-            self._inbox, self._inbox_weight = [], 0
-            return inbox
-        weight, limit = 0, 0
-        while limit < len(inbox) and weight < most:
-            weight += _weight(inbox[limit][1])
-            limit += 1
-        self._inbox = inbox[limit:]
-        self._inbox_weight -= weight
-        return inbox[:limit]
-
     def _notice_stall(self, now: Now, commands: list[Command]) -> None:
-        """Only silence that a pass could have heard counts: not while the process, or the store, stood still."""
-        late = now.elapsed - self._alive_at - LONGEST_WAIT
-        self._alive_at = now.elapsed
+        """Silence while this process itself stood still proves nothing: leave that span out of account."""
+        self._turned(now.elapsed)
+        if self._stood_still > 0:
+            logger.warning("the scheduler stood still for %.1fs", self._stood_still)
+            commands.insert(0, ("", Stalled(self._stood_still)))
+            self._stood_still = 0.0
+
+    def _turned(self, elapsed: float) -> None:
+        late = elapsed - self._turned_at - TICK
+        self._turned_at = elapsed
         if late > STALL:
-            logger.warning("the scheduler stood still for %.1fs", late)
-            commands.insert(0, ("", Stalled(late + LONGEST_WAIT)))
+            self._stood_still += late
+
+    def _tick(self) -> None:
+        """The loop turns. A slow store does not stop it; a stopped process, or a machine that sleeps, does."""
+        self._turned(self._clock.now().elapsed)
+        self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
 
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
-        commands, questions = self._take(), self.desk.take_questions()
+        commands, questions = self._inbox.take(self.settings.batch_runs), self.desk.take_questions()
         try:
             looks_up = any(type(content) is Create and content.look_up for _, content in commands)
             if looks_up or questions:
@@ -235,7 +246,7 @@ class Engine:
             self.desk.answer_questions(questions)
             questions = []
             decisions = step(self.state, commands, now, self._rng)
-            self._wake_wall, self._wake_elapsed = decisions.wake_wall, decisions.wake_elapsed
+            self._wake_at = decisions.wake_at
             await self._land()
             if not decisions.batch:
                 self._deliver(decisions, commands)
@@ -255,13 +266,22 @@ class Engine:
             return
         try:
             await flight.commit
-            await self._fill_dispatches(flight.decisions)
         except Exception as error:
             self._refuse(flight.commands, error)
             raise
         finally:
             self._flight = None
+        failure: StoreUnavailable | None = None
+        try:
+            await self._fill_dispatches(flight.decisions)
+        except StoreUnavailable as error:
+            # The batch is stored, so it is answered. What cannot be handed out without reading is found again by the
+            # recovery that follows.
+            failure = error
+            self._keep_back(flight.decisions)
         self._deliver(flight.decisions, flight.commands)
+        if failure is not None:
+            raise failure
 
     def _deliver(self, decisions: Decisions, commands: Sequence[Command]) -> None:
         for _, content in commands:
@@ -270,7 +290,7 @@ class Engine:
         self._send(decisions)
         self._answer(decisions)
         self.totals.add(decisions)
-        logs.write(decisions, self.state)
+        logs.write(decisions)
         self.desk.announce(decisions.ended)
         self.desk.relieve()
 
@@ -290,10 +310,10 @@ class Engine:
     async def _fill_dispatches(self, decisions: Decisions) -> None:
         """Payloads too large to keep in memory, and checkpoints, go out straight from the store."""
         wanted = [
-            message.run_id
+            one.run_id
             for messages in decisions.sends.values()
-            for message in messages
-            if type(message) is Dispatch and (message.payload is None or message.attempt > 1)
+            for one in messages
+            if type(one) is Dispatch and _needs_inputs(one)
         ]
         if not wanted:
             return
@@ -306,9 +326,16 @@ class Engine:
                         message, payload=found.payload, checkpoint=found.checkpoint
                     )
 
-    def _send(self, decisions: Decisions) -> None:
+    def _keep_back(self, decisions: Decisions) -> None:
         for worker_id, messages in decisions.sends.items():
-            if not self.desk.send_to_worker(worker_id, messages):
+            decisions.sends[worker_id] = [one for one in messages if not _needs_inputs(one)]
+
+    def _send(self, decisions: Decisions) -> None:
+        elapsed = self._clock.now().elapsed
+        for worker_id, messages in decisions.sends.items():
+            if self.desk.send_to_worker(worker_id, messages):
+                handed_over(self.state, worker_id, messages, elapsed)
+            else:
                 self._take_back(worker_id, messages)
 
     def _take_back(self, worker_id: str, messages: Sequence[Message]) -> None:
@@ -343,8 +370,9 @@ class Engine:
         snapshot = await self._store.load(settings.limits.small_payload)
         now = self._clock.now()
         self.state = rebuild(settings.limits, settings.lanes, snapshot.runs, snapshot.jobs, now.elapsed)
-        self._inbox = [("", Define(self._catalog.jobs())), *self._inbox]
-        self._alive_at = now.elapsed
+        if self._draining:
+            self._inbox.put_first(StartDraining())
+        self._inbox.put_first(Define(self._catalog.jobs()))
         self.available = True
         self.desk.check_watched()
         return True
@@ -374,11 +402,8 @@ class Engine:
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self._lease = None
         self.available = False
-        draining = self.state.draining
-        inbox, self._inbox, self._inbox_weight = self._inbox, [], 0
-        self._refuse(inbox, error)
-        if draining or any(type(content) is StartDraining for _, content in inbox):
-            self._inbox.append(("", StartDraining()))
+        waiting, self._inbox = self._inbox, Inbox()
+        self._refuse(waiting.take(waiting.weight), error)
         self.desk.drop_workers()
 
     def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
@@ -396,9 +421,12 @@ class Engine:
                 why = "another scheduler holds the lease"
             except StoreUnavailable as error:
                 why = str(error)
+            except Exception as error:
+                logger.exception("internal error")
+                why = repr(error)
             logger.warning("cannot go on yet: %s", why)
             await self._sleep(delay)
             delay = min(delay * 2, 1.0)
         if self._stopping:
-            self._inbox.clear()
+            self._inbox = Inbox()
             self.desk.refuse(self.desk.take_questions(), StoreUnavailable("stopping"))

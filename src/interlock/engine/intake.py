@@ -60,7 +60,8 @@ def _check_times(new: NewRun) -> None:
 
 def to_command(message: Submit, actor: str) -> Create:
     look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in message.runs)
-    return Create(message.request, message.runs, actor, {}, {}, frozenset(), look_up)
+    size = sum(len(new.payload) for new in message.runs)
+    return Create(message.request, message.runs, actor, {}, {}, frozenset(), look_up, size)
 
 
 async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
@@ -76,7 +77,7 @@ async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
     found = []
     for one in messages:
         digests = {place: _digest(new) for place, new in enumerate(one.runs) if new.idempotency_key is not None}
-        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known_ids, False))
+        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known_ids, False, one.size))
     return found
 
 

@@ -34,16 +34,15 @@ class Totals:
             self.recent = [*self.recent, *decisions.ended[-8:]][-8:]
 
 
-def write(decisions: Decisions, state: SchedulerState) -> None:
+def write(decisions: Decisions) -> None:
     """Log what was committed: transitions INFO, what went wrong ERROR, what is odd WARNING."""
     for text in decisions.warnings:
         logger.warning(text)
     for text in decisions.problems:
         logger.error(text)
     if logger.isEnabledFor(logging.INFO):
-        runs = {run.id: run for run in decisions.ended}
         for run_id, entries in decisions.batch.history:
-            run = state.runs.get(run_id) or runs[run_id]
+            run = decisions.touched[run_id]
             for entry in entries:
                 fields = _fields(run) | {"state": str(entry.after), "attempt": entry.attempt}
                 logger.info("%s → %s: %s", entry.before or "new", entry.after, entry.reason, extra=fields)

@@ -18,6 +18,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     known_ids: frozenset[str]
     look_up: bool
     """whether the store has still to be asked for those"""
+    size: int
+    """bytes of all payloads"""
 
 
 class CancelRun(msgspec.Struct, frozen=True, gc=False):

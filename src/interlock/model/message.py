@@ -210,6 +210,12 @@ class Ask(Message, frozen=True):
     wait: bool
 
 
+class Forget(Message, frozen=True):
+    """The answer to this question is no longer wanted."""
+
+    request: int
+
+
 class AskHistory(Message, frozen=True):
     request: int
     run_id: str
@@ -256,6 +262,6 @@ class Problem(Message, frozen=True):
 AnyMessage = (
     Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
     | Welcome | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
-    | Greeting | Submit | Cancel | Ask | AskHistory | AskLogs
+    | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

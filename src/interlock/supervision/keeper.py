@@ -37,27 +37,35 @@ class Keeper:
         backoff = FIRST_BACKOFF
         while not self._stopping.is_set():
             begun = loop.time()
-            # In a session of its own: a Ctrl-C in the terminal reaches the one who stops it in order, and only that.
-            process = await asyncio.create_subprocess_exec(
-                *make(), stdin=asyncio.subprocess.DEVNULL, start_new_session=True
-            )
-            self._processes[place] = process
-            if self._stopping.is_set():
-                # Asked to stop while it was being made: it has begun nothing, and would not be told again.
-                self._signal(signal.SIGKILL, [process])
-            code = await process.wait()
-            del self._processes[place]
-            end_session(process.pid)
+            try:
+                how = await self._once(place, make())
+            except OSError as error:
+                how = f"could not be started: {error}"
             if self._stopping.is_set():
                 return
             self.restarts += 1
-            self.broken = self.broken or code == STARTED_WRONGLY
             if loop.time() - begun > STEADY:
                 backoff = FIRST_BACKOFF
-            logger.warning("worker process %d ended (%s); the next one starts in %gs", process.pid, code, backoff)
+            logger.warning("a worker process %s; the next one starts in %gs", how, backoff)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), backoff)
             backoff = min(backoff * 2, LONGEST_BACKOFF)
+
+    async def _once(self, place: int, command: Sequence[str]) -> str:
+        """One life of a process, and how it ended."""
+        # In a session of its own: a Ctrl-C in the terminal reaches the one who stops it in order, and only that.
+        process = await asyncio.create_subprocess_exec(
+            *command, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+        )
+        self._processes[place] = process
+        if self._stopping.is_set():
+            # Asked to stop while it was being made: it has begun nothing, and would not be told again.
+            self._signal(signal.SIGKILL, [process])
+        code = await process.wait()
+        del self._processes[place]
+        end_session(process.pid)
+        self.broken = self.broken or code == STARTED_WRONGLY
+        return f"({process.pid}) ended with {code}"
 
     @property
     def pids(self) -> list[int]:
@@ -86,7 +94,8 @@ class Keeper:
 
 def end_session(session: int) -> None:
     """Kill whatever is left of a session whose leader has ended: what its processes had started."""
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError, ValueError):
-            if int(entry.read_text().rpartition(")")[2].split()[3]) == session:
-                os.kill(int(entry.parent.name), signal.SIGKILL)
+    with suppress(OSError):
+        for name in os.listdir("/proc"):
+            with suppress(OSError, IndexError, ValueError):
+                if int(Path(f"/proc/{int(name)}/stat").read_text().rpartition(")")[2].split()[3]) == session:
+                    os.kill(int(name), signal.SIGKILL)

@@ -5,6 +5,7 @@ import os
 import sqlite3
 from contextlib import suppress
 from pathlib import Path
+from weakref import WeakSet
 
 from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse
 from interlock.stores.sqlite.queries import migrations
@@ -17,6 +18,9 @@ BUSY_SECONDS = 2.0
 _MAGIC = b"SQLite format 3\0"
 
 
+_LOCKS: "WeakSet[FileLock]" = WeakSet()
+
+
 class FileLock:
     """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case."""
 
@@ -25,6 +29,7 @@ class FileLock:
         self._path = Path(f"{os.path.realpath(database)}.lock")
         self._database = database
         self._descriptor: int | None = None
+        _LOCKS.add(self)
 
     def take(self) -> None:
         try:
@@ -44,8 +49,23 @@ class FileLock:
 
     def release(self) -> None:
         if self._descriptor is not None:
+            # A process that was forked meanwhile has the same open file, and would keep the lock with it.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def _forked() -> None:
+    """A copy of this process holds no lock: it is for the process that runs the scheduler to hold."""
+    for lock in list(_LOCKS):
+        lock._drop()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def check_header(path: Path) -> None:

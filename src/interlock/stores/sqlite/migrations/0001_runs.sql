@@ -27,6 +27,8 @@ CREATE TABLE runs (
   started_at REAL,
   attempt_started_at REAL,
   stop TEXT,
+  stop_reason TEXT,
+  stop_actor TEXT,
   ended_at REAL,
   outcome TEXT,
   exit_code INTEGER,

@@ -1,0 +1,81 @@
+"""What waits for the next pass. What workers say goes before what clients submit: a flood of new work must not make the
+work that runs look silent."""
+
+from collections.abc import Sequence
+
+from interlock.core.step import Command
+from interlock.model.command import Create
+from interlock.model.message import Started
+
+
+def _weight(content: object) -> int:
+    """How much of a pass a command takes. A start takes nothing: it shares a row with the end that often follows it."""
+    return 0 if type(content) is Started else 1
+
+
+class Inbox:
+    def __init__(self) -> None:
+        self._first: list[Command] = []
+        self._first_weight = 0
+        self._submits: list[Command] = []
+        self.runs = 0
+        """how many runs are in the submits"""
+        self.bytes = 0
+        """how large their payloads are"""
+
+    def __bool__(self) -> bool:
+        return bool(self._first or self._submits)
+
+    @property
+    def weight(self) -> int:
+        return self._first_weight + self.runs
+
+    def add(self, origin: str, content: object) -> None:
+        if type(content) is Create:
+            self._submits.append((origin, content))
+            self.runs += len(content.runs)
+            self.bytes += content.size
+        else:
+            self._first.append((origin, content))
+            self._first_weight += _weight(content)
+
+    def put_first(self, content: object) -> None:
+        """Before everything that waits, whoever it is from."""
+        self._first.insert(0, ("", content))
+        self._first_weight += _weight(content)
+
+    def add_all(self, commands: Sequence[Command]) -> None:
+        """Take in what a worker said together; it is worked on together, up to the size of a pass."""
+        self._first.extend(commands)
+        self._first_weight += sum(type(content) is not Started for _, content in commands)
+
+    def take(self, most: int) -> list[Command]:
+        """What one pass works on: everything, unless that is more than one commit should carry."""
+        if self.weight <= most:
+            taken = [*self._first, *self._submits] if self._submits else self._first
+            self._first, self._first_weight = [], 0
+            self._submits, self.runs, self.bytes = [], 0, 0
+            return taken
+        taken, weight = self._take_first(most)
+        # Submits always get a share, however much the workers say.
+        return taken + self._take_submits(max(most - weight, most // 4))
+
+    def _take_first(self, most: int) -> tuple[list[Command], int]:
+        weight, limit = 0, 0
+        while limit < len(self._first) and weight < most:
+            weight += _weight(self._first[limit][1])
+            limit += 1
+        taken, self._first = self._first[:limit], self._first[limit:]
+        self._first_weight -= weight
+        return taken, weight
+
+    def _take_submits(self, most: int) -> list[Command]:
+        runs, limit = 0, 0
+        while limit < len(self._submits) and runs < most:
+            create = self._submits[limit][1]
+            runs += len(create.runs)
+            self.bytes -= create.size
+            limit += 1
+        taken, self._submits = self._submits[:limit], self._submits[limit:]
+        self.runs -= runs
+        return taken

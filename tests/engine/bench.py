@@ -1,0 +1,164 @@
+"""An engine on virtual time, with a store that can be slow or fail, and links that the test speaks on."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+from interlock.core.decisions import Batch
+from interlock.core.state import DEFAULT_LANES
+from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.engine import Engine, EngineSettings
+from interlock.model import message as m
+from interlock.model.error import StoreUnavailable
+from interlock.model.job import Job
+from interlock.model.run import Now
+from interlock.ports.bus import Peer
+from interlock.ports.clock import Clock
+from interlock.ports.leases import Lease
+from interlock.ports.store import Inputs, Snapshot
+from interlock.simulation.loop import VirtualLoop
+from interlock.stores.memory import MemoryStore
+
+T = TypeVar("T", bound=m.Message)
+
+
+class LoopClock(Clock):
+    def now(self) -> Now:
+        elapsed = asyncio.get_running_loop().time()
+        return Now(1_700_000_000 + elapsed, elapsed)
+
+
+class SlowStore(MemoryStore):
+    """Takes its time to write, and can be told to fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.takes = 0.0
+        self.failing = False
+        self.commits: list[Batch] = []
+        self.unreadable = False
+        self.surprise: Exception | None = None
+        """what the next load raises"""
+        self.renewals = 0
+
+    async def commit(self, batch: Batch, lease: str, epoch: int) -> None:
+        await asyncio.sleep(self.takes)
+        self._check()
+        await super().commit(batch, lease, epoch)
+        self.commits.append(batch)
+
+    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
+        self._check()
+        self.renewals += 1
+        return await super().renew(lease, ttl, now)
+
+    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
+        self._check()
+        return await super().acquire(name, holder, token, ttl, now)
+
+    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+        if self.unreadable:
+            raise StoreUnavailable("no descriptor is left")
+        return await super().inputs(run_ids)
+
+    async def load(self, small_payload: int) -> Snapshot:
+        self._check()
+        if self.unreadable:
+            raise StoreUnavailable("no descriptor is left")
+        if self.surprise is not None:
+            surprise, self.surprise = self.surprise, None
+            raise surprise
+        return await super().load(small_payload)
+
+    def _check(self) -> None:
+        if self.failing:
+            raise StoreUnavailable("the disk is full")
+
+
+class Link(Peer):
+    """The other end of a link: keeps what it is sent."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.heard: list[m.Message] = []
+        self.open = True
+        engine.desk.opened(self)
+
+    def say(self, *messages: m.Message) -> None:
+        self._engine.desk.received(self, messages)
+
+    def send(self, messages: Sequence[m.Message]) -> None:
+        self.heard.extend(messages)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        if self.open:
+            self.open = False
+            self._engine.desk.closed(self)
+
+    def on_process_end(self, call: Callable[[], None]) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+    def of(self, kind: type[T]) -> list[T]:
+        return [one for one in self.heard if isinstance(one, kind)]
+
+
+class Bench:
+    """An engine that runs, with a client."""
+
+    def __init__(self, store: SlowStore, **settings: Any) -> None:
+        catalog = Catalog([Entry(Job(id="job"), lambda payload: None)])
+        self.store = store
+        self.engine = Engine(
+            store=store,
+            leases=store,
+            clock=LoopClock(),
+            rng=Random(1),
+            catalog=catalog,
+            settings=EngineSettings(lanes=dict(DEFAULT_LANES), **settings),
+        )
+        self.client = Link(self.engine)
+        self._requests = 0
+
+    async def start(self) -> None:
+        await self.engine.start()
+        self.task = asyncio.get_running_loop().create_task(self.engine.run())
+        self.client.say(m.Greeting(m.PROTOCOL))
+
+    def submit(self, payload: bytes = b"{}") -> int:
+        self._requests += 1
+        self.client.say(m.Submit(self._requests, [m.NewRun("job", payload)]))
+        return self._requests
+
+    def worker(self, name: str, *held: m.Held) -> Link:
+        link = Link(self.engine)
+        link.say(m.Hello(name, m.PROTOCOL, 1, 10, 0, ["job"], list(held), ""))
+        return link
+
+    async def stop(self) -> None:
+        self.engine.stop()
+        await self.task
+
+
+async def until(condition: Callable[[], bool], limit: float = 60.0) -> None:
+    end = asyncio.get_running_loop().time() + limit
+    while not condition():
+        assert asyncio.get_running_loop().time() < end, "it did not happen"
+        await asyncio.sleep(0.01)
+
+
+def on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(test())
+    finally:
+        loop.close()

@@ -1,0 +1,64 @@
+"""The socket and the keeper: descriptors are not lost, and what cannot be done now is done later."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from interlock.buses.socket import SocketBus
+from interlock.model.message import Greeting, Message
+from interlock.ports.bus import Endpoint, Peer
+from interlock.supervision.keeper import Keeper
+from tests.helpers.places import folder, run_async, until
+
+__all__ = ["folder"]
+
+
+class Watching(Endpoint):
+    def __init__(self) -> None:
+        self.open = 0
+
+    def opened(self, peer: Peer) -> None:
+        self.open += 1
+
+    def received(self, peer: Peer, messages: Sequence[Message]) -> None:
+        peer.on_process_end(lambda: None)
+
+    def closed(self, peer: Peer) -> None:
+        self.open -= 1
+
+
+def test_a_process_that_links_again_and_again_costs_one_descriptor(folder: Path) -> None:
+    async def body() -> None:
+        server, watching = SocketBus(folder / "s"), Watching()
+        await server.listen(watching)
+        counts = []
+        for _ in range(5):
+            client = SocketBus(folder / "s")
+            peer = await client.connect(Watching())
+            peer.send([Greeting(1)])
+            await until(lambda: watching.open == 1, "it is linked")
+            await asyncio.wait([asyncio.ensure_future(client.close())])
+            await until(lambda: watching.open == 0, "the link has ended")
+            counts.append(len(os.listdir("/proc/self/fd")))
+        assert counts[-1] == counts[1]
+        await server.close()
+
+    run_async(body())
+
+
+def test_a_process_that_could_not_be_started_is_started_later(folder: Path) -> None:
+    async def body() -> None:
+        tries = []
+
+        def command() -> list[str]:
+            tries.append(1)
+            return ["/nowhere/to/be/found"] if len(tries) < 3 else ["sleep", "600"]
+
+        keeper = Keeper([command], patience=5.0)
+        keeper.start()
+        await until(lambda: keeper.pids, "it runs")
+        assert len(tries) == 3
+        await keeper.stop()
+
+    run_async(body())

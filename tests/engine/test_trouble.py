@@ -1,0 +1,223 @@
+"""The shell in trouble: floods, slow and half-broken stores, answers nobody waits for any more."""
+
+import asyncio
+import logging
+
+import pytest
+
+from interlock.core.state import Limits
+from interlock.engine.inbox import Inbox
+from interlock.model import message as m
+from interlock.model.command import Create
+from interlock.model.state import State
+from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, until
+
+
+def flood(runs: int) -> Create:
+    return Create(1, [m.NewRun("job", b"{}")] * runs, "client", {}, {}, frozenset(), False, 2 * runs)
+
+
+@pytest.mark.behaviour("LIV-1", "LIV-2")
+def test_what_workers_say_goes_before_what_clients_submit_and_both_get_a_share() -> None:
+    inbox = Inbox()
+    for _ in range(3):
+        inbox.add("client", flood(10_000))
+    beat = m.Heartbeat([])
+    inbox.add("worker", beat)
+    assert (inbox.runs, inbox.bytes) == (30_000, 60_000)
+    first = inbox.take(2000)
+    assert first[0] == ("worker", beat)
+    assert len(first) == 2
+    inbox.add_all([("worker", m.Returned("r", 1, "x"))] * 5000)
+    assert [type(content) for _, content in inbox.take(2000)] == [m.Returned] * 2000 + [Create]
+    while inbox:
+        inbox.take(2000)
+    assert (inbox.runs, inbox.bytes, inbox.weight) == (0, 0, 0)
+
+
+async def _running(bench: Bench, worker: Link) -> m.Dispatch:
+    bench.submit()
+    await until(lambda: bool(worker.of(m.Dispatch)))
+    dispatch = worker.of(m.Dispatch)[-1]
+    worker.say(m.Started(dispatch.run_id, dispatch.fence))
+    return dispatch
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, limits=Limits(heartbeat_interval=1.0))
+        await bench.start()
+        silent = bench.worker("silent")
+        run = await _running(bench, silent)
+        store.takes = 3.2
+        for _ in range(4):
+            bench.submit()
+            await asyncio.sleep(3.0)
+        await until(lambda: store.runs[run.run_id].crashes == 1, 20.0)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("LIV-2")
+def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, limits=Limits(heartbeat_interval=1.0), batch_runs=4)
+        await bench.start()
+        worker = bench.worker("w")
+        await until(lambda: bool(worker.of(m.Welcome)))
+        store.takes = 8.0
+        for _ in range(9):  # more than one batch, so that passes happen while the first is being written
+            bench.submit()
+        await until(lambda: len(worker.of(m.Dispatch)) == 9, 60.0)
+        assert {one.fence for one in worker.of(m.Dispatch)} == {1}
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-17")
+def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_read_back() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit(b'{"text": "' + b"x" * 1000 + b'"}')
+        await until(lambda: len(bench.client.of(m.Accepted)) == 1)
+        store.unreadable = True
+        worker = bench.worker("w")
+        bench.submit()  # decided on in the same pass as the large one is handed out
+        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
+        await until(lambda: not worker.open)
+        assert not bench.client.of(m.Problem)
+        assert all(dispatch.payload for dispatch in worker.of(m.Dispatch))
+        store.unreadable = False
+        await until(lambda: bench.engine.available)
+        back = bench.worker("w")
+        await until(lambda: len(back.of(m.Dispatch)) == 2)
+        assert sorted(len(dispatch.payload or b"") for dispatch in back.of(m.Dispatch)) == [2, 1012]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-19")
+def test_a_run_that_ends_in_a_batch_decided_ahead_is_logged_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, batch_runs=4)
+        await bench.start()
+        worker = bench.worker("w")
+        for _ in range(3):
+            bench.submit()
+        await until(lambda: len(worker.of(m.Dispatch)) == 3)
+        store.takes = 0.5
+        first, *others = worker.of(m.Dispatch)
+        worker.say(m.Started(first.run_id, first.fence))
+        await asyncio.sleep(0.1)
+        worker.say(m.Finished(first.run_id, first.fence, "succeeded"))
+        for other in others:
+            worker.say(m.Finished(other.run_id, other.fence, "succeeded"))
+        await until(lambda: len(worker.of(m.Settled)) == 3)
+        assert bench.engine.available
+        await bench.stop()
+        logged = [
+            record.getMessage().split(":")[0]
+            for record in caplog.records
+            if getattr(record, "run_id", "") == first.run_id and record.levelno == logging.INFO
+        ]
+        assert logged == [
+            "new → pending",
+            "pending → scheduled",
+            "scheduled → dispatched",
+            "dispatched → running",
+            "running → terminating",
+            "terminating → succeeded",
+        ]
+
+    with caplog.at_level(logging.INFO, "interlock.runs"):
+        on_virtual_time(body)
+
+
+def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+        worker = bench.worker("w")
+        run = await _running(bench, worker)
+        for request in range(100, 150):
+            bench.client.say(m.Ask(request, run.run_id, True))
+            await asyncio.sleep(0.01)
+            if request != 149:
+                bench.client.say(m.Forget(request))
+        worker.say(m.Finished(run.run_id, run.fence, "succeeded", b"1"))
+        await until(lambda: bool(bench.client.of(m.RunReport)))
+        await asyncio.sleep(1)
+        assert [one.request for one in bench.client.of(m.RunReport)] == [149]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_a_surprise_while_recovering_is_survived() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        store.failing = True
+        bench.submit()
+        await until(lambda: not bench.engine.available)
+        store.surprise = RuntimeError("can't start new thread")
+        store.failing = False
+        await until(lambda: bench.engine.available)
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        await until(lambda: bool(store.commits))
+        store.takes = 0.3
+        store.failing = True
+        bench.submit()
+        await asyncio.sleep(0.1)
+        bench.engine.drain()
+        bench.client.say(m.Ask(77, "nothing", False))
+        await until(lambda: not bench.engine.available)
+        store.failing = False
+        await until(lambda: bench.engine.available)
+        refused = bench.submit()
+        await until(lambda: bench.client.of(m.Problem)[-1].request == refused)
+        assert bench.client.of(m.Problem)[-1].code == "draining"
+        assert not store.runs
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-2", "RUN-3")
+def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        run = await _running(bench, worker)
+        bench.client.say(m.Cancel(50, run.run_id, "ticket 4711"))
+        await until(lambda: bool(worker.of(m.Stop)))
+        worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
+        await until(lambda: store.runs[run.run_id].state is State.CANCELLED)
+        last = (await store.history(run.run_id))[-1]
+        assert (last.reason, last.actor) == ("ticket 4711", "client-1")
+        await bench.stop()
+
+    on_virtual_time(body)
