@@ -15,13 +15,15 @@ from interlock.core.decisions import Batch
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.queries import QUERIES
+from interlock.stores.sqlite.queries import write_rows
 from interlock.stores.sqlite.store import created_rows, history_rows, updated_rows
 
 PATH = (
     None, State.PENDING, State.SCHEDULED, State.DISPATCHED, State.RUNNING, State.TERMINATING, State.SUCCEEDED,
 )  # fmt: skip
 BATCH = 100
+PAUSE = 0.005
+"""seconds of rest between two measurements on an idle system"""
 OUTSTANDING = 10
 """batches a client has under way at once"""
 
@@ -34,25 +36,29 @@ def raw_sqlite(folder: Path, runs: int) -> float:
     for first, second in chunks:
         for created, updated, history in (first, second):
             connection.execute("BEGIN IMMEDIATE")
-            connection.executemany(QUERIES["insert_run"], created)
-            connection.executemany(QUERIES["update_run"], updated)
-            connection.executemany(QUERIES["insert_history"], history)
+            write_rows(connection, "insert_run", created)
+            write_rows(connection, "update_run", updated)
+            write_rows(connection, "insert_history", history)
             connection.execute("COMMIT")
     took = time.perf_counter() - begin
     connection.close()
     return runs / took
 
 
-def one_commit(folder: Path, commits: int) -> list[float]:
-    """Seconds for each commit of one run's rows, synced: what a single durable step costs on this machine."""
+def one_commit(folder: Path, commits: int, pause: float = PAUSE) -> list[float]:
+    """Seconds for each commit of one run's rows, synced: what a single durable step costs on an idle machine.
+
+    At the pace at which latency is measured: a commit after a pause costs more than one right behind another.
+    """
     connection = _fresh(folder / "commit.db")
     took = []
     for number in range(commits):
         (created, _, history), _ = _lifecycles(range(number, number + 1))
+        time.sleep(pause)
         begin = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")
-        connection.executemany(QUERIES["insert_run"], created)
-        connection.executemany(QUERIES["insert_history"], history)
+        write_rows(connection, "insert_run", created)
+        write_rows(connection, "insert_history", history)
         connection.execute("COMMIT")
         took.append(time.perf_counter() - begin)
     connection.close()
@@ -104,7 +110,7 @@ async def _one_by_one(server: Server, runs: int) -> list[float]:
             began = await run.result(timeout=30)
             if number >= 20:
                 took.append((began - begin) / 1e9)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(PAUSE)
     return took
 
 

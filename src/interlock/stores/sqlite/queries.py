@@ -1,7 +1,11 @@
 """The statements of queries.sql by name, with the columns of `Run` filled in."""
 
 import re
+import sqlite3
+from collections.abc import Sequence
 from importlib.resources import files
+from itertools import chain
+from typing import Any
 
 from interlock.model.run import Run
 
@@ -9,22 +13,46 @@ COLUMNS = Run.__struct_fields__
 CHANGING = COLUMNS[Run.CONSTANT :]
 
 
-def _read() -> dict[str, str]:
+CHUNK = 200
+"""rows of one statement. The interpreter lock is let go of for each statement, and to get it back for each single row
+from a loop that is busy would cost more than the writing itself."""
+
+_WIDTHS = {"insert_run": len(COLUMNS), "update_run": len(CHANGING) + 2, "insert_history": 3}
+"""the statements that take many rows at once, and how many values a row has"""
+
+
+def _read(rows: int) -> dict[str, str]:
     text = files("interlock.stores.sqlite").joinpath("queries.sql").read_text()
+    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.M)
+    return {name: _fill(name, body.strip(), rows) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _fill(name: str, body: str, rows: int) -> str:
+    width = _WIDTHS.get(name, 0)
+    row = f"({', '.join('?' * width)})"
     fill = {
         "columns": ", ".join(COLUMNS),
-        "places": ", ".join("?" * len(COLUMNS)),
         "changing": ", ".join(CHANGING),
-        "changing_places": ", ".join("?" * len(CHANGING)),
+        "rows": ", ".join([row] * rows),
+        "new_changing": ", ".join(f"new.column{place}" for place in range(1, len(CHANGING) + 1)),
+        "new_id": f"column{len(CHANGING) + 1}",
+        "new_seq": f"column{len(CHANGING) + 2}",
     }
-    parts = re.split(r"^-- name: (\w+)\n", text, flags=re.M)
-    return {
-        name: re.sub(r"\{(\w+)\}", lambda match: fill[match[1]], body.strip())
-        for name, body in zip(parts[1::2], parts[2::2], strict=True)
-    }
+    return re.sub(r"\{(\w+)\}", lambda match: fill[match[1]], body)
 
 
-QUERIES = _read()
+QUERIES = _read(1)
+MANY = {name: query for name, query in _read(CHUNK).items() if name in _WIDTHS}
+"""the same for a whole chunk of rows"""
+
+
+def write_rows(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
+    """Execute one of the statements that take many rows, for all of these."""
+    whole = len(rows) - len(rows) % CHUNK
+    for start in range(0, whole, CHUNK):
+        connection.execute(MANY[name], list(chain.from_iterable(rows[start : start + CHUNK])))
+    if whole < len(rows):
+        connection.executemany(QUERIES[name], rows[whole:])
 
 
 def migrations() -> list[str]:

@@ -5,13 +5,14 @@ SELECT {columns} FROM runs WHERE ended_at IS NULL ORDER BY id;
 SELECT {columns} FROM runs WHERE id = ?;
 
 -- name: insert_run
-INSERT INTO runs ({columns}) VALUES ({places}) ON CONFLICT (id) DO NOTHING;
+INSERT INTO runs ({columns}) VALUES {rows} ON CONFLICT (id) DO NOTHING;
 
 -- name: update_run
-UPDATE runs SET ({changing}) = ({changing_places}) WHERE id = ? AND seq <= ?;
+UPDATE runs SET ({changing}) = ({new_changing}) FROM (VALUES {rows}) AS new
+WHERE runs.id = new.{new_id} AND runs.seq <= new.{new_seq};
 
 -- name: insert_history
-INSERT INTO history (run_id, seq, entries) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO history (run_id, seq, entries) VALUES {rows} ON CONFLICT DO NOTHING;
 
 -- name: get_history
 SELECT entries FROM history WHERE run_id = ? ORDER BY seq;

@@ -20,7 +20,7 @@ from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer
-from interlock.stores.sqlite.queries import CHANGING, COLUMNS, QUERIES
+from interlock.stores.sqlite.queries import CHANGING, COLUMNS, QUERIES, write_rows
 
 T = TypeVar("T")
 
@@ -81,11 +81,11 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         jobs = [(job.version, job.id, msgspec.json.encode(job)) for job in batch.jobs]
         connection.executemany(QUERIES["insert_job"], jobs)
     if batch.created:
-        connection.executemany(QUERIES["insert_run"], created_rows(batch))
+        write_rows(connection, "insert_run", created_rows(batch))
     if batch.updated:
-        connection.executemany(QUERIES["update_run"], updated_rows(batch))
+        write_rows(connection, "update_run", updated_rows(batch))
     if batch.history:
-        connection.executemany(QUERIES["insert_history"], history_rows(batch))
+        write_rows(connection, "insert_history", history_rows(batch))
     if batch.keys:
         connection.executemany(QUERIES["insert_key"], batch.keys)
     if batch.checkpoints:
