@@ -129,7 +129,7 @@ RUNS = st.builds(
     outcome=st.none() | st.sampled_from(Outcome),
     exit_code=st.none() | st.integers(-255, 255),
     heartbeats=COUNTS,
-    has_checkpoint=st.booleans(),
+    has_checkpoint=st.integers(0, 1),
     error=st.none() | TEXT,
     result=st.none() | st.binary(max_size=100),
 )

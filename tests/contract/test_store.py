@@ -178,7 +178,7 @@ def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
         lease = await take(store)
         await store.commit(created(make_run("r1")), NAME, lease.epoch)
         for value in (b"1", b"2"):
-            batch = updated(make_run("r1", has_checkpoint=True))
+            batch = updated(make_run("r1", has_checkpoint=1))
             batch.checkpoints = [("r1", value)]
             await store.commit(batch, NAME, lease.epoch)
         assert (await store.inputs(["r1"]))["r1"].checkpoint == b"2"

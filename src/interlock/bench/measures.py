@@ -11,12 +11,12 @@ import uvloop
 
 from interlock.bench.jobs import app
 from interlock.bench.server import Server, running
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, Row
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import write_rows
-from interlock.stores.sqlite.store import created_rows, history_rows, updated_rows
+from interlock.stores.sqlite.store import history_rows
 
 PATH = (
     None, State.PENDING, State.SCHEDULED, State.DISPATCHED, State.RUNNING, State.TERMINATING, State.SUCCEEDED,
@@ -144,7 +144,7 @@ def _fresh(path: Path) -> sqlite3.Connection:
     return connect_writer(path)
 
 
-Rows = tuple[list[list[object]], list[list[object]], list[tuple[str, int, bytes]]]
+Rows = tuple[list[Row], list[Row], list[tuple[str, int, bytes]]]
 
 
 def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
@@ -172,4 +172,4 @@ def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
 
 
 def _rows(batch: Batch) -> Rows:
-    return created_rows(batch), updated_rows(batch), history_rows(batch)
+    return batch.created, batch.updated, history_rows(batch)

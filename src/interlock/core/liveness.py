@@ -149,5 +149,5 @@ def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
     if attempt is not None:
         p.batch.checkpoints.append((message.run_id, message.value))
         if not attempt.run.has_checkpoint:
-            attempt.run.has_checkpoint = True
+            attempt.run.has_checkpoint = 1
             p.touch(attempt.run)

@@ -58,7 +58,8 @@ class Run(msgspec.Struct, gc=False):
     outcome: str | None = None
     exit_code: int | None = None
     heartbeats: int = 0
-    has_checkpoint: bool = False
+    has_checkpoint: int = 0
+    """1 if there is one; a number, as the store has it"""
     error: str | None = None
     result: bytes | None = None
 
@@ -171,5 +172,6 @@ def occurrence_id(job_id: str, fire_time: float) -> str:
 def as_fields(run: Run) -> dict[str, Any]:
     """A run as a plain mapping, payload and result left out."""
     fields = msgspec.structs.asdict(run)
+    fields["has_checkpoint"] = bool(run.has_checkpoint)
     del fields["payload"], fields["result"]
     return fields

@@ -13,11 +13,11 @@ COLUMNS = Run.__struct_fields__
 CHANGING = COLUMNS[Run.CONSTANT :]
 
 
-CHUNK = 200
-"""rows of one statement. The interpreter lock is let go of for each statement, and to get it back for each single row
-from a loop that is busy would cost more than the writing itself."""
+CHUNKS = (800, 200, 50)
+"""How many rows one statement may take. The writing thread lets go of the interpreter lock while a statement runs; to
+get it back from a loop that is busy can cost more than the statement, so there should be few of them."""
 
-_WIDTHS = {"insert_run": len(COLUMNS), "update_run": len(CHANGING) + 2, "insert_history": 3}
+_WIDTHS = {"insert_run": len(COLUMNS), "update_run": 1 + len(CHANGING), "insert_history": 3}
 """the statements that take many rows at once, and how many values a row has"""
 
 
@@ -34,25 +34,26 @@ def _fill(name: str, body: str, rows: int) -> str:
         "columns": ", ".join(COLUMNS),
         "changing": ", ".join(CHANGING),
         "rows": ", ".join([row] * rows),
-        "new_changing": ", ".join(f"new.column{place}" for place in range(1, len(CHANGING) + 1)),
-        "new_id": f"column{len(CHANGING) + 1}",
-        "new_seq": f"column{len(CHANGING) + 2}",
+        "new_changing": ", ".join(f"new.column{place}" for place in range(2, len(CHANGING) + 2)),
+        "new_id": "column1",
+        "new_seq": f"column{CHANGING.index('seq') + 2}",
     }
     return re.sub(r"\{(\w+)\}", lambda match: fill[match[1]], body)
 
 
 QUERIES = _read(1)
-MANY = {name: query for name, query in _read(CHUNK).items() if name in _WIDTHS}
-"""the same for a whole chunk of rows"""
+_MANY = {(name, rows): query for rows in CHUNKS for name, query in _read(rows).items() if name in _WIDTHS}
 
 
 def write_rows(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
     """Execute one of the statements that take many rows, for all of these."""
-    whole = len(rows) - len(rows) % CHUNK
-    for start in range(0, whole, CHUNK):
-        connection.execute(MANY[name], list(chain.from_iterable(rows[start : start + CHUNK])))
-    if whole < len(rows):
-        connection.executemany(QUERIES[name], rows[whole:])
+    start = 0
+    for chunk in CHUNKS:
+        while len(rows) - start >= chunk:
+            connection.execute(_MANY[name, chunk], list(chain.from_iterable(rows[start : start + chunk])))
+            start += chunk
+    if start < len(rows):
+        connection.executemany(QUERIES[name], rows[start:])
 
 
 def migrations() -> list[str]:

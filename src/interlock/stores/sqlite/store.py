@@ -15,12 +15,13 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
+from interlock.model.outcome import Outcome
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
 from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer
-from interlock.stores.sqlite.queries import CHANGING, COLUMNS, QUERIES, write_rows
+from interlock.stores.sqlite.queries import COLUMNS, QUERIES, write_rows
 
 T = TypeVar("T")
 
@@ -28,38 +29,9 @@ _history_encoder = msgspec.msgpack.Encoder()
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
 _job_decoder = msgspec.json.Decoder(Job)
 
-_PLAIN: dict[Any, str | None] = {**{state: state.value for state in State}, None: None}
-"""sqlite3 is several times slower for subclasses of str and int, so rows are made of the plain ones"""
-
-_STATE = COLUMNS.index("state")
-_FLAG = COLUMNS.index("has_checkpoint")
-_OUTCOME = COLUMNS.index("outcome")
-_SHIFT = Run.CONSTANT - 1
-_SEQ = CHANGING.index("seq")
-
-
-def _plain_row(row: tuple[Any, ...], shift: int) -> list[Any]:
-    values = list(row)
-    place = _STATE - shift
-    values[place] = _PLAIN[values[place]]
-    values[place + 1] = _PLAIN[values[place + 1]]
-    place = _OUTCOME - shift
-    if values[place] is not None:
-        values[place] = str(values[place])
-    values[_FLAG - shift] = 1 if values[_FLAG - shift] else 0
-    return values
-
-
-def created_rows(batch: Batch) -> list[list[Any]]:
-    return [_plain_row(row, 0) for row in batch.created]
-
-
-def updated_rows(batch: Batch) -> list[list[Any]]:
-    rows = [_plain_row(row, _SHIFT) for row in batch.updated]
-    for values in rows:
-        values.append(values.pop(0))
-        values.append(values[_SEQ])
-    return rows
+# sqlite3 takes a subclass of str for something to be adapted: that is quickest when it finds how at once.
+sqlite3.register_adapter(State, {state: state.value for state in State}.__getitem__)
+sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
 
 
 def history_rows(batch: Batch) -> list[tuple[str, int, bytes]]:
@@ -71,7 +43,6 @@ def _read_run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
     run.state = State(run.state)
     run.previous = None if run.previous is None else State(run.previous)
-    run.has_checkpoint = bool(run.has_checkpoint)
     return run
 
 
@@ -81,9 +52,9 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         jobs = [(job.version, job.id, msgspec.json.encode(job)) for job in batch.jobs]
         connection.executemany(QUERIES["insert_job"], jobs)
     if batch.created:
-        write_rows(connection, "insert_run", created_rows(batch))
+        write_rows(connection, "insert_run", batch.created)
     if batch.updated:
-        write_rows(connection, "update_run", updated_rows(batch))
+        write_rows(connection, "update_run", batch.updated)
     if batch.history:
         write_rows(connection, "insert_history", history_rows(batch))
     if batch.keys:
