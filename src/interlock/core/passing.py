@@ -12,10 +12,14 @@ from interlock.core.state import SchedulerState
 from interlock.model.error import InvalidTransition
 from interlock.model.message import Message
 from interlock.model.run import Now, Run, Transition
-from interlock.model.state import HOLDS_SLOT, PAIRS, TERMINAL, State
+from interlock.model.state import EFFECTS, Effect, State
 
 if TYPE_CHECKING:
     from random import Random
+
+
+# Plain numbers: an operator of an enum is a call, and this is the innermost place there is.
+TAKES_SLOT, FREES_SLOT, ENDS = int(Effect.TAKES_SLOT), int(Effect.FREES_SLOT), int(Effect.ENDS)
 
 
 class Pass:
@@ -49,7 +53,8 @@ class Pass:
 
     def move(self, run: Run, after: State, reason: str, actor: str) -> None:
         before = run.state
-        if (before, after) not in PAIRS:
+        effect = EFFECTS.get((before, after))
+        if effect is None:
             raise InvalidTransition(run.id, before, after)
         now = self.now
         run.previous = before
@@ -65,13 +70,16 @@ class Pass:
             self.changed[run.id] = run
         else:
             entries.append(entry)
-        if after in HOLDS_SLOT:
-            if before not in HOLDS_SLOT:
-                self.state.lanes[run.lane].holding[run.id] = run
-        elif before in HOLDS_SLOT:
+        if effect:
+            self._settle_effect(run, before, effect)
+
+    def _settle_effect(self, run: Run, before: State, effect: int) -> None:
+        if effect & TAKES_SLOT:
+            self.state.lanes[run.lane].holding[run.id] = run
+        elif effect & FREES_SLOT:
             del self.state.lanes[run.lane].holding[run.id]
-        if after in TERMINAL:
-            run.ended_at = now
+        if effect & ENDS:
+            run.ended_at = self.now
             run.due_at = None
             self.ended.append(run)
             del self.state.runs[run.id]

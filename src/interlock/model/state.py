@@ -1,6 +1,6 @@
 """The states of a run and the one table of what may follow what."""
 
-from enum import StrEnum
+from enum import IntFlag, StrEnum
 
 
 class State(StrEnum):
@@ -81,5 +81,26 @@ HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})
 ON_WORKER = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING})
 """A run in one of these has a live attempt."""
 
-PAIRS = frozenset((before, after) for before, allowed in ALLOWED.items() for after in allowed)
-"""the table as pairs, for the one place that applies it"""
+
+class Effect(IntFlag):
+    """What a transition does besides changing the state."""
+
+    NONE = 0
+    TAKES_SLOT = 1
+    FREES_SLOT = 2
+    ENDS = 4
+
+
+def _effect(before: State, after: State) -> Effect:
+    effect = Effect.ENDS if after in TERMINAL else Effect.NONE
+    if after in HOLDS_SLOT and before not in HOLDS_SLOT:
+        effect |= Effect.TAKES_SLOT
+    if before in HOLDS_SLOT and after not in HOLDS_SLOT:
+        effect |= Effect.FREES_SLOT
+    return effect
+
+
+EFFECTS: dict[tuple[State, State], int] = {
+    (before, after): int(_effect(before, after)) for before, allowed in ALLOWED.items() for after in allowed
+}
+"""the table once more, by pair: one look tells whether a transition is allowed and what it does"""

@@ -17,7 +17,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -40,13 +39,14 @@ Key = tuple[str, int]
 
 
 class _Attempt:
-    __slots__ = ("context", "definition", "dispatch", "reported", "task")
+    __slots__ = ("context", "definition", "dispatch", "entered", "reported", "task")
 
     def __init__(self, dispatch: m.Dispatch, definition: Definition, context: Context) -> None:
         self.dispatch = dispatch
         self.definition = definition
         self.context = context
         self.task: asyncio.Task[None] | None = None
+        self.entered = False
         self.reported = False
 
 
@@ -181,7 +181,10 @@ class Child:
                 self._loop.call_soon_threadsafe(self._cancel_task, attempt)
 
     def _cancel_task(self, attempt: _Attempt) -> None:
-        if attempt.task is not None:
+        if attempt.task is not None and not attempt.reported:
+            if not attempt.entered:
+                # A task that is cancelled before its first step never runs, so it cannot report by itself.
+                self._report(attempt, self._send_soon, Outcome.CANCELLED)
             attempt.task.cancel()
 
     # ── attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -200,14 +203,9 @@ class Child:
             if self._begin(attempt):
                 self._send_soon(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
                 attempt.task = self._loop.create_task(self._run_async(attempt))
-                attempt.task.add_done_callback(partial(self._never_ran, attempt))
-
-    def _never_ran(self, attempt: _Attempt, _: "asyncio.Task[None]") -> None:
-        """A task that was cancelled before its first step reports here, for it could not itself."""
-        if not attempt.reported:
-            self._report(attempt, self._send_soon, Outcome.CANCELLED)
 
     async def _run_async(self, attempt: _Attempt) -> None:
+        attempt.entered = True
         try:
             result = await attempt.definition.handler(**self._arguments_of(attempt))
         except asyncio.CancelledError:

@@ -82,6 +82,8 @@ class Definition:
 
     def arguments(self, payload: bytes, context: Context) -> dict[str, Any]:
         """The keyword arguments to call the handler with."""
+        if not self._names and not self._open:
+            return {} if self._context is None else {self._context: context}
         decoded = self._decoder.decode(payload)
         given: dict[str, Any] = msgspec.json.decode(payload) if self._open else {}
         for name in self._names:
