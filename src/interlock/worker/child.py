@@ -62,6 +62,8 @@ class Child:
         self._pending: dict[Key, _Attempt] = {}
         """received and not begun; taking one out is what decides between beginning and giving back"""
         self._arrived: list[_Attempt] = []
+        self._begun: list[_Attempt] = []
+        """on the loop, and not said to have begun yet"""
         self._active: dict[Key, _Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
@@ -87,6 +89,11 @@ class Child:
     def send_now(self, message: m.Message | None = None) -> None:
         """Send a message and whatever waits before it; from any thread."""
         with self._lock:
+            if self._begun:
+                # An attempt that is over by now need not say that it began: its end says so.
+                begun, self._begun = self._begun, []
+                starts = [one.dispatch for one in begun if not one.reported]
+                self._outbox.extend(m.Started(one.run_id, one.fence) for one in starts)
             if message is not None:
                 self._outbox.append(message)
             if self._outbox:
@@ -101,6 +108,9 @@ class Child:
         """On the loop: what one turn of it sends goes out together."""
         with self._lock:
             self._outbox.append(message)
+        self._flush_soon()
+
+    def _flush_soon(self) -> None:
         if not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush)
@@ -199,10 +209,13 @@ class Child:
 
     def _begin_arrived(self) -> None:
         arrived, self._arrived = self._arrived, []
-        for attempt in arrived:
-            if self._begin(attempt):
-                self._send_soon(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
-                attempt.task = self._loop.create_task(self._run_async(attempt))
+        begun = [attempt for attempt in arrived if self._begin(attempt)]
+        with self._lock:
+            self._begun.extend(begun)
+        for attempt in begun:
+            attempt.task = self._loop.create_task(self._run_async(attempt))
+        # Behind their first steps: many an attempt is over after that one.
+        self._flush_soon()
 
     async def _run_async(self, attempt: _Attempt) -> None:
         attempt.entered = True

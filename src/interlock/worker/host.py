@@ -217,6 +217,7 @@ class Host(Endpoint):
             if held.stop == SHUTDOWN and not (isinstance(message, m.Finished) and message.outcome == Outcome.SUCCEEDED):
                 message = m.Returned(held.dispatch.run_id, held.dispatch.fence, "its worker stopped")
             held.outcome = message
+            held.begun = held.begun or kind is m.Finished
             if held.timer is not None:
                 held.timer.cancel()
                 held.timer = None
