@@ -17,7 +17,9 @@ async def stream(ctx: il.Context, per_second: int = 40) -> int:
     """Submit a mix of work until the scheduler stops; after a crash the next attempt counts on from the checkpoint."""
     submitted = ctx.last_checkpoint or 0
     while True:
-        batch = [some_work(submitted + place) for place in range(max(1, per_second // 4))]
+        numbers = range(submitted, submitted + max(1, per_second // 4))
+        # With a key for each, a submit may be repeated: by itself when the scheduler dies, and by the next attempt.
+        batch = [il.run(*some_work(number), idempotency_key=f"{ctx.run_id}-{number}") for number in numbers]
         try:
             await app.submit_many(batch)
         except il.Draining:
@@ -29,9 +31,11 @@ async def stream(ctx: il.Context, per_second: int = 40) -> int:
 
 
 def some_work(number: int) -> tuple[str, dict[str, object]]:
-    match random.randrange(15):
+    """The same for the same number, or its key would not fit it."""
+    dice = random.Random(number)
+    match dice.randrange(15):
         case 0:
-            return "demo.slow", {"seconds": random.uniform(0.1, 1.5)}
+            return "demo.slow", {"seconds": dice.uniform(0.1, 1.5)}
         case 1:
             return "demo.count", {"to": 200_000}
         case 2 | 3 | 4:
