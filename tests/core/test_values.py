@@ -13,12 +13,10 @@ from interlock.model.duration import seconds
 from interlock.model.error import (
     BadDuration,
     BadValue,
-    Fatal,
     InterlockError,
     NotJson,
     PayloadTooLarge,
     StoreUnavailable,
-    one_line,
     rebuild,
     shown,
 )
@@ -246,9 +244,3 @@ def test_values_in_messages_are_short_and_on_one_line() -> None:
     assert len(shown("x" * 500)) == 80
     assert shown(Opaque()) == "<Opaque>"
     assert "\n" not in shown("a\nb")
-
-    def fail() -> None:
-        raise Fatal("two\nlines")
-
-    assert one_line(fail) == "two lines"
-    assert one_line(lambda: None) == ""

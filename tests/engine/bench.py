@@ -149,6 +149,11 @@ class Bench:
         await self.task
 
 
+async def pass_time(seconds: float) -> None:
+    """Let so much virtual time pass."""
+    await asyncio.sleep(seconds)
+
+
 async def until(condition: Callable[[], bool], limit: float = 60.0) -> None:
     end = asyncio.get_running_loop().time() + limit
     while not condition():

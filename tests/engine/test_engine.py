@@ -7,7 +7,7 @@ import pytest
 from interlock.engine.engine import LEASE
 from interlock.model import message as m
 from interlock.model.state import State
-from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, until
+from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, until
 
 
 @pytest.mark.behaviour("RUN-16")
@@ -19,7 +19,7 @@ def test_what_arrives_during_a_write_is_the_next_write() -> None:
         await until(lambda: len(store.commits) == 1)
         store.takes = 0.4
         bench.submit()
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         for _ in range(300):
             bench.submit()
         asked = asyncio.get_running_loop().time()
@@ -36,7 +36,7 @@ def test_an_idle_writer_writes_at_once() -> None:
     async def body() -> None:
         bench = Bench(SlowStore())
         await bench.start()
-        await asyncio.sleep(5)
+        await pass_time(5)
         begin = asyncio.get_running_loop().time()
         bench.submit()
         await until(lambda: bool(bench.client.of(m.Accepted)))
@@ -77,7 +77,7 @@ def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
         refused = bench.submit()
         await until(lambda: len(bench.client.of(m.Problem)) == 1)
         while_down = bench.submit()
-        await asyncio.sleep(5)
+        await pass_time(5)
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [
             (refused, "store_unavailable"),
             (while_down, "store_unavailable"),
@@ -129,14 +129,14 @@ def test_three_failed_renewals_in_a_row_stop_the_scheduler_from_writing() -> Non
         await bench.start()
         await until(lambda: store.renewals == 1)
         store.failing = True
-        await asyncio.sleep(7)  # two renewals fail
+        await pass_time(7)  # two renewals fail
         store.failing = False
         await until(lambda: store.renewals == 2)
         assert bench.engine.available
         store.failing = True
-        await asyncio.sleep(7)  # two more: the success between them has reset the count
+        await pass_time(7)  # two more: the success between them has reset the count
         assert bench.engine.available
-        await asyncio.sleep(3)
+        await pass_time(3)
         assert not bench.engine.available
         store.failing = False
         await until(lambda: bench.engine.available)
@@ -202,7 +202,7 @@ def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
         (dispatch,) = worker.of(m.Dispatch)
         store.takes = 0.5
         worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         assert store.runs[dispatch.run_id].state is State.DISPATCHED
         bench.client.say(m.Cancel(99, dispatch.run_id, "too late"))
         await until(lambda: bool(bench.client.of(m.RunReport)))
@@ -229,7 +229,7 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
             assert told <= set(store.runs)
             for dispatch in worker.of(m.Dispatch):
                 assert store.runs[dispatch.run_id].fence >= dispatch.fence
-            await asyncio.sleep(0.01)
+            await pass_time(0.01)
         sizes = [len(batch.created) for batch in store.commits if batch.created]
         assert sum(sizes) == 12
         assert max(sizes) <= 4

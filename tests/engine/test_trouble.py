@@ -1,6 +1,5 @@
 """The shell in trouble: floods, slow and half-broken stores, answers nobody waits for any more."""
 
-import asyncio
 import logging
 
 import pytest
@@ -10,7 +9,7 @@ from interlock.engine.inbox import Inbox
 from interlock.model import message as m
 from interlock.model.command import Create
 from interlock.model.state import State
-from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, until
+from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
 
 
 def flood(runs: int) -> Create:
@@ -54,7 +53,7 @@ def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
         store.takes = 3.2
         for _ in range(4):
             bench.submit()
-            await asyncio.sleep(3.0)
+            await pass_time(3.0)
         await until(lambda: store.runs[run.run_id].crashes == 1, 20.0)
         await bench.stop()
 
@@ -117,7 +116,7 @@ def test_a_run_that_ends_in_a_batch_decided_ahead_is_logged_like_any_other(caplo
         store.takes = 0.5
         first, *others = worker.of(m.Dispatch)
         worker.say(m.Started(first.run_id, first.fence))
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         worker.say(m.Finished(first.run_id, first.fence, "succeeded"))
         for other in others:
             worker.say(m.Finished(other.run_id, other.fence, "succeeded"))
@@ -150,12 +149,12 @@ def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
         run = await _running(bench, worker)
         for request in range(100, 150):
             bench.client.say(m.Ask(request, run.run_id, True))
-            await asyncio.sleep(0.01)
+            await pass_time(0.01)
             if request != 149:
                 bench.client.say(m.Forget(request))
         worker.say(m.Finished(run.run_id, run.fence, "succeeded", b"1"))
         await until(lambda: bool(bench.client.of(m.RunReport)))
-        await asyncio.sleep(1)
+        await pass_time(1)
         assert [one.request for one in bench.client.of(m.RunReport)] == [149]
         await bench.stop()
 
@@ -189,7 +188,7 @@ def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
         store.takes = 0.3
         store.failing = True
         bench.submit()
-        await asyncio.sleep(0.1)
+        await pass_time(0.1)
         bench.engine.drain()
         bench.client.say(m.Ask(77, "nothing", False))
         await until(lambda: not bench.engine.available)

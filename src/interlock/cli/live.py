@@ -49,7 +49,10 @@ def _view(scheduler: Scheduler, rate: float, uptime: float) -> Group:
         ("interlock ", "bold"),
         f"up {uptime:,.0f}s · {rate:,.0f} runs/s · {engine.totals.submitted:,} submitted · "
         f"{engine.totals.commits:,} commits · {len(engine.state.runs):,} live",
-        (" · store unavailable" if not engine.available else ""),
+        f" · {len(scheduler.keeper.pids)} workers",
+        f" ({scheduler.keeper.restarts} restarted)" if scheduler.keeper.restarts else "",
+        f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
+        (" · store unavailable", "bold red") if not engine.available else "",
     )
     return Group(head, _jobs(scheduler), _lanes(scheduler), _recent(engine.totals.recent))
 

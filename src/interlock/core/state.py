@@ -125,9 +125,6 @@ class SchedulerState:
     def job_of(self, run: Run) -> Job:
         return self.versions[run.job_version]
 
-    def lane_of(self, run: Run) -> Lane:
-        return self.lanes[run.lane]
-
     def route_key(self, run: Run) -> RouteKey:
         """A run that has seen a crash gets a process of its own, so that it can harm, and be harmed by, nobody else."""
         return run.job_id, run.crashes > 0 or self.job_of(run).executor is ExecutorKind.PROCESS

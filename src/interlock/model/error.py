@@ -1,6 +1,5 @@
 """Every error Interlock raises: one root, a stable code each, messages that name the field and the value."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 _BY_CODE: dict[str, type["InterlockError"]] = {}
@@ -254,12 +253,3 @@ class Fatal(InterlockError):
     """Raised by a handler: this failure is final, do not retry."""
 
     code = "fatal"
-
-
-def one_line(call: Callable[[], object]) -> str:
-    """The message of what a call raises, on one line, or an empty string."""
-    try:
-        call()
-    except Exception as error:  # noqa: BLE001 - any error is turned into its text
-        return " ".join(str(error).split())
-    return ""
