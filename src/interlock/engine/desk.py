@@ -16,7 +16,6 @@ from interlock.model.job import NAME
 from interlock.model.run import Run, as_fields
 from interlock.model.state import TERMINAL
 from interlock.ports.bus import Endpoint, Peer
-from interlock.ports.clock import Clock
 from interlock.ports.store import LogEntry, Store
 
 if TYPE_CHECKING:
@@ -31,11 +30,10 @@ WORKER_MESSAGES = frozenset(
 
 
 class Desk(Endpoint):
-    def __init__(self, engine: "Engine", catalog: Catalog, store: Store, clock: Clock, instance: str) -> None:
+    def __init__(self, engine: "Engine", catalog: Catalog, store: Store, instance: str) -> None:
         self._engine = engine
         self._catalog = catalog
         self._store = store
-        self._clock = clock
         self._instance = instance
         self._names: dict[Peer, str] = {}
         """every peer that has introduced itself"""

@@ -87,7 +87,7 @@ class Engine:
         self._catalog = catalog
         self.settings = settings
         self.state = SchedulerState(settings.limits, settings.lanes)
-        self.desk = Desk(self, catalog, store, clock, settings.instance)
+        self.desk = Desk(self, catalog, store, settings.instance)
         self._inbox = Inbox()
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
