@@ -4,7 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 5000
-DATABASE ?= .demo/interlock.db
+# Where commands in this folder look for a server without being told.
+DATABASE ?= interlock.db
 
 .PHONY: run test check unit bench soak clean
 
@@ -16,7 +17,6 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	touch $@
 
 run: $(VENV)/ready
-	mkdir -p $(dir $(DATABASE))
 	$(BIN)/interlock up -A examples.stream:app --db $(DATABASE) --submit demo.stream --drain 1s
 
 test: check unit
@@ -37,5 +37,5 @@ soak: $(VENV)/ready
 	$(BIN)/python -m interlock.simulation.soak --seeds $(SEEDS)
 
 clean:
-	rm -rf $(VENV) .demo bench.json build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(DATABASE) $(DATABASE)-* $(DATABASE).* tour bench.json build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -45,7 +45,7 @@ def some_work(number: int) -> tuple[str, dict[str, object]]:
 
 
 @app.job("demo.greet")
-async def greet(name: str) -> str:
+async def greet(name: str = "world") -> str:
     return f"hello {name}"
 
 

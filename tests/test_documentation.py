@@ -1,4 +1,4 @@
-"""The documents are true: listed behaviours have tests, and examples run."""
+"""The documents are true: listed behaviours have tests, and the examples of writing jobs run."""
 
 import re
 import subprocess
@@ -42,14 +42,6 @@ def run(program: str, folder: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_the_tour_of_the_readme_runs(tmp_path: Path) -> None:
-    (program,) = blocks("README.md")
-    output = run(program, tmp_path)
-    assert "{'day': '2026-01-01', 'pages': '3'}" in output
-    assert "terminating → succeeded" in output
-    assert str([sum(range(1000 * n)) for n in range(1, 4)]) in output
 
 
 def test_the_examples_of_writing_jobs_run(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class App:
             if path is None:
                 raise NotConnected
             # In a worker, or in a program that was told where the scheduler is: connect on first use.
-            from interlock.wiring import connect
+            from interlock.wiring.connecting import connect
 
             connection = self._by_loop[loop] = await connect(path)
         return connection
@@ -141,7 +141,7 @@ class App:
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
         """Submit to the scheduler that `interlock up` runs; by default the one INTERLOCK_SOCKET names."""
-        from interlock.wiring import connect
+        from interlock.wiring.connecting import connect
 
         before = self._connection
         connection = self._connection = await connect(
@@ -164,7 +164,7 @@ class App:
         **settings: Any,
     ) -> AsyncIterator["App"]:
         """Run the scheduler and its workers as part of this program, until the block ends."""
-        from interlock.wiring import embedded
+        from interlock.wiring.embedded import embedded
 
         limit = seconds(drain, "drain")
         async with embedded(

@@ -1,5 +1,36 @@
-"""A folder for each test, and the proof that nothing outlives it."""
+"""A folder for each test, and the proof that nothing outlives it; one server for the tests that only ask it."""
 
-from tests.helpers.places import folder
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.places import clean_folder, folder
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server
 
 __all__ = ["folder"]
+
+
+def serving(place: Path, *options: str) -> Server:
+    """A server with its HTTP, in the folder where commands look for it."""
+    server = Server(place, "--http", "local", *options)
+    server.start()
+    wait_until(lambda: answers(server.http_socket), "HTTP is served")
+    return server
+
+
+def answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(path)) == 0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with clean_folder() as place:
+        server = serving(place)
+        try:
+            yield server
+        finally:
+            server.stop()

@@ -14,6 +14,7 @@ from tests.helpers.server import JOBS, Server, interlock
 
 WRONG_USE = 2
 THE_WORLD = 1
+NO_SERVER = 4
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -67,7 +68,7 @@ def test_an_app_that_cannot_be_loaded(folder: Path, command: str, target: str, s
         refused(folder, "up", "-A", target, exit_code=WRONG_USE, code="cannot_import", says=says)
     else:
         # A worker asks its executor to load the app, and needs a scheduler first.
-        refused(folder, "worker", "-A", target, exit_code=THE_WORLD, code="not_running", says="interlock up")
+        refused(folder, "worker", "-A", target, exit_code=NO_SERVER, code="not_running", says="interlock up")
 
 
 def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:
@@ -90,13 +91,13 @@ def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:
         (["--lane", "a b=3"], "bad_value", "--lane: 'a b'"),
         (["--heartbeat", "soon"], "bad_duration", "--heartbeat: 'soon'"),
         (["--heartbeat", "10"], "bad_duration", "--heartbeat: '10'"),
-        (["--heartbeat", "0s"], "bad_value", "heartbeat: 0.0"),
+        (["--heartbeat", "0s"], "bad_value", "--heartbeat: '0s' is not a duration from 1ms to 1d"),
         (["--drain", "5 seconds"], "bad_duration", "--drain: '5 seconds'"),
         (["--drain=-1s"], "bad_duration", "--drain: '-1s'"),
-        (["--workers=-1"], "bad_value", "workers: -1"),
-        (["--slots", "0"], "bad_value", "slots: 0"),
-        (["--processes=-2"], "bad_value", "processes: -2"),
-        (["--memory-limit=-2"], "bad_value", "memory_limit: -2"),
+        (["--workers=-1"], "bad_value", "--workers: '-1' is not a whole number from 0 to 1,000"),
+        (["--slots", "0"], "bad_value", "--slots: '0'"),
+        (["--processes=-2"], "bad_value", "--processes: '-2'"),
+        (["--memory-limit=-2"], "bad_value", "--memory-limit: '-2'"),
         (["--submit", "ecko"], "unknown_job", "'ecko'"),
         (["--submit", "add"], "bad_payload", "'left' is missing"),
         (["--log-level", "loud"], "bad_value", "--log-level: 'loud'"),
@@ -110,7 +111,7 @@ def test_options_that_make_no_sense(folder: Path, options: list[str], code: str,
 @pytest.mark.behaviour("LAN-1")
 @pytest.mark.parametrize("value", ["zero", "0", "-3", "1.5", "", " 5", "٣"])
 def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path, value: str) -> None:
-    says = f"INTERLOCK_LANE_MAIN: {value!r} is not a whole number of 1 or more"
+    says = f"INTERLOCK_LANE_MAIN: {value!r} is not a whole number from 1 to 999,999,999"
     arguments = ("up", "-A", JOBS)
     refused(folder, *arguments, exit_code=WRONG_USE, code="bad_value", says=says, INTERLOCK_LANE_MAIN=value)
 
@@ -119,10 +120,10 @@ def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path,
     ("options", "code", "says"),
     [
         (["--drain", "x"], "bad_duration", "--drain: 'x'"),
-        (["--slots", "0"], "bad_value", "slots: 0"),
-        (["--slots", "3000000000"], "bad_value", "slots: 3000000000"),
-        (["--processes", "-1"], "bad_value", "processes: -1"),
-        (["--memory-limit", "99999999999999999999"], "bad_value", "memory_limit: 99999999999999999999"),
+        (["--slots", "0"], "bad_value", "--slots: '0'"),
+        (["--slots", "3000000000"], "bad_value", "--slots: '3000000000'"),
+        (["--processes", "-1"], "bad_value", "--processes: '-1'"),
+        (["--memory-limit", "99999999999999999999"], "bad_value", "--memory-limit: '99999999999999999999'"),
         (["--name", "a b"], "bad_value", "--name: 'a b'"),
     ],
 )
@@ -132,7 +133,7 @@ def test_worker_options_that_make_no_sense(folder: Path, options: list[str], cod
 
 def test_a_worker_with_no_scheduler(folder: Path) -> None:
     says = "no scheduler answers at"
-    refused(folder, "worker", "-A", JOBS, exit_code=THE_WORLD, code="not_running", says=says)
+    refused(folder, "worker", "-A", JOBS, exit_code=NO_SERVER, code="not_running", says=says)
     with Server(folder) as server:
         server.kill()
         for pid in server.workers():
@@ -140,7 +141,7 @@ def test_a_worker_with_no_scheduler(folder: Path) -> None:
         # The socket of a scheduler that was killed is still there, and nobody answers.
         assert server.socket.exists()
         refused(
-            folder, "worker", "-A", JOBS, "--socket", str(server.socket), exit_code=THE_WORLD, code="not_running",
+            folder, "worker", "-A", JOBS, "--socket", str(server.socket), exit_code=NO_SERVER, code="not_running",
             says=says,
         )  # fmt: skip
         server.socket.unlink()
@@ -167,17 +168,17 @@ def database_from_the_future(path: Path) -> None:
 )
 def test_a_database_that_is_none(folder: Path, make: Callable[[Path], object], code: str, says: str) -> None:
     make(folder / "file.db")
-    refused(folder, "up", "-A", JOBS, "--db", "file.db", exit_code=THE_WORLD, code=code, says=says)
+    refused(folder, "up", "-A", JOBS, "--http", "off", "--db", "file.db", exit_code=THE_WORLD, code=code, says=says)
 
 
 def test_a_database_where_there_is_no_folder(folder: Path) -> None:
-    arguments = ("up", "-A", JOBS, "--db", "nowhere/file.db")
+    arguments = ("up", "-A", JOBS, "--http", "off", "--db", "nowhere/file.db")
     refused(folder, *arguments, exit_code=THE_WORLD, code="cannot_open_database", says="nowhere/file.db")
 
 
 def test_a_second_scheduler_on_one_file(folder: Path) -> None:
     with Server(folder) as server:
-        arguments = ("up", "-A", JOBS, "--db", str(server.database), "--socket", "other.sock")
+        arguments = ("up", "-A", JOBS, "--http", "off", "--db", str(server.database), "--socket", "other.sock")
         ended = interlock(folder, *arguments)
         assert ended.stderr.count("\n") == 1
         assert ended.stderr.endswith("[store_in_use]\n")
@@ -190,7 +191,7 @@ def test_a_second_scheduler_on_one_file(folder: Path) -> None:
 
 def test_a_socket_that_another_scheduler_has(folder: Path) -> None:
     with Server(folder) as server:
-        ended = interlock(folder, "up", "-A", JOBS, "--db", "other.db", "--socket", str(server.socket))
+        ended = interlock(folder, "up", "-A", JOBS, "--http", "off", "--db", "other.db", "--socket", str(server.socket))
         assert ended.stderr.count("\n") == 1
         assert ended.stderr.endswith("[socket_in_use]\n")
         assert "another scheduler listens on it" in ended.stderr
@@ -200,7 +201,7 @@ def test_a_socket_that_another_scheduler_has(folder: Path) -> None:
 
 def test_a_socket_path_that_is_a_file(folder: Path) -> None:
     (folder / "notes").write_text("keep me")
-    ended = interlock(folder, "up", "-A", JOBS, "--socket", "notes")
+    ended = interlock(folder, "up", "-A", JOBS, "--http", "off", "--socket", "notes")
     assert ended.stderr.endswith("a file that is not a socket); choose another with --socket [socket_in_use]\n")
     assert (ended.stderr.count("\n"), ended.returncode) == (1, THE_WORLD)
     assert (folder / "notes").read_text() == "keep me"
@@ -208,7 +209,7 @@ def test_a_socket_path_that_is_a_file(folder: Path) -> None:
 
 @pytest.mark.parametrize(("path", "says"), [("s" * 108, "at most 107 bytes"), ("nowhere/s", "No such file")])
 def test_a_socket_path_that_cannot_be(folder: Path, path: str, says: str) -> None:
-    ended = interlock(folder, "up", "-A", JOBS, "--socket", path)
+    ended = interlock(folder, "up", "-A", JOBS, "--http", "off", "--socket", path)
     assert says in ended.stderr
     assert ended.stderr.endswith("[cannot_listen]\n")
     assert (ended.stderr.count("\n"), ended.returncode) == (1, THE_WORLD)

@@ -1,14 +1,17 @@
 """`interlock up` as a person uses it: start, look, Ctrl-C."""
 
+import logging
 import re
 import signal
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import interlock as il
+from interlock.cli.log_lines import TextFormatter
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.processes import processes_of, wait_until
@@ -161,6 +164,36 @@ def test_the_live_table_shows_what_happens(folder: Path) -> None:
     for word in ("interlock up", "lanes and workers", "ended last", "flaky", "lane main", "worker w1-", "succeeded"):
         assert word in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", server.said)
     assert "Traceback" not in server.said
+
+
+def test_what_others_write_steers_neither_the_table_nor_the_log(folder: Path) -> None:
+    evil = "\x1b]0;title\x07\x9b2J\nforged line"
+    server = Server(folder, "--table", "--log-level", "info")
+    server.extra = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    with server:
+
+        async def body() -> None:
+            async with app.connected(str(server.socket)):
+                run = await app.submit("echo", delay="1d")
+                await run.cancel(evil)
+                await (await app.submit("fail", {"text": evil})).wait(30)
+                # As the log has it, and as the table does, where a line has no break.
+                shown = (r"\x1b]0;title\x07\x9b2J\nforged line", r"\x1b]0;title\x07\x9b2J forged")
+                await until(lambda: all(words in server.said for words in shown), "both are shown")
+
+        run_async(body())
+    assert [mark for mark in ("\x1b]", "\x07", "\x9b", "\nforged") if mark in server.said] == []
+
+
+def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:
+    try:
+        raise ValueError("first\n\x1b[2J12:00:00.000 error   forged")
+    except ValueError:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "it broke", (), sys.exc_info())
+    first, *others = TextFormatter().format(record).splitlines()
+    assert first.endswith("error   it broke")
+    assert all(line.startswith("  ") for line in others)
+    assert others[-1] == "  \\x1b[2J12:00:00.000 error   forged"
 
 
 def test_a_worker_beside_the_scheduler(folder: Path) -> None:

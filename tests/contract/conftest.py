@@ -3,37 +3,56 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from random import Random
 from typing import Any, TypeVar
 
 import pytest
 
+from interlock.simulation.loop import Process, VirtualLoop
+from interlock.simulation.store import Disk, FaultyStore, StoreFaults
+from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 
 T = TypeVar("T")
-AnyStore = MemoryStore | SqliteStore
+AnyStore = MemoryStore | SqliteStore | FaultyStore
 Body = Callable[[AnyStore], Awaitable[T]]
 WithStore = Callable[[Body[Any]], Any]
 
 
+async def opened(store: AnyStore, body: Body[T]) -> T:
+    await store.open()
+    try:
+        return await body(store)
+    finally:
+        await store.close()
+
+
 def run_with(store: AnyStore, body: Body[T]) -> T:
-    async def opened() -> T:
-        await store.open()
-        try:
-            return await body(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(opened())
+    return asyncio.run(opened(store, body))
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+def run_simulated(disk: Disk, body: Body[T]) -> T:
+    """On the store as a simulated scheduler has it, on virtual time, and without faults."""
+    loop = VirtualLoop()
+    try:
+        store = FaultyStore(disk, Process(loop, "scheduler"), Random(1), StoreFaults(), Trace(loop))
+        return loop.run_until_complete(opened(store, body))
+    finally:
+        loop.close()
+
+
+@pytest.fixture(params=["memory", "simulated", "sqlite"])
 def with_store(request: pytest.FixtureRequest, tmp_path: Path) -> WithStore:
     """Runs a body on a store; a second body in the same test finds what the first left."""
-    memory = MemoryStore()
+    memory, disk = MemoryStore(), Disk()
 
     def run(body: Body[Any]) -> Any:
-        return run_with(memory if request.param == "memory" else SqliteStore(tmp_path / "runs.db"), body)
+        if request.param == "memory":
+            return run_with(memory, body)
+        if request.param == "simulated":
+            return run_simulated(disk, body)
+        return run_with(SqliteStore(tmp_path / "runs.db"), body)
 
     return run
 

@@ -11,6 +11,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.run import Run, Transition
 from interlock.model.state import TERMINAL, State
 from interlock.ports.leases import Lease
+from interlock.ports.store import RunFilter, RunRows
 from tests.contract.conftest import AnyStore
 
 NAME = "scheduler"
@@ -59,7 +60,8 @@ def entry(seq: int, before: State | None, after: State, reason: str = "because")
 
 
 def everything_in_one_batch() -> Batch:
-    """A batch with something in every field: two new runs, and an end of one that was there."""
+    """A batch with something in every field: two new runs, and an end of one that was there. Its rows have the
+    positions 10 to 12, its lines 13 and 14."""
     end = make_run("old", state=State.ORPHANED, previous=State.RUNNING, seq=5, ended_at=1100.0, error="lost", crashes=3)
     batch = created(make_run("new"), make_run("keyed", idempotency_key="k", tenant="blue"))
     batch.updated = updated(end).updated
@@ -73,7 +75,20 @@ def everything_in_one_batch() -> Batch:
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first"), ("old", 1, 2, 1001.75, "error", "second\nline")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
+    batch.position = 10
     return batch
+
+
+async def listed(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1000) -> list[str]:
+    """The ids of all runs that are wanted, page by page."""
+    return [run.id for page in await pages(store, wanted, limit) for run in page.runs]
+
+
+async def pages(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1000) -> list[RunRows]:
+    found = [await store.runs(wanted or RunFilter(), None, limit)]
+    while found[-1].next is not None:
+        found.append(await store.runs(wanted or RunFilter(), found[-1].next, limit))
+    return found
 
 
 async def everything(store: AnyStore) -> dict[str, Any]:
@@ -83,7 +98,11 @@ async def everything(store: AnyStore) -> dict[str, Any]:
     runs = {one: await store.run(one) for one in ids}
     return {
         "live": sorted(map(repr, snapshot.runs)),
+        "listed": [repr(run) for run in (await store.runs(RunFilter(), None, 1000)).runs],
         "jobs": sorted(map(repr, snapshot.jobs)),
+        "log sizes": snapshot.log_sizes,
+        "positions": (snapshot.position, await store.position()),
+        "events": (await store.events(0, 1000)).events,
         "runs": {one: None if run is None else repr(run) for one, run in runs.items()},
         "histories": {one: await store.history(one) for one in ids},
         "inputs": await store.inputs(ids),

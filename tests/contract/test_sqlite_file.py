@@ -78,7 +78,9 @@ def test_the_columns_of_runs_are_the_fields_of_a_run(database: Path) -> None:
     make(database)
     with closing(sqlite3.connect(database)) as connection:
         columns = [row[1] for row in connection.execute("PRAGMA table_info(runs)")]
-    assert tuple(columns) == Run.__struct_fields__
+    assert columns[0] == "number"
+    assert sorted(columns[1:]) == sorted(Run.__struct_fields__)
+    assert columns[-2:] == ["payload", "result"], "to read a state, nothing large must be read over"
 
 
 def test_opening_an_up_to_date_file_changes_no_schema(database: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import itertools
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -9,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from interlock.model.error import StaleEpoch
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import DeadLetter, Inputs, LogEntry
+from interlock.ports.store import DeadLetter, Inputs, LogEntry, RunFilter, RunRows, Snapshot
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
     ENDS,
@@ -70,7 +71,11 @@ def test_every_field_that_can_change_comes_back(with_store: WithStore, run: Run)
 def test_a_store_begins_empty(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         snapshot = await store.load(256)
-        assert (snapshot.runs, snapshot.jobs) == ([], [])
+        assert snapshot == Snapshot([], [], 0, {})
+        assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
+        assert (await store.events(0, 10)).events == []
+        assert await store.position() == 0
+        assert await store.jobs() == []
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []
@@ -88,17 +93,19 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         lease = await take(store)
         first = created(make_run("old", payload=b'{"a":1}'))
         first.history = [("old", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)])]
+        first.position = 1
         await store.commit(first, NAME, lease.epoch)
         await store.commit(everything_in_one_batch(), NAME, lease.epoch)
 
         snapshot = await store.load(256)
         assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
-        assert snapshot.jobs == [JOB]
+        assert snapshot.jobs == await store.jobs() == [JOB]
+        assert snapshot.position == await store.position() == 14
         assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
         assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
         assert await store.logs("old") == [
-            LogEntry(1001.5, 1, "info", "first"),
-            LogEntry(1001.75, 1, "error", "second\nline"),
+            LogEntry(10, 1001.5, 1, "info", "first"),
+            LogEntry(11, 1001.75, 1, "error", "second\nline"),
         ]
         assert await store.dead_letters() == [DeadLetter("old", 1100.0, "orphaned", "lost")]
         assert await store.inputs(["old", "new", "unknown"]) == {
@@ -186,17 +193,25 @@ def test_a_checkpoint_replaces_the_one_before(with_store: WithStore) -> None:
     with_store(body)
 
 
-def test_logs_are_in_order_of_attempt_and_number_each_line_once(with_store: WithStore) -> None:
+def test_logs_are_in_the_order_they_were_stored_each_line_once(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        batch = created(make_run("r1"))
-        batch.logs = [("r1", 2, 1, 5.0, "info", "c"), ("r1", 1, 10, 4.0, "info", "b"), ("r1", 1, 9, 9.0, "info", "a")]
+        batch = created(make_run("r1"), make_run("r2"))
+        batch.logs = [
+            ("r1", 1, 9, 9.0, "info", "a"),
+            ("r2", 1, 1, 1.0, "info", "other"),
+            ("r1", 1, 10, 4.0, "info", "b"),
+        ]
+        batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
         again = created()
-        again.logs = [("r1", 1, 9, 99.0, "info", "a again")]
+        again.logs = [("r1", 1, 9, 99.0, "info", "a again"), ("r1", 2, 1, 5.0, "info", "c")]
+        again.position = 4
         await store.commit(again, NAME, lease.epoch)
-        assert [line.text for line in await store.logs("r1")] == ["a", "b", "c"]
-        assert [line.attempt for line in await store.logs("r1")] == [1, 1, 2]
+        lines = await store.logs("r1")
+        assert [(line.position, line.attempt, line.text) for line in lines] == [(1, 1, "a"), (3, 1, "b"), (5, 2, "c")]
+        for after, limit in itertools.product(range(7), (1, 2, 3, 1000, None)):
+            assert await store.logs("r1", after, limit) == [line for line in lines if line.position > after][:limit]
 
     with_store(body)
 
@@ -248,18 +263,43 @@ def test_a_payload_is_loaded_up_to_the_size_asked_for(with_store: WithStore) -> 
     with_store(body)
 
 
+def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        runs = [make_run(one, state=State.RUNNING, attempt=1) for one in ("talks", "silent", "ends")]
+        batch = created(*runs)
+        batch.logs = [
+            ("talks", 1, 1, 1.0, "info", "käse"),
+            ("talks", 1, 2, 1.0, "info", ""),
+            ("talks", 1, 3, 1.0, "info", "a\0b"),
+            ("ends", 1, 1, 1.0, "info", "line"),
+        ]
+        batch.position = 1
+        await store.commit(batch, NAME, lease.epoch)
+        assert (await store.load(256)).log_sizes == {"talks": (3, 8), "ends": (1, 4)}
+        await store.commit(updated(make_run("ends", seq=9, state=State.FAILED, ended_at=5.0)), NAME, lease.epoch)
+        assert (await store.load(256)).log_sizes == {"talks": (3, 8)}
+
+    with_store(body)
+
+
 def test_what_is_handed_out_is_a_copy(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        for run in (await store.run("r1"), (await store.load(256)).runs[0]):
+        batch = created(make_run("r1"))
+        batch.history, batch.position = [("r1", [entry(1, None, State.PENDING)])], 1
+        await store.commit(batch, NAME, lease.epoch)
+        listed = (await store.runs(RunFilter(), None, 10)).runs[0]
+        for run in (await store.run("r1"), (await store.load(256)).runs[0], listed):
             assert run is not None
             run.state, run.seq, run.payload = State.FAILED, 99, b"changed"
-        (await store.history("r1")).append(entry(1, None, State.PENDING))
+        (await store.history("r1")).append(entry(2, None, State.PENDING))
+        (await store.events(0, 10)).events[0].transitions.append(entry(2, None, State.PENDING))
         stored = await store.run("r1")
         assert stored is not None
         assert (stored.state, stored.seq, stored.payload) == (State.SCHEDULED, 2, b"{}")
-        assert await store.history("r1") == []
+        assert await store.history("r1") == [entry(1, None, State.PENDING)]
+        assert (await store.events(0, 10)).events[0].transitions == [entry(1, None, State.PENDING)]
 
     with_store(body)
 
@@ -369,6 +409,7 @@ def test_any_text_survives(with_store: WithStore, text: str) -> None:
         batch = created(make_run(run_id, reason=text))
         batch.history = [(run_id, [entry(1, None, State.PENDING, text)])]
         batch.logs = [(run_id, 1, 1, 1.0, text, text)]
+        batch.position = await store.position() + 1
         await store.commit(batch, NAME, lease.epoch)
         assert [line.text for line in await store.logs(run_id)] == [text]
         assert (await store.history(run_id))[0].reason == text

@@ -54,6 +54,7 @@ class Machine:
         self.ended: list[Run] = []
         self.last: Decisions
         self._requests = 0
+        self._position = 1
         self.step(("", Define(self.jobs)))
 
     # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -65,6 +66,8 @@ class Machine:
     def step(self, *commands: Command) -> Decisions:
         """One pass; what it decides is stored at once."""
         self.last = step(self.state, commands, self.now, self.rng)
+        self.last.batch.position = self._position
+        self._position += len(self.last.batch.history) + len(self.last.batch.logs)
         self.store.apply(self.last.batch)
         for worker_id, messages in self.last.sends.items():
             handed_over(self.state, worker_id, messages, self.elapsed)
@@ -80,7 +83,7 @@ class Machine:
     def restart(self) -> None:
         """The scheduler is killed, and the next one begins with what the store has."""
         snapshot = at_once(self.store.load(self.limits.small_payload))
-        self.state = rebuild(self.limits, self.lanes, snapshot.runs, snapshot.jobs, self.elapsed)
+        self.state = rebuild(self.limits, self.lanes, snapshot.runs, snapshot.jobs, self.elapsed, snapshot.log_sizes)
         self.step(("", Define(self.jobs)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -161,7 +164,7 @@ class Machine:
 
     def run(self, run_id: str) -> Run:
         """The run in memory, or as it was stored when it has ended."""
-        return self.state.runs.get(run_id) or self.store.runs[run_id]
+        return self.state.runs.get(run_id) or self.store.runs_by_id[run_id]
 
     def state_of(self, run_id: str) -> State:
         return self.run(run_id).state

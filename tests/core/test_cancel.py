@@ -140,6 +140,6 @@ def test_cancel_while_a_retry_waits() -> None:
     run_id = machine.running()
     machine.finished(run_id, "failed")
     assert state_in(machine.cancel(run_id)) is State.CANCELLED
-    assert machine.store.runs[run_id].due_at is None
+    assert machine.store.runs_by_id[run_id].due_at is None
     machine.advance(1000)
     assert machine.dispatched() == [run_id]

@@ -18,8 +18,8 @@ def test_a_run_in_prerun_adopts_the_change_and_says_which_version_it_has() -> No
     decisions = machine.step(("", Define([CHANGED])))
     assert machine.run(run_id).job_version == CHANGED.version
     assert machine.run(run_id).lane == "cron"
-    assert machine.store.runs[run_id].job_version == CHANGED.version
-    assert machine.store.jobs[CHANGED.version] == CHANGED
+    assert machine.store.runs_by_id[run_id].job_version == CHANGED.version
+    assert machine.store.job_versions[CHANGED.version] == CHANGED
     assert decisions.warnings == []
     machine.jobs = [CHANGED]
     machine.worker_up()

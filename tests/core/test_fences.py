@@ -191,11 +191,11 @@ def test_cancel_then_the_cancelled_end_then_a_late_success() -> None:
 
 
 def assert_it_stays(machine: Machine, run_id: str, end: State) -> None:
-    assert machine.store.runs[run_id].state is end
+    assert machine.store.runs_by_id[run_id].state is end
     assert len(machine.ended) == 1
     machine.restart()
     machine.advance(1000)
-    assert machine.store.runs[run_id].state is end
+    assert machine.store.runs_by_id[run_id].state is end
     assert machine.history(run_id)[-1].after is end
     assert len([entry for entry in machine.history(run_id) if entry.after in ("succeeded", "cancelled")]) == 1
 

@@ -154,8 +154,8 @@ def test_after_a_restart_running_work_is_adopted(started: bool) -> None:
     assert machine.messages(Stop) == []
     machine.advance(29)
     machine.step(("one", Finished(run_id, held.fence, "succeeded", b"1")))
-    assert machine.store.runs[run_id].state is State.SUCCEEDED
-    assert machine.store.runs[run_id].result == b"1"
+    assert machine.store.runs_by_id[run_id].state is State.SUCCEEDED
+    assert machine.store.runs_by_id[run_id].result == b"1"
     assert machine.dispatched() == [run_id]
 
 

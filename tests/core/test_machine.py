@@ -114,9 +114,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.step(("client", self.machine.command(new)))
 
     @rule(data=st.data())
-    @precondition(lambda self: self.machine.store.runs)
+    @precondition(lambda self: self.machine.store.runs_by_id)
     def cancel(self, data: st.DataObject) -> None:
-        run_id = data.draw(st.sampled_from(sorted(self.machine.store.runs)))
+        run_id = data.draw(st.sampled_from(sorted(self.machine.store.runs_by_id)))
         self.step(self.machine.cancel_command(run_id))
 
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -237,14 +237,14 @@ class SchedulerMachine(RuleBasedStateMachine):
     @invariant()
     def memory_and_store_agree(self) -> None:
         machine = self.machine
-        stored = {run.id: run for run in machine.store.runs.values() if run.state not in TERMINAL}
+        stored = {run.id: run for run in machine.store.runs_by_id.values() if run.state not in TERMINAL}
         assert machine.state.runs.keys() == stored.keys()
         for run_id, run in machine.state.runs.items():
             assert different(run, stored[run_id]) <= NOT_STORED_AT_ONCE
 
     @invariant()
     def every_history_replays_to_its_state(self) -> None:
-        for run in self.machine.store.runs.values():
+        for run in self.machine.store.runs_by_id.values():
             history = at_once(self.machine.store.history(run.id))
             assert replay(history) is run.state
             assert (len(history), history[-1].before) == (run.seq, run.previous)
@@ -279,18 +279,19 @@ class SchedulerMachine(RuleBasedStateMachine):
     @invariant()
     def what_has_ended_stays_as_it_is(self) -> None:
         machine = self.machine
-        for run in machine.store.runs.values():
+        for run in machine.store.runs_by_id.values():
             if run.state in TERMINAL:
                 assert self.ends.setdefault(run.id, repr(run)) == repr(run)
         ended = [run.id for run in machine.ended]
         assert len(set(ended)) == len(ended)
         assert set(ended) == set(self.ends)
         letters = [letter.run_id for letter in machine.store.letters]
-        assert sorted(letters) == sorted(run.id for run in machine.store.runs.values() if run.state is State.ORPHANED)
+        stored = machine.store.runs_by_id.values()
+        assert sorted(letters) == sorted(run.id for run in stored if run.state is State.ORPHANED)
 
     @invariant()
     def a_key_has_one_run(self) -> None:
-        runs = self.machine.store.runs.values()
+        runs = self.machine.store.runs_by_id.values()
         keys = [(run.tenant, run.idempotency_key) for run in runs if run.idempotency_key is not None]
         assert len(set(keys)) == len(keys)
 

@@ -23,7 +23,8 @@ def updated(batch: Batch, run_id: str) -> dict[str, object]:
 
 
 def contents(store: MemoryStore) -> str:
-    return repr((store.runs, store.entries, store.jobs, store.keys, store.checkpoints, store.lines, store.letters))
+    kept = (store.runs_by_id, store.entries, store.job_versions, store.keys, store.checkpoints, store.lines)
+    return repr((*kept, store.letters))
 
 
 @pytest.mark.behaviour("RUN-2", "RUN-3")

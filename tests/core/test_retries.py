@@ -137,13 +137,13 @@ def test_a_denied_run_leads_nowhere() -> None:
     machine = Machine(retrying_job(5))
     run_id = machine.submit()
     # No policy denies anything yet; a run that is stored as denied must stay so.
-    machine.store.runs[run_id].state = State.DENIED
-    machine.store.runs[run_id].ended_at = machine.wall
+    machine.store.runs_by_id[run_id].state = State.DENIED
+    machine.store.runs_by_id[run_id].ended_at = machine.wall
     machine.restart()
     machine.worker_up()
     machine.advance(1000)
     assert machine.dispatched() == []
-    assert machine.store.runs[run_id].state is State.DENIED
+    assert machine.store.runs_by_id[run_id].state is State.DENIED
 
 
 @pytest.mark.behaviour("RET-3", "LAN-4")
@@ -226,7 +226,7 @@ def test_the_third_crash_ends_a_run_as_orphaned_with_a_dead_letter_in_the_same_b
     batch = machine.last.batch
     assert [row[0] for row in batch.updated] == [run_id]
     assert [(letter[0], letter[2]) for letter in batch.dead_letters] == [(run_id, "orphaned")]
-    run = machine.store.runs[run_id]
+    run = machine.store.runs_by_id[run_id]
     assert (run.state, run.crashes, run.failures, run.attempt) == (State.ORPHANED, 3, 0, 3)
     assert run.fence > fence
     assert run.error == batch.dead_letters[0][3]

@@ -115,7 +115,7 @@ def test_the_machine_reports_a_refused_transition_and_goes_on() -> None:
     broken, other = machine.submit(), machine.submit()
     # Nothing the machine does leads here, so the disorder is made by hand.
     machine.state.runs[broken].state = State.RETRYING
-    stored = repr(machine.store.runs[broken])
+    stored = repr(machine.store.runs_by_id[broken])
     fence = machine.run(broken).fence
 
     decisions = machine.step(
@@ -126,7 +126,7 @@ def test_the_machine_reports_a_refused_transition_and_goes_on() -> None:
     assert decisions.problems == [f"run {broken}: retrying cannot become running"]
     assert machine.state_of(broken) is State.RETRYING
     assert machine.run(broken).fence == fence
-    assert repr(machine.store.runs[broken]) == stored
+    assert repr(machine.store.runs_by_id[broken]) == stored
     assert machine.state_of(other) is State.SUCCEEDED
 
 

@@ -22,7 +22,18 @@ from tests.core.machine import START, WORK, Machine
 def test_an_occurrence_is_named_by_its_job_and_fire_time() -> None:
     machine = Machine()
     assert machine.submit(occurrence=1_000_060.75) == "work:1000060"
-    assert occurrence_id("nightly", 1_700_000_000.0) == "nightly:1700000000"
+    assert occurrence_id("nightly", 1_700_000_000.0, "default") == "nightly:1700000000"
+    assert occurrence_id("nightly", 1_700_000_000.0, "blue") == "nightly:1700000000:blue"
+
+
+@pytest.mark.behaviour("RUN-5")
+def test_an_occurrence_of_one_tenant_is_none_of_another() -> None:
+    machine = Machine()
+    ours = machine.submit(occurrence=START, tenant="blue")
+    assert machine.submit(occurrence=START, tenant="blue") == ours
+    theirs = {machine.submit(occurrence=START, tenant="red"), machine.submit(occurrence=START)}
+    assert len(theirs | {ours}) == 3
+    assert machine.state.runs[ours].tenant == "blue"
 
 
 @pytest.mark.behaviour("RUN-5")
@@ -36,7 +47,7 @@ def test_an_occurrence_is_created_once_whoever_creates_it() -> None:
     machine.worker_up()
     machine.finished(run_id)
     assert machine.submit(occurrence=START) == run_id, "an ended occurrence does not come again"
-    assert len(machine.store.runs) == 1
+    assert len(machine.store.runs_by_id) == 1
 
 
 @pytest.mark.behaviour("RUN-5")
@@ -102,7 +113,7 @@ def test_a_key_used_again_returns_the_first_run() -> None:
     assert machine.submit(payload=b'{"a":1,"b":2}', idempotency_key="k") == first
     machine.cancel(first)
     assert machine.submit(payload=b'{"a":1,"b":2}', idempotency_key="k") == first
-    assert len(machine.store.runs) == 1
+    assert len(machine.store.runs_by_id) == 1
 
 
 @pytest.mark.behaviour("RUN-6")
@@ -122,7 +133,7 @@ def test_a_key_with_another_payload_or_job_is_a_conflict(other: tuple[str, bytes
     assert "'k'" in str(caught.value)
     assert first in str(caught.value)
     assert not machine.last.batch
-    assert len(machine.store.runs) == 1
+    assert len(machine.store.runs_by_id) == 1
 
 
 @pytest.mark.behaviour("RUN-6")
@@ -153,7 +164,7 @@ def test_a_conflict_within_one_submit_leaves_nothing_of_it() -> None:
     assert isinstance(answer, Failed)
     assert answer.error.code == "idempotency_conflict"
     assert not machine.last.batch
-    assert not machine.store.runs
+    assert not machine.store.runs_by_id
     assert not machine.store.keys
 
 
@@ -201,7 +212,7 @@ def test_a_large_payload_stays_in_the_store_only() -> None:
     run_id, other = machine.submit(payload=large), machine.submit(payload=small)
     assert machine.state.runs[run_id].payload is None
     assert machine.state.runs[other].payload == small
-    assert machine.store.runs[run_id].payload == large
+    assert machine.store.runs_by_id[run_id].payload == large
     machine.restart()
     assert machine.state.runs[run_id].payload is None
     assert machine.state.runs[other].payload == small

@@ -59,7 +59,7 @@ def test_a_stop_flushes_everything() -> None:
         for _ in range(50):
             bench.submit()
         await bench.stop()
-        assert len(store.runs) == 100
+        assert len(store.runs_by_id) == 100
         assert len(bench.client.of(m.Accepted)) == 100
 
     on_virtual_time(body)
@@ -88,7 +88,7 @@ def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
         await until(lambda: len(bench.client.of(m.Accepted)) == 2)
         accepted = {one.request: one.run_ids[0] for one in bench.client.of(m.Accepted)}
         assert list(accepted) == [kept, again]
-        assert set(store.runs) == set(accepted.values())
+        assert set(store.runs_by_id) == set(accepted.values())
         await bench.stop()
 
     on_virtual_time(body)
@@ -114,7 +114,7 @@ def test_an_outcome_that_could_not_be_written_is_written_later() -> None:
         back = bench.worker("w", m.Held(dispatch.run_id, dispatch.fence))
         back.say(outcome)
         await until(lambda: bool(back.of(m.Settled)))
-        run = store.runs[dispatch.run_id]
+        run = store.runs_by_id[dispatch.run_id]
         assert (run.state, run.result, run.attempt) == (State.SUCCEEDED, b"7", 1)
         await bench.stop()
 
@@ -161,7 +161,7 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         await until(lambda: bool(bench.client.of(m.Problem)))
         assert bench.client.of(m.Problem)[0].request == refused
         assert len(store.commits) == before
-        assert not store.runs
+        assert not store.runs_by_id
         await until(lambda: bench.engine.available)
         assert LoopClock().now().wall >= now + 20
         assert store.leases[LEASE].epoch == thief.epoch + 1
@@ -181,7 +181,7 @@ def test_a_fault_of_our_own_is_answered_and_survived() -> None:
         refused = bench.submit()
         await until(lambda: bool(bench.client.of(m.Problem)))
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(refused, "store_unavailable")]
-        assert not store.runs
+        assert not store.runs_by_id
         await until(lambda: bench.engine.available)
         bench.submit()
         await until(lambda: bool(bench.client.of(m.Accepted)))
@@ -203,7 +203,7 @@ def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
         store.takes = 0.5
         worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
         await pass_time(0.1)
-        assert store.runs[dispatch.run_id].state is State.DISPATCHED
+        assert store.runs_by_id[dispatch.run_id].state is State.DISPATCHED
         bench.client.say(m.Cancel(99, dispatch.run_id, "too late"))
         await until(lambda: bool(bench.client.of(m.RunReport)))
         (answer,) = bench.client.of(m.RunReport)
@@ -226,9 +226,9 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
             bench.submit()
         while len(bench.client.of(m.Accepted)) < 12:
             told = {run_id for one in bench.client.of(m.Accepted) for run_id in one.run_ids}
-            assert told <= set(store.runs)
+            assert told <= set(store.runs_by_id)
             for dispatch in worker.of(m.Dispatch):
-                assert store.runs[dispatch.run_id].fence >= dispatch.fence
+                assert store.runs_by_id[dispatch.run_id].fence >= dispatch.fence
             await pass_time(0.01)
         sizes = [len(batch.created) for batch in store.commits if batch.created]
         assert sum(sizes) == 12

@@ -55,7 +55,7 @@ def test_a_process_that_could_not_be_started_is_started_later(folder: Path) -> N
             tries.append(1)
             return ["/nowhere/to/be/found"] if len(tries) < 3 else ["sleep", "600"]
 
-        keeper = Keeper([command], patience=5.0)
+        keeper = Keeper("worker", [command], patience=5.0)
         keeper.start()
         await until(lambda: keeper.pids, "it runs")
         assert len(tries) == 3

@@ -54,7 +54,7 @@ def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
         for _ in range(4):
             bench.submit()
             await pass_time(3.0)
-        await until(lambda: store.runs[run.run_id].crashes == 1, 20.0)
+        await until(lambda: store.runs_by_id[run.run_id].crashes == 1, 20.0)
         await bench.stop()
 
     on_virtual_time(body)
@@ -197,7 +197,7 @@ def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
         refused = bench.submit()
         await until(lambda: bench.client.of(m.Problem)[-1].request == refused)
         assert bench.client.of(m.Problem)[-1].code == "draining"
-        assert not store.runs
+        assert not store.runs_by_id
         await bench.stop()
 
     on_virtual_time(body)
@@ -214,7 +214,7 @@ def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> Non
         bench.client.say(m.Cancel(50, run.run_id, "ticket 4711"))
         await until(lambda: bool(worker.of(m.Stop)))
         worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
-        await until(lambda: store.runs[run.run_id].state is State.CANCELLED)
+        await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
         last = (await store.history(run.run_id))[-1]
         assert (last.reason, last.actor) == ("ticket 4711", "client-1")
         await bench.stop()

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 import uvloop
 
+from interlock.config import Settings
 from interlock.stores.sqlite import SqliteStore
-from interlock.wiring import Scheduler, Settings
+from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.server import JOBS
 
@@ -43,7 +44,7 @@ class CrashingStore(SqliteStore):
 
 
 async def main(database: str, moment: str, number: str) -> None:
-    settings = Settings(database=database, workers=0)
+    settings = Settings(database=database, workers=0, http="off")
     scheduler = Scheduler(app.definitions, JOBS, settings, CrashingStore(database, moment, int(number)))
     await scheduler.start()
     await asyncio.Event().wait()

@@ -114,6 +114,20 @@ async def unjson() -> object:
     return object()
 
 
+@app.job("chatty", retry=QUICK)
+async def chatty(ctx: il.Context, folder: str, lines: int) -> int:
+    """So many lines, then as many again once it is told to go; the first attempt fails after that."""
+    for number in range(lines):
+        ctx.log(f"attempt {ctx.attempt} line {number}")
+    append(Path(folder) / "logged", str(ctx.attempt))
+    await go_ahead(folder, f"attempt-{ctx.attempt}")
+    for number in range(lines):
+        ctx.log(f"attempt {ctx.attempt} more {number}")
+    if ctx.attempt == 1:
+        raise RuntimeError("once more")
+    return ctx.attempt
+
+
 # ── crashes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -220,6 +234,25 @@ async def progress(ctx: il.Context, folder: str, name: str) -> None:
     await go_ahead(folder, name)
 
 
+@app.job("records")
+async def records(ctx: il.Context, folder: str, name: str) -> None:
+    """Records of every kind once it is told to go; it ends when it is told again."""
+    await go_ahead(folder, name)
+    for number in range(3):
+        ctx.log(f"line {number}")
+        ctx.checkpoint(number)
+        ctx.progress(number, "under way")
+    append(Path(folder) / f"{name}.recorded", "all")
+    await go_ahead(folder, f"{name}-more")
+
+
+@app.job("chatter")
+async def chatter(ctx: il.Context, lines: int, size: int = 10) -> None:
+    """Logs numbered lines, each filled up to a size."""
+    for number in range(lines):
+        ctx.log(f"{number} ".ljust(size, "x"))
+
+
 @app.job("deadline", deadline="1h")
 async def deadline(ctx: il.Context) -> float | None:
     return ctx.deadline
@@ -251,6 +284,48 @@ async def resubmit(value: int) -> str:
 @app.job("fatal.surrogate")
 def fatal_surrogate() -> None:
     raise il.Fatal("cannot open \udcff.txt")
+
+
+class Mute(il.Fatal):
+    """An exception that has no text."""
+
+    def __str__(self) -> str:
+        sys.exit("no text")
+
+
+@app.job("fatal.mute")
+async def fatal_mute() -> None:
+    raise Mute
+
+
+@app.job("fatal.mute.thread")
+def fatal_mute_thread() -> None:
+    raise Mute
+
+
+@app.job("raises.with.note")
+async def raises_with_note() -> None:
+    error = ValueError("in line one\nin line two")
+    error.add_note("see the manual")
+    raise error
+
+
+@app.job("raises.group")
+async def raises_group() -> None:
+    raise ExceptionGroup("both", [ValueError("the first"), ExceptionGroup("inner", [TypeError("the second")])])
+
+
+class Unbound:
+    """A stand-in for something that is not there, as some frameworks have them."""
+
+    @property  # type: ignore[misc] # that is the point
+    def __class__(self) -> Any:
+        raise RuntimeError("nothing is bound")
+
+
+@app.job("returns.unbound")
+def returns_unbound() -> Any:
+    return Unbound()
 
 
 @app.job("odd.log")

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from tests.helpers.http import Http
 from tests.helpers.processes import children_of, processes_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +96,11 @@ class Server(Command):
     def __init__(self, folder: Path, *options: str, target: str = JOBS) -> None:
         self.database = folder / "interlock.db"
         self.socket = folder / "interlock.db.sock"
+        self.http_socket = folder / "interlock.db.http"
+        if "--http" not in options:
+            options = ("--http", "off", *options)
+        self._over_tcp = options[options.index("--http") + 1] not in ("off", "local")
+        self._said_before = 0
         arguments = ("interlock.cli", "up", "-A", target, "--db", str(self.database), *options)
         super().__init__(folder, *arguments, name="server")
 
@@ -108,6 +115,7 @@ class Server(Command):
 
     def start(self, *arguments: str) -> None:
         """Start and wait until it answers; `arguments` run something else in its place."""
+        self._said_before = len(self.said) if self.output.exists() else 0
         self.begin(*arguments)
         wait_until(self._answers, "the scheduler answers")
 
@@ -122,8 +130,40 @@ class Server(Command):
             raise AssertionError(f"it ended with {self.process.returncode}: {self.said}")
         with socket.socket(socket.AF_UNIX) as probe, suppress(OSError):
             probe.connect(str(self.socket))
-            return True
+            return not self._over_tcp or self._served() is not None
         return False
+
+    def _served(self) -> str | None:
+        found = re.search(r"^interlock: .*(http://\S+)$", self.said[self._said_before :], re.MULTILINE)
+        return None if found is None else found[1]
+
+    @property
+    def url(self) -> str:
+        """Where it serves HTTP over TCP, as it said at its start."""
+        url = self._served()
+        assert url is not None, self.said
+        return url
+
+    @property
+    def http(self) -> Http:
+        """A way to ask it over TCP."""
+        return Http(self.url)
+
+    @property
+    def local(self) -> Http:
+        """A way to ask it over its Unix socket, as its owner."""
+        return Http(self.http_socket)
+
+    def gateway(self) -> int:
+        """The process that serves HTTP, once there is one."""
+        found: list[int] = []
+
+        def look() -> bool:
+            found[:] = [one.pid for one in processes_of(self.folder) if "interlock.cli.gateway_process" in one.command]
+            return len(found) == 1
+
+        wait_until(look, "there is a gateway process")
+        return found[0]
 
     def workers(self) -> list[int]:
         """The worker processes, those of an earlier start included."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import interlock as il
+from interlock.model.view import ProgressInfo
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.server import Server
@@ -35,7 +36,7 @@ def test_progress_and_log_are_seen_while_it_runs(server: Server, folder: Path) -
             run = await app.submit("progress", {"folder": str(folder), "name": "work"})
 
             async def reported() -> bool:
-                return (await run.info()).progress == (42.0, "under way")
+                return (await run.info()).progress == ProgressInfo(42.0, "under way")
 
             await until_true(reported, "the progress is seen")
             await until_true(run.logs, "the line is seen")

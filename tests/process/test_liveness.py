@@ -10,7 +10,8 @@ import pytest
 
 import interlock as il
 from interlock.client.handle import RunHandle
-from interlock.wiring import Scheduler, Settings
+from interlock.config import Settings
+from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running, until_true
 from tests.helpers.server import JOBS, tree_of
@@ -21,7 +22,9 @@ S = il.State
 @asynccontextmanager
 async def scheduler_in(folder: Path, heartbeat: float, workers: int = 1) -> AsyncIterator[Scheduler]:
     """A scheduler whose state the test can see, with real workers."""
-    settings = Settings(database=str(folder / "interlock.db"), workers=workers, heartbeat=heartbeat, drain=1.0)
+    settings = Settings(
+        database=str(folder / "interlock.db"), workers=workers, heartbeat=heartbeat, drain=1.0, http="off"
+    )
     scheduler = Scheduler(app.definitions, JOBS, settings)
     await scheduler.start()
     try:
@@ -111,7 +114,7 @@ def test_a_late_result_changes_nothing(folder: Path) -> None:
                 tell_to_go(folder, "work")
                 assert await run.result(30) == 2
                 await until(lambda: len(lines_of(folder / "work.ended")) == 2, "both have ended")
-                before, ended = await run.info(), dict(scheduler.engine.totals.ended)
+                before, ended = await run.info(), dict(scheduler.engine.metrics.ended)
                 stale = scheduler.engine.state.stale_messages
             finally:
                 os.kill(first, signal.SIGCONT)
@@ -120,7 +123,7 @@ def test_a_late_result_changes_nothing(folder: Path) -> None:
             assert await (await app.submit("echo", {"value": 1})).result(30) == 1
             assert await run.info() == before
             assert await run.result(30) == 2
-            assert scheduler.engine.totals.ended == {**ended, "succeeded": ended["succeeded"] + 1}
+            assert scheduler.engine.metrics.ended == {**ended, "succeeded": ended["succeeded"] + 1}
 
     run_async(body())
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from interlock.config import Settings
 from interlock.model.error import InterlockError, RunEnded
 from interlock.model.state import State
 from interlock.supervision.keeper import end_session
-from interlock.wiring import Scheduler, Settings, connect
+from interlock.wiring.connecting import connect
+from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.places import run_async, until, until_running, until_true
 from tests.helpers.server import JOBS, Command, Server
@@ -46,6 +48,32 @@ def test_a_handler_that_ends_the_loop_or_forks_or_returns_a_coroutine_ends_as_so
             with pytest.raises(RunEnded, match="async def"):
                 await (await app.submit("returns.coroutine")).result(timeout=30)
             assert await (await app.submit("echo", {"value": 1})).result(timeout=30) == 1
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("EXE-1")
+@pytest.mark.parametrize(
+    ("job", "why"),
+    [
+        ("fatal.mute", "Mute"),
+        ("fatal.mute.thread", "Mute"),
+        ("returns.unbound", "RuntimeError: nothing is bound"),
+        ("raises.with.note", "in line two"),
+        ("raises.group", "ExceptionGroup: both (2 sub-exceptions)"),
+    ],
+)
+def test_whatever_is_raised_is_told_in_one_line(server: Server, job: str, why: str) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)):
+            run = await app.submit(job)
+            with pytest.raises(RunEnded) as caught:
+                await run.result(timeout=30)
+            assert str(caught.value) == f"run {run.id} ended as failed: {why}"
+            await until(lambda: f"run ended as failed: {why}" in server.said, "it is logged")
+            error = (await run.info()).error or ""
+            assert ("see the manual" in error) == (job == "raises.with.note")
+            assert ("TypeError: the second" in error) == (job == "raises.group")
 
     run_async(body())
 
@@ -169,7 +197,7 @@ def test_a_socket_path_that_is_too_long_is_known_before_anything_starts(folder: 
         before = os.getcwd()
         os.chdir(deep)
         try:
-            scheduler = Scheduler(app.definitions, JOBS, Settings(database="x.db", workers=0))
+            scheduler = Scheduler(app.definitions, JOBS, Settings(database="x.db", workers=0, http="off"))
             with pytest.raises(Exception, match="at most 107 bytes"):
                 await scheduler.start()
         finally:

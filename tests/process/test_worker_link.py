@@ -8,7 +8,7 @@ import pytest
 from interlock.buses.socket import SocketBus
 from interlock.model import message as m
 from interlock.ports.bus import Endpoint, Peer
-from tests.helpers.places import run_async, tell_to_go, until
+from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.server import JOBS, Command
 
 
@@ -102,6 +102,37 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
             script.say(dispatch("last", "count", folder))
             await until(lambda: "Finished" in script.of("last"), "the last has ended")
             assert (folder / "run").read_text() == "run 1\n"
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_what_an_attempt_reports_while_no_scheduler_is_there_is_told_to_the_next(folder: Path) -> None:
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder)
+        worker.begin()
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            script.say(dispatch("run", "records", folder))
+            await until(lambda: "Started" in script.of("run"), "it has started")
+            await bus.close()
+            tell_to_go(folder, "run")
+            await until(lambda: lines_of(folder / "run.recorded"), "it has reported")
+            script, bus = Script(), SocketBus(folder / "s")
+            await bus.listen(script)
+            await until(lambda: "Progress" in script.of("run"), "it is told")
+            told = [one for one in script.heard if not isinstance(one, m.Heartbeat)]
+            assert isinstance(told[0], m.Hello)
+            assert [one.text for one in told if isinstance(one, m.LogLine)] == ["line 0", "line 1", "line 2"]
+            assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
+            assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
+            tell_to_go(folder, "run-more")
+            await until(lambda: "Finished" in script.of("run"), "it has ended")
         finally:
             worker.kill()
             await bus.close()

@@ -76,7 +76,7 @@ class Stage:
         return (await submit(connection or self.connection, [new]))[0]
 
     def run(self, handle: RunHandle) -> Run:
-        return self.cluster.disk.runs[handle.id]
+        return self.cluster.disk.runs_by_id[handle.id]
 
     def history(self, handle: RunHandle) -> list[Transition]:
         return self.cluster.disk.entries[handle.id]

@@ -56,7 +56,7 @@ def test_however_often_the_scheduler_dies_running_work_is_not_started_twice() ->
         assert attempts_taken_for_lost(simulation) == [], f"seed {seed}: no worker died"
         restarts += simulation.cluster.starts - simulation.cluster.scenario.workers - 1
         executions = simulation.cluster.invariants.executions
-        for run_id in simulation.cluster.disk.runs:
+        for run_id in simulation.cluster.disk.runs_by_id:
             for earlier, later in pairwise(one for one in executions if one.run_id == run_id):
                 assert earlier.ended is not None
                 assert earlier.ended <= later.began, f"seed {seed}: {run_id} was started while it executed"

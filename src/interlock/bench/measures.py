@@ -68,26 +68,32 @@ def one_commit(folder: Path, commits: int, pause: float = PAUSE) -> list[float]:
 def end_to_end(folder: Path, runs: int) -> float:
     """Runs a second from the first submit to the last stored result."""
     with running(folder, workers=1) as server:
-        rate = uvloop.run(_stream(server, runs))
+        rate = uvloop.run(stream(server, runs))
         succeeded = server.count("succeeded")
         assert succeeded == runs + BATCH, f"{succeeded} of {runs + BATCH} runs succeeded"
         return rate
 
 
-async def _stream(server: Server, runs: int) -> float:
+async def stream(server: Server, runs: int) -> float:
+    """Submit, and wait until all of it has ended."""
     async with app.connected(server.socket):
         await app.submit_many([("bench.noop", None)] * BATCH)
         await _until_ended(server)
-        slots = asyncio.Semaphore(OUTSTANDING)
-
-        async def submit(size: int) -> None:
-            async with slots:
-                await app.submit_many([("bench.noop", None)] * size)
-
         begin = time.perf_counter()
-        await asyncio.gather(*(submit(min(BATCH, runs - start)) for start in range(0, runs, BATCH)))
+        await submit_batches(runs)
         await _until_ended(server)
         return runs / (time.perf_counter() - begin)
+
+
+async def submit_batches(runs: int) -> None:
+    """A hundred at a time, some of them under way at once."""
+    slots = asyncio.Semaphore(OUTSTANDING)
+
+    async def submit(size: int) -> None:
+        async with slots:
+            await app.submit_many([("bench.noop", None)] * size)
+
+    await asyncio.gather(*(submit(min(BATCH, runs - start)) for start in range(0, runs, BATCH)))
 
 
 async def _until_ended(server: Server) -> None:
@@ -144,12 +150,13 @@ def _fresh(path: Path) -> sqlite3.Connection:
     return connect_writer(path)
 
 
-Rows = tuple[list[Row], list[Row], list[tuple[str, int, bytes]]]
+Rows = tuple[list[Row], list[Row], list[tuple[int, str, int, bytes]]]
 
 
 def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
     """The rows of the two commits that a run which succeeds at once passes through."""
-    first, second = Batch(), Batch()
+    place = 1 + 2 * numbers.start
+    first, second = Batch(position=place), Batch(position=place + len(numbers))
     for number in numbers:
         run = Run(
             f"{1700000000000 + number:012x}0000{number * 7919:012x}", "bench.noop", "default", None, None, 1.7e9, 1.7e9,

@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from interlock.bench import huey_peer, measures
+from interlock.bench import http, huey_peer, measures
 from interlock.model.error import BadValue
 
 HUEY_RUNS = 3000
@@ -35,6 +35,16 @@ class Figures(msgspec.Struct, kw_only=True):
     latency_to_commit: float
     bytes_per_waiting_run: float
     waiting: int
+    empty_posts_per_second: float
+    http_submits_per_second: float
+    http_submits_to_empty_posts: float
+    python_submits_per_second: float
+    http_batches_per_second: float
+    http_batches_to_python: float
+    readers: int
+    end_to_end_unread_per_second: float
+    end_to_end_read_per_second: float
+    read_to_unread: float
 
 
 def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Figures:
@@ -62,6 +72,13 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
     commits: list[list[float]] = []
     hot_commits: list[list[float]] = []
     latencies: list[list[float]] = []
+    empty: list[float] = []
+    single: list[float] = []
+    python: list[float] = []
+    batches: list[float] = []
+    unread: list[float] = []
+    read: list[float] = []
+    requests, submits = max(1, runs // 3), max(measures.BATCH, runs)
     # Interleaved, so that whatever else the machine does hits all of them alike.
     for number in range(rounds):
         raw.append(_say(console, number, "raw SQLite", lambda: measures.raw_sqlite(folder, runs)))
@@ -71,6 +88,12 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
         commits.append(measures.one_commit(folder, 200))
         hot_commits.append(measures.one_commit(folder, 200, pause=0.0))
         latencies.append(measures.idle_latency(folder, 200))
+        empty.append(_say(console, number, "empty POST", lambda: http.empty_posts(requests)))
+        single.append(_say(console, number, "HTTP submit", lambda: http.single_submits(folder, requests)))
+        python.append(_say(console, number, "submit from Python", lambda: http.python_submits(folder, submits)))
+        batches.append(_say(console, number, "HTTP batches", lambda: http.batch_submits(folder, submits)))
+        unread.append(_say(console, number, "end to end, no readers", lambda: http.end_to_end(folder, runs, 0)))
+        read.append(_say(console, number, "with readers", lambda: http.end_to_end(folder, runs, http.READERS)))
     memory = measures.memory_per_waiting_run(folder, waiting)
     median = measures.median
     commit = median([median(one) for one in commits])
@@ -93,6 +116,16 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
         latency_to_commit=round(latency / commit, 2),
         bytes_per_waiting_run=round(memory),
         waiting=waiting,
+        empty_posts_per_second=round(median(empty)),
+        http_submits_per_second=round(median(single)),
+        http_submits_to_empty_posts=round(median(single) / median(empty), 2),
+        python_submits_per_second=round(median(python)),
+        http_batches_per_second=round(median(batches)),
+        http_batches_to_python=round(median(batches) / median(python), 2),
+        readers=http.READERS,
+        end_to_end_unread_per_second=round(median(unread)),
+        end_to_end_read_per_second=round(median(read)),
+        read_to_unread=round(median(read) / median(unread), 2),
     )
 
 
@@ -122,4 +155,26 @@ def _table(figures: Figures) -> Table:
     table.add_row("submit to start, idle, p50", f"{figures.latency_p50_ms} ms", f"{figures.latency_to_commit} commits")
     table.add_row("submit to start, idle, p99", f"{figures.latency_p99_ms} ms", "")
     table.add_row(f"memory per waiting run ({figures.waiting:,})", f"{figures.bytes_per_waiting_run:,.0f} bytes", "")
+    _add_http(table, figures)
     return table
+
+
+def _add_http(table: Table, figures: Figures) -> None:
+    table.add_row("the framework's empty POST", f"{figures.empty_posts_per_second:,.0f} requests/s", "1")
+    table.add_row(
+        "submit over HTTP, one a request",
+        f"{figures.http_submits_per_second:,.0f} runs/s",
+        f"{figures.http_submits_to_empty_posts} of that",
+    )
+    table.add_row("submit from Python, 100 at a time", f"{figures.python_submits_per_second:,.0f} runs/s", "1")
+    table.add_row(
+        "submit over HTTP, 100 at a time",
+        f"{figures.http_batches_per_second:,.0f} runs/s",
+        f"{figures.http_batches_to_python} of that",
+    )
+    table.add_row("end to end with the gateway", f"{figures.end_to_end_unread_per_second:,.0f} runs/s", "1")
+    table.add_row(
+        f"end to end, {figures.readers:,} event streams",
+        f"{figures.end_to_end_read_per_second:,.0f} runs/s",
+        f"{figures.read_to_unread} of that",
+    )

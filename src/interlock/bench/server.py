@@ -46,7 +46,7 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, workers: int) -> Iterator[Server]:
+def running(folder: Path, workers: int, http: str = "off") -> Iterator[Server]:
     """`interlock up` with the measured jobs on a new database in `folder`."""
     database = folder / "bench.db"
     for leftover in folder.glob("bench.db*"):
@@ -54,7 +54,7 @@ def running(folder: Path, workers: int) -> Iterator[Server]:
     command = [
         sys.executable, "-m", "interlock.cli", "up", "-A", "interlock.bench.jobs:app", "--db", str(database),
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
-        "--log-level", "error",
+        "--log-level", "error", "--http", http,
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
     end = time.monotonic() + START_LIMIT

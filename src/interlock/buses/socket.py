@@ -1,25 +1,23 @@
 """Links over a Unix socket, for everything on one machine."""
 
 import asyncio
-import errno
 import logging
 import os
 import socket
-import stat
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from interlock.model.error import CannotListen, NotRunning, Refused, SocketInUse
+from interlock.buses.listening import bind_unix
+from interlock.model.error import NotRunning, Refused
 from interlock.model.frames import FrameReader, encode
 from interlock.model.message import Message, Problem
 from interlock.ports.bus import Bus, Endpoint, Peer
 
 logger = logging.getLogger("interlock.links")
 
-LONGEST_PATH = 107
 LAST_WORDS = 2.0
 """seconds in which the link of a process that has ended should end too"""
 MOST_UNSENT = 256 * 1024 * 1024
@@ -139,53 +137,10 @@ class SocketBus(Bus):
         self._server: asyncio.AbstractServer | None = None
 
     async def listen(self, endpoint: Endpoint) -> None:
-        listener = self._bind()
+        listener = bind_unix(self.path)
         self._server = await asyncio.get_running_loop().create_unix_server(
             lambda: _SocketPeer(self, endpoint), sock=listener
         )
-
-    def _bind(self) -> socket.socket:
-        path = str(self.path)
-        if len(os.fsencode(path)) > LONGEST_PATH:
-            raise CannotListen(path, f"a socket's path has at most {LONGEST_PATH} bytes; choose another with --socket")
-        self._clear_leftover()
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        mask = os.umask(0o177)
-        try:
-            listener.bind(path)
-        except OSError as error:
-            listener.close()
-            raise CannotListen(path, error.strerror or str(error)) from error
-        finally:
-            os.umask(mask)
-        listener.listen(1024)
-        listener.setblocking(False)
-        return listener
-
-    def _clear_leftover(self) -> None:
-        """Remove the socket of a scheduler that died; refuse one that is alive, and anything that is no socket."""
-        path = str(self.path)
-        try:
-            mode = self.path.lstat().st_mode
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise CannotListen(path, error.strerror or str(error)) from error
-        if not stat.S_ISSOCK(mode):
-            raise SocketInUse(path, "a file that is not a socket")
-        probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        probe.settimeout(1.0)
-        try:
-            probe.connect(path)
-        except OSError as error:
-            if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
-                raise SocketInUse(path, error.strerror or str(error)) from error
-            with suppress(FileNotFoundError):
-                self.path.unlink()
-        else:
-            raise SocketInUse(path, "another scheduler listens on it")
-        finally:
-            probe.close()
 
     async def connect(self, endpoint: Endpoint) -> Peer:
         try:

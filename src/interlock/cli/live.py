@@ -2,59 +2,60 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from interlock.cli.tables import plain
+from interlock.cli.words import COLOURS
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
-from interlock.wiring import Scheduler
+from interlock.wiring.scheduler import Scheduler
 
 REFRESH = 0.25
-COLOURS = {
-    State.SUCCEEDED: "green",
-    State.FAILED: "red",
-    State.TIMEOUT: "red",
-    State.ORPHANED: "red",
-    State.CANCELLED: "yellow",
-}
 
 
-async def show_live(scheduler: Scheduler) -> None:
-    """Redraw until cancelled."""
+async def show_live(scheduler: Scheduler, steps: Sequence[str]) -> None:
+    """Redraw until cancelled; `steps` stand above, where a low terminal does not cut them off."""
     started = time.monotonic()
     before, at = 0, started
     rate = 0.0
-    with Live(_view(scheduler, 0.0, 0.0), auto_refresh=False, transient=False) as live:
+    with Live(_view(scheduler, steps, 0.0, 0.0), auto_refresh=False, transient=False) as live:
         while True:
             await asyncio.sleep(REFRESH)
-            done, now = sum(scheduler.engine.totals.ended.values()), time.monotonic()
+            done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
             rate = 0.7 * rate + 0.3 * (done - before) / (now - at) if rate else (done - before) / (now - at)
             before, at = done, now
-            live.update(_view(scheduler, rate, now - started), refresh=True)
+            live.update(_view(scheduler, steps, rate, now - started), refresh=True)
 
 
 def summary(scheduler: Scheduler) -> str:
-    totals = scheduler.engine.totals
-    ended = ", ".join(f"{count:,} {state}" for state, count in sorted(totals.ended.items())) or "none ended"
+    metrics = scheduler.engine.metrics
+    ended = ", ".join(f"{count:,} {state}" for state, count in sorted(metrics.ended.items())) or "none ended"
     left = len(scheduler.engine.state.runs)
-    return f"{totals.submitted:,} submitted, {ended}, {left:,} kept for the next start"
+    return f"{metrics.submitted:,} submitted, {ended}, {left:,} kept for the next start"
 
 
-def _view(scheduler: Scheduler, rate: float, uptime: float) -> Group:
+def _view(scheduler: Scheduler, steps: Sequence[str], rate: float, uptime: float) -> Group:
     engine = scheduler.engine
     head = Text.assemble(
         ("interlock ", "bold"),
-        f"up {uptime:,.0f}s · {rate:,.0f} runs/s · {engine.totals.submitted:,} submitted · "
-        f"{engine.totals.commits:,} commits · {len(engine.state.runs):,} live",
-        f" · {len(scheduler.keeper.pids)} workers",
+        f"up {uptime:,.0f}s · {rate:,.0f} runs/s · {engine.metrics.submitted:,} submitted · "
+        f"{engine.metrics.commits:,} commits · {len(engine.state.runs):,} live",
+        f" · {_workers(len(scheduler.keeper.pids))}",
         f" ({scheduler.keeper.restarts} restarted)" if scheduler.keeper.restarts else "",
         f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
         (" · store unavailable", "bold red") if not engine.available else "",
     )
-    return Group(head, _jobs(scheduler), _lanes(scheduler), _recent(engine.totals.recent))
+    what_next = [Text(one if place == 0 else f"  {one}", style="dim") for place, one in enumerate(steps)]
+    return Group(head, *what_next, _jobs(scheduler), _lanes(scheduler), _recent(engine.metrics.recent))
+
+
+def _workers(count: int) -> str:
+    return "1 worker" if count == 1 else f"{count:,} workers"
 
 
 def _jobs(scheduler: Scheduler) -> Table:
@@ -70,8 +71,8 @@ def _jobs(scheduler: Scheduler) -> Table:
         )
         counts = live.setdefault(run.job_id, {})
         counts[kind] = counts.get(kind, 0) + 1
-    for job_id in sorted(live.keys() | engine.totals.by_job.keys()):
-        now, ended = live.get(job_id, {}), engine.totals.by_job.get(job_id, {})
+    for job_id in sorted(live.keys() | engine.metrics.by_job.keys()):
+        now, ended = live.get(job_id, {}), engine.metrics.by_job.get(job_id, {})
         other = sum(count for state, count in ended.items() if state not in (State.SUCCEEDED, State.FAILED))
         cells = [now.get("waiting", 0), now.get("running", 0), now.get("retrying", 0)]
         cells += [ended.get(State.SUCCEEDED, 0), ended.get(State.FAILED, 0), other]
@@ -105,5 +106,5 @@ def _recent(runs: list[Run]) -> Table:
             else f"{(run.ended_at - run.started_at) * 1000:,.0f} ms"
         )
         state = Text(run.state, style=COLOURS.get(run.state, ""))
-        table.add_row(run.id, run.job_id, state, str(run.attempt), took, Text(run.reason[:60]))
+        table.add_row(run.id, run.job_id, state, str(run.attempt), took, Text(plain(run.reason)[:60]))
     return table

@@ -1,22 +1,107 @@
-"""How the command line speaks: errors on one line with their code, logs with their fields."""
+"""How the command line speaks: exit codes, and errors on one line with their code."""
 
-import json
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from enum import IntEnum
 
-from interlock.model.error import BadValue, InterlockError
+from interlock.model.error import InterlockError
 
-EXIT_ERROR = 1
-EXIT_USAGE = 2
-USAGE_CODES = frozenset(
-    {"bad_value", "bad_duration", "bad_payload", "cannot_import", "bad_handler", "duplicate_job", "unknown_job"}
-)
-"""what is wrong with how the command was called, rather than with the world"""
 
-FIELDS = ("run_id", "job_id", "scheduled_at", "state", "attempt")
+class Exit(IntEnum):
+    """The exit codes, which scripts rely on."""
+
+    FINE = 0
+    ERROR = 1
+    USAGE = 2
+    UNKNOWN_RUN = 3
+    NO_SERVER = 4
+    NOT_SUCCEEDED = 5
+    NOT_ALLOWED = 6
+    OUT_OF_TIME = 7
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+
+MEANING = {
+    Exit.FINE: "fine",
+    Exit.ERROR: "an error",
+    Exit.USAGE: "wrong usage, or bad input",
+    Exit.UNKNOWN_RUN: "there is no such run",
+    Exit.NO_SERVER: "no server answers",
+    Exit.NOT_SUCCEEDED: "the run that was waited for did not succeed",
+    Exit.NOT_ALLOWED: "not allowed",
+    Exit.OUT_OF_TIME: "what was waited for takes longer",
+    Exit.INTERRUPTED: "Ctrl-C",
+    Exit.BROKEN_PIPE: "whoever read the output went away",
+}
+
+EXIT_OF = {
+    "usage": Exit.USAGE,
+    "bad_value": Exit.USAGE,
+    "bad_duration": Exit.USAGE,
+    "bad_payload": Exit.USAGE,
+    "bad_json": Exit.USAGE,
+    "not_json": Exit.USAGE,
+    "bad_config": Exit.USAGE,
+    "bad_cursor": Exit.USAGE,
+    "unknown_field": Exit.USAGE,
+    "missing_field": Exit.USAGE,
+    "unknown_job": Exit.USAGE,
+    "payload_too_large": Exit.USAGE,
+    "body_too_large": Exit.USAGE,
+    "cannot_import": Exit.USAGE,
+    "bad_handler": Exit.USAGE,
+    "duplicate_job": Exit.USAGE,
+    "tokens_needed": Exit.USAGE,
+    "unknown_run": Exit.UNKNOWN_RUN,
+    "not_running": Exit.NO_SERVER,
+    "connection_lost": Exit.NO_SERVER,
+    "run_not_succeeded": Exit.NOT_SUCCEEDED,
+    "unauthorized": Exit.NOT_ALLOWED,
+    "forbidden": Exit.NOT_ALLOWED,
+    "wait_timeout": Exit.OUT_OF_TIME,
+}
+"""by the code of the error; every other is ERROR"""
+
+
+class WrongUsage(InterlockError):
+    """Options that do not go together."""
+
+    code = "usage"
+
+
+_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
+
+
+def safe(text: str) -> str:
+    """Without what a terminal would obey: what jobs and submitters write is shown to others."""
+    return text.translate(_CONTROLS)
+
+
+_RARE = {number: f"\\u{number:04x}" for number in range(127, 160)}
+"""the controls that JSON may have as they are"""
+
+
+def safe_json(text: str) -> str:
+    """The same for JSON, which still means the same."""
+    return text.translate(_RARE)
+
+
+def say(text: str) -> None:
+    """Tell the person at the terminal something that is not the output."""
+    print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line's voice
+
+
+def say_error(message: str, code: str, in_json: bool = False) -> Exit:
+    """Say what went wrong, and return what to exit with."""
+    if in_json:
+        import json
+
+        say(safe_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)))
+    else:
+        say(f"error: {safe(' '.join(message.splitlines()))} [{code}]")
+    return EXIT_OF.get(code, Exit.ERROR)
 
 
 @contextmanager
@@ -25,39 +110,4 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except InterlockError as error:
-        print(f"error: {error} [{error.code}]", file=sys.stderr)  # noqa: T201 - this is the command line's voice
-        sys.exit(EXIT_USAGE if error.code in USAGE_CODES else EXIT_ERROR)
-
-
-class TextFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S.%f")[:-3]
-        fields = " ".join(f"{name}={getattr(record, name)}" for name in FIELDS if hasattr(record, name))
-        text = f"{at} {record.levelname.lower():7} {record.getMessage()}"
-        if record.exc_info:
-            text += "\n" + self.formatException(record.exc_info)
-        return f"{text}  {fields}" if fields else text
-
-
-class JsonFormatter(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "at": record.created,
-            "level": record.levelname,
-            "logger": record.name,
-            "message": record.getMessage(),
-            **{name: getattr(record, name) for name in FIELDS if hasattr(record, name)},
-        }
-        if record.exc_info:
-            entry["exception"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
-
-
-def log_to_stderr(level: str, form: str = "text") -> None:
-    if level.upper() not in ("DEBUG", "INFO", "WARNING", "ERROR"):
-        raise BadValue("--log-level", level, "one of debug, info, warning, error")
-    if form not in ("text", "json"):
-        raise BadValue("--log-format", form, "one of text, json")
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+        sys.exit(say_error(str(error), error.code))

@@ -1,38 +1,41 @@
 """`interlock worker`."""
 
 import os
+from typing import Annotated
 
-import uvloop
+import typer
 
-from interlock.cli.output import log_to_stderr
-from interlock.model.duration import seconds
-from interlock.model.error import BadValue
-from interlock.model.job import NAME
-from interlock.wiring import WorkerOptions, run_worker
+from interlock.cli.options import Flags, takes
 
 
-def run(
-    *,
-    target: str,
-    socket: str,
-    name: str,
-    slots: int,
-    processes: int,
-    drain: str,
-    memory_limit: int,
-    log_level: str,
-    log_format: str,
+@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "log_level", "log_format")
+def command(
+    flags: Flags, name: Annotated[str, typer.Option(metavar="TEXT", help="The first part of its id.")] = "worker"
 ) -> None:
-    log_to_stderr(log_level, log_format)
+    """Run one more worker for a scheduler on this machine."""
+    import uvloop
+
+    from interlock.cli.log_lines import log_to_stderr
+    from interlock.model.error import BadValue
+    from interlock.model.job import NAME
+    from interlock.wiring.worker import WorkerOptions, run_worker
+
+    settings = flags.resolve().settings
+    log_to_stderr(settings.log_level, settings.log_format)
     if not NAME.fullmatch(name) or len(name) > 32:
         raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
     options = WorkerOptions(
-        app=target,
-        socket=os.path.abspath(socket),
+        app=settings.target(),
+        socket=str(settings.socket_path()),
         name=name,
-        slots=slots,
-        processes=processes,
-        drain=seconds(drain, "--drain"),
-        memory_limit=memory_limit,
+        slots=settings.slots,
+        processes=settings.processes,
+        drain=settings.drain,
+        memory_limit=settings.memory_limit,
+        secret_names=settings.secret_names,
     )
+    for token in settings.tokens:
+        # For the scheduler's gateway, and not for handlers.
+        if token.env is not None:
+            os.environ.pop(token.env, None)
     uvloop.run(run_worker(options))

@@ -5,8 +5,9 @@ import sys
 import msgspec
 import uvloop
 
-from interlock.cli.output import log_to_stderr, one_line_errors
-from interlock.wiring import WorkerOptions, run_worker
+from interlock.cli.log_lines import log_to_stderr
+from interlock.cli.output import one_line_errors
+from interlock.wiring.worker import WorkerOptions, run_worker
 
 
 def main() -> None:

@@ -1,18 +1,27 @@
 """A client's link to the scheduler: questions go out with a number, answers come back with it."""
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from interlock.model import frames
+import msgspec
+
+from interlock.client.access import Ending, RunAccess
+from interlock.model import frames, payload
 from interlock.model import message as m
-from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, rebuild
+from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.model.run import Run, RunStats, Transition, stats_of
+from interlock.model.state import State
+from interlock.model.view import HistoryEntry, LogLine, RunInfo, entries_of
 from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)
 
 PATIENCE = 30.0
 """seconds for which a question that is safe to repeat is put again to a scheduler that went away"""
+STEADY = 1.0
+"""seconds a link must have lasted for its end to be a new loss, and not one more of the same"""
 
 
 def _check_sendable(message: m.Message) -> None:
@@ -24,7 +33,7 @@ def _check_sendable(message: m.Message) -> None:
             raise BadValue(type(message).__name__.lower(), error.object, "a text that is valid Unicode") from error
 
 
-class Connection(Endpoint):
+class Connection(Endpoint, RunAccess):
     """One link, made anew when it breaks. Questions that change nothing, or nothing twice, survive that."""
 
     def __init__(self, bus: Bus, patience: float = PATIENCE) -> None:
@@ -35,6 +44,8 @@ class Connection(Endpoint):
         self._waiting: dict[int, asyncio.Future[m.Message]] = {}
         self._count = 0
         self._closed = False
+        self.on_news: Callable[[m.News], None] | None = None
+        """called with what a scheduler that was asked to `Watch` tells by itself"""
 
     async def open(self) -> None:
         """Connect now, so that a scheduler that is not there is known at once."""
@@ -48,14 +59,18 @@ class Connection(Endpoint):
     async def ask(self, make: Callable[[int], m.Message], kind: type[T], *, what: str, repeatable: bool) -> T:
         """Send what `make` makes of a number and wait for the answer; errors of the other side are raised here."""
         loop = asyncio.get_running_loop()
-        since, delay = loop.time(), 0.02
+        lost_at: float | None = None
+        delay = 0.02
         while True:
+            asked_at = loop.time()
             try:
                 if self._peer is None:
                     await self._connect()
                 answer = await self._send(make)
             except (ConnectionLost, NotRunning):
-                if not repeatable or self._closed or loop.time() - since > self._patience:
+                if lost_at is None or loop.time() - asked_at > STEADY:
+                    lost_at, delay = loop.time(), 0.02
+                if not repeatable or self._closed or loop.time() - lost_at > self._patience:
                     raise
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 0.5)
@@ -65,6 +80,50 @@ class Connection(Endpoint):
             if not isinstance(answer, kind):
                 raise InterlockError(f"link: {what} was answered with {type(answer).__name__}")
             return answer
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def wait(self, run_id: str, limit: float | None) -> Ending:
+        asking = self.ask(lambda number: m.Ask(number, run_id, True), m.RunReport, what="result", repeatable=True)
+        if limit is None:
+            report = await asking
+        else:
+            try:
+                report = await asyncio.wait_for(asking, limit)
+            except TimeoutError as error:
+                raise WaitTimeout(run_id, limit) from error
+        result = None if report.result is None else payload.decode(report.result)
+        return Ending(run_id, report.state, report.reason, report.error, result)
+
+    async def cancel(self, run_id: str, reason: str) -> State:
+        report = await self.ask(
+            lambda number: m.Cancel(number, run_id, reason), m.RunReport, what="cancel", repeatable=True
+        )
+        return report.state
+
+    async def info(self, run_id: str) -> RunInfo:
+        report = await self.ask(lambda number: m.Ask(number, run_id, False), m.RunReport, what="info", repeatable=True)
+        return msgspec.convert(report.fields, RunInfo)
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        return entries_of(run_id, await self._transitions(run_id))
+
+    async def logs(self, run_id: str) -> list[LogLine]:
+        report = await self.ask(lambda number: m.AskLogs(number, run_id), m.LogReport, what="logs", repeatable=True)
+        return [LogLine(*line) for line in report.lines]
+
+    async def stats(self, run_id: str) -> RunStats:
+        info = await self.info(run_id)
+        fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
+        return stats_of(Run(**fields), await self._transitions(run_id), time.time())
+
+    async def _transitions(self, run_id: str) -> list[Transition]:
+        report = await self.ask(
+            lambda number: m.AskHistory(number, run_id), m.HistoryReport, what="history", repeatable=True
+        )
+        return report.entries
+
+    # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _connect(self) -> None:
         async with self._connecting:
@@ -97,6 +156,10 @@ class Connection(Endpoint):
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
+            if isinstance(message, m.News):
+                if self.on_news is not None:
+                    self.on_news(message)
+                continue
             number = getattr(message, "request", 0)
             future = self._waiting.pop(number, None)
             if future is not None:

@@ -2,15 +2,18 @@
 
 import math
 import time
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue, PayloadTooLarge
+
+if TYPE_CHECKING:  # the blocking client has no use for an event loop, and is to start without one
+    from interlock.client.connection import Connection
 
 MOST_BYTES = 16 * 1024 * 1024
 """of all payloads in one submit"""
@@ -33,12 +36,12 @@ def new_run(
     """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due)."""
     now = time.time() if now is None else now
     data = payload.EMPTY if arguments is None else payload.encode(arguments, "payload")
-    due = None if at is None else _instant(at, "at")
+    due = None if at is None else instant(at, "at")
     if delay is not None:
         if at is not None:
             raise BadValue("delay", delay, "to be given together with at")
         due = now + seconds(delay, "delay")
-    fires = None if occurrence is None else _instant(occurrence, "occurrence")
+    fires = None if occurrence is None else instant(occurrence, "occurrence")
     limit = None if deadline is None else _deadline(deadline, due or fires or now)
     for field, value in (("job", job_id), ("tenant", tenant)):
         check_text(field, value)
@@ -57,7 +60,7 @@ def check_text(field: str, value: object) -> None:
         raise BadValue(field, value, "a text that is valid Unicode") from error
 
 
-def _instant(value: datetime | float, field: str) -> float:
+def instant(value: datetime | float, field: str) -> float:
     if isinstance(value, datetime):
         if value.tzinfo is None:
             raise BadValue(field, value, "a time with a time zone")
@@ -69,15 +72,19 @@ def _instant(value: datetime | float, field: str) -> float:
 
 def _deadline(value: Any, start: float) -> float:
     if isinstance(value, datetime):
-        return _instant(value, "deadline")
+        return instant(value, "deadline")
     return start + seconds(value, "deadline")
 
 
-async def submit(connection: Connection, runs: list[m.NewRun]) -> list[RunHandle]:
-    """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
+def check_size(runs: Sequence[m.NewRun]) -> None:
     size = sum(len(new.payload) for new in runs)
     if size > MOST_BYTES:
         raise PayloadTooLarge("submit", size, MOST_BYTES)
+
+
+async def submit(connection: "Connection", runs: list[m.NewRun]) -> list[RunHandle]:
+    """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
+    check_size(runs)
     repeatable = all(new.idempotency_key is not None or new.occurrence is not None for new in runs)
     accepted = await connection.ask(
         lambda number: m.Submit(number, runs), m.Accepted, what="submit", repeatable=repeatable

@@ -44,7 +44,7 @@ def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
     """The run that this submit repeats, if there is one; otherwise its key is taken."""
     run_id = None
     if new.occurrence is not None:
-        run_id = occurrence_id(new.job_id, new.occurrence)
+        run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
         if run_id in p.state.runs or run_id in command.known_ids or run_id in p.history:
             return run_id
     if new.idempotency_key is None:
@@ -64,7 +64,7 @@ def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
 
 def _create_one(p: Pass, new: NewRun, actor: str) -> str:
     if new.occurrence is not None:
-        run_id = occurrence_id(new.job_id, new.occurrence)
+        run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
         run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
     _begin(p, new, run_id, actor)

@@ -29,6 +29,14 @@ class Batch(msgspec.Struct):
     """run id, attempt, number of the line, when, level, text"""
     dead_letters: list[tuple[str, float, str, str]] = []
     """run id, time, reason code, error"""
+    position: int = 0
+    """of the first log line; the others follow one by one, and then the history: whoever is told that a run has ended
+    has been told what it logged"""
+
+    @property
+    def last_position(self) -> int:
+        """Of its last row; the one before `position` if it has none."""
+        return self.position + len(self.history) + len(self.logs) - 1
 
     def __bool__(self) -> bool:
         return bool(
@@ -66,8 +74,14 @@ class Decisions(msgspec.Struct):
     touched: dict[str, Run]
     """every run that is in the batch"""
     ended: list[Run]
+    retried: list[Run]
+    """runs of which an attempt failed and another will follow, once for each"""
+    crashed: list[Run]
+    """runs of which an attempt was lost, once for each"""
     warnings: list[str]
     problems: list[str]
     """what must not happen, and was refused"""
+    progressed: list[Run]
+    """runs whose attempts reported progress; what they reported is in the state"""
     wake_at: float | None
     """wall time at which the next timer is due"""

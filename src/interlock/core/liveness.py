@@ -133,15 +133,42 @@ def stalled(p: Pass, command: Stalled) -> None:
 
 
 def progress(p: Pass, worker_id: str, message: Progress) -> None:
-    if current(p, worker_id, message.run_id, message.fence) is not None:
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    if attempt is not None:
         p.state.progress[message.run_id] = (message.percent, message.text)
+        p.progressed[message.run_id] = attempt.run
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
+    """Keep a line, up to the limits of a run's log. What passes them is cut, and one last line says so.
+
+    That last line brings the log beyond a limit, which nothing else does: its size alone tells, after a restart too,
+    that the log is full and has said so.
+    """
     attempt = current(p, worker_id, message.run_id, message.fence)
-    if attempt is not None:
-        row = (message.run_id, attempt.run.attempt, message.number, message.at, message.level, message.text)
-        p.batch.logs.append(row)
+    if attempt is None:
+        return
+    state, limits = p.state, p.state.limits
+    run_id, number, text = message.run_id, message.number, message.text
+    lines, size = state.log_sizes.get(run_id, (0, 0))
+    if lines > limits.log_lines or size > limits.log_bytes:
+        state.log_lines_dropped += 1
+        return
+    level = message.level
+    length = len(text) if text.isascii() else len(text.encode())
+    full = lines == limits.log_lines or size + length > limits.log_bytes
+    if full:
+        state.log_lines_dropped += 1
+        text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
+        length = len(text.encode())
+    if text or not full:
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text))
+        lines, size, number = lines + 1, size + length, number + 1
+    if full:
+        text = limits.log_full
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text))
+        lines, size = lines + 1, size + len(text)
+    state.log_sizes[run_id] = (lines, size)
 
 
 def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:

@@ -24,8 +24,8 @@ TAKES_SLOT, FREES_SLOT, ENDS = int(Effect.TAKES_SLOT), int(Effect.FREES_SLOT), i
 
 class Pass:
     __slots__ = (
-        "answers", "batch", "changed", "created", "elapsed", "ended", "history", "keys", "now", "problems", "rng",
-        "sends", "state", "warnings",
+        "answers", "batch", "changed", "crashed", "created", "elapsed", "ended", "history", "keys", "now", "problems",
+        "progressed", "retried", "rng", "sends", "state", "warnings",
     )  # fmt: skip
 
     def __init__(self, state: SchedulerState, now: Now, rng: "Random") -> None:
@@ -41,8 +41,11 @@ class Pass:
         self.sends: dict[str, list[Message]] = {}
         self.answers: list[tuple[str, Answer]] = []
         self.ended: list[Run] = []
+        self.retried: list[Run] = []
+        self.crashed: list[Run] = []
         self.warnings: list[str] = []
         self.problems: list[str] = []
+        self.progressed: dict[str, Run] = {}
 
     def begin(self, run: Run) -> None:
         """Enter a new run into the books, in the state it has."""
@@ -84,6 +87,7 @@ class Pass:
             self.ended.append(run)
             del self.state.runs[run.id]
             self.state.progress.pop(run.id, None)
+            self.state.log_sizes.pop(run.id, None)
             if before is State.SCHEDULED:
                 self.state.lanes[run.lane].dead += 1
 
@@ -119,7 +123,10 @@ class Pass:
             answers=self.answers,
             touched=created | self.changed,
             ended=self.ended,
+            retried=self.retried,
+            crashed=self.crashed,
             warnings=self.warnings,
             problems=self.problems,
+            progressed=list(self.progressed.values()),
             wake_at=timers[0][0] if timers else None,
         )

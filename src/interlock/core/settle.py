@@ -90,6 +90,7 @@ def _retry_or(p: Pass, run: Run, end: State, why: str) -> None:
     if run.failures > retry.max_retries:
         p.move(run, end, why if retry.max_retries == 0 else f"{why}, no retry left", "scheduler")
         return
+    p.retried.append(run)
     delay = retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
     run.stop = None
     run.worker_id = None
@@ -118,6 +119,7 @@ def lose(p: Pass, run: Run, reason: str) -> None:
         run.outcome = Outcome.TIMEOUT
         _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
         return
+    p.crashed.append(run)
     run.crashes += 1
     run.outcome = None
     if run.crashes >= p.state.job_of(run).max_crashes:

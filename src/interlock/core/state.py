@@ -1,7 +1,7 @@
 """What the scheduler keeps in memory: live runs, lanes, workers, timers. All of it is rebuilt from the store."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappush
 from math import inf
 
@@ -24,11 +24,27 @@ class Limits(msgspec.Struct, frozen=True):
     missed_heartbeats: int = 3
     small_payload: int = 256
     """bytes up to which a waiting run keeps its payload in memory"""
+    log_lines: int = 10_000
+    """lines of a run's log, over all its attempts"""
+    log_bytes: int = 4 * 1024 * 1024
+    """bytes of their text"""
 
     @property
     def silence(self) -> float:
         """Seconds without a heartbeat after which an attempt is lost."""
         return self.heartbeat_interval * self.missed_heartbeats
+
+    @property
+    def log_full(self) -> str:
+        """The last line of a log that has reached a limit."""
+        return f"log is full: {self.log_lines:,} lines or {_size(self.log_bytes)}; what follows is left out"
+
+
+def _size(count: int) -> str:
+    for unit, name in ((1024 * 1024, "MiB"), (1024, "KiB")):
+        if count >= unit and count % unit == 0:
+            return f"{count // unit:,} {name}"
+    return f"{count:,} bytes"
 
 
 NOT_OUT = inf
@@ -62,6 +78,11 @@ class Worker:
         self.attempts: dict[str, Attempt] = {}
         self.isolated: dict[str, None] = {}
         """which of the attempts have a process of their own"""
+
+    @property
+    def takes_work(self) -> bool:
+        """Whether it is there, heard of, and not about to leave."""
+        return self.connected and not self.silent and not self.draining
 
     def free(self, isolated: bool) -> int:
         if isolated:
@@ -108,6 +129,9 @@ class SchedulerState:
         self.unsettled: list[str] = []
         """runs to look at in the next step whatever the time"""
         self.progress: dict[str, tuple[float, str]] = {}
+        self.log_sizes: dict[str, tuple[int, int]] = {}
+        """log lines and bytes of their text, of the runs that have any"""
+        self.log_lines_dropped = 0
         self.ids = RunIds()
         self.draining = False
         self.liveness_due: float | None = None
@@ -153,10 +177,16 @@ def runtime_limit(run: Run, job: Job) -> float | None:
 
 
 def rebuild(
-    limits: Limits, lanes: dict[str, int], runs: Iterable[Run], versions: Iterable[Job], elapsed: float
+    limits: Limits,
+    lanes: dict[str, int],
+    runs: Iterable[Run],
+    versions: Iterable[Job],
+    elapsed: float,
+    log_sizes: Mapping[str, tuple[int, int]],
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
     state = SchedulerState(limits, lanes)
+    state.log_sizes = dict(log_sizes)
     for job in versions:
         state.versions[job.version] = job
     for run in sorted(runs, key=lambda run: (run.created_at, run.id)):

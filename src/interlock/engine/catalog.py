@@ -10,11 +10,15 @@ from interlock.model.job import Job
 
 PayloadCheck = Callable[[bytes], None]
 """raises `BadPayload` naming the argument"""
+PayloadMark = Callable[[bytes], bytes]
+"""marks what the handler takes as secrets"""
 
 
 class Entry(msgspec.Struct, frozen=True):
     job: Job
     check: PayloadCheck
+    mark: PayloadMark | None = None
+    """None if the handler takes none"""
 
 
 class Catalog:

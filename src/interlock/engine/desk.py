@@ -42,13 +42,17 @@ class Desk(Endpoint):
         """the workers whose return is stored; until then what was decided before it is not for their new link"""
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
-        self._watched: dict[str, list[tuple[str, int]]] = {}
+        self._watched: dict[str, dict[tuple[str, int], None]] = {}
         """run → who waits for its end, and under which number"""
-        self._waiting: dict[tuple[str, int], str] = {}
+        self.waiting: dict[tuple[str, int], str] = {}
         """the same the other way round"""
+        self._watchers: set[str] = set()
+        """the clients that are told of every commit"""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self.questions: list[tuple[str, Question]] = []
+        self._taken: set[tuple[str, int]] = set()
+        """questions that a pass has taken and not yet answered; what is forgotten meanwhile is no longer in it"""
 
     # ── links ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -65,22 +69,27 @@ class Desk(Endpoint):
             self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
         elif self._clients.get(name) is peer:
             del self._clients[name]
+            self._watchers.discard(name)
             if peer in self._paused:
                 self._paused.remove(peer)
-            self._forget_watcher(name)
+            self._forget_questions(name)
 
-    def _forget_watcher(self, name: str) -> None:
-        for other, request in [one for one in self._waiting if one[0] == name]:
+    def _forget_questions(self, name: str) -> None:
+        self.questions = [one for one in self.questions if one[0] != name]
+        self._taken = {one for one in self._taken if one[0] != name}
+        for other, request in [one for one in self.waiting if one[0] == name]:
             self._forget(other, request)
 
     def _forget(self, name: str, request: int) -> None:
         """Nobody waits for this answer any more."""
-        self.questions = [one for one in self.questions if (one[0], one[1].request) != (name, request)]
-        run_id = self._waiting.pop((name, request), None)
-        if run_id is not None:
-            left = [one for one in self._watched.pop(run_id) if one != (name, request)]
-            if left:
-                self._watched[run_id] = left
+        self._taken.discard((name, request))
+        run_id = self.waiting.pop((name, request), None)
+        if run_id is None:
+            self.questions = [one for one in self.questions if (one[0], one[1].request) != (name, request)]
+        else:
+            del self._watched[run_id][name, request]
+            if not self._watched[run_id]:
+                del self._watched[run_id]
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         name = self._names.get(peer)
@@ -157,6 +166,8 @@ class Desk(Endpoint):
                 self._take(name, message)
             except InterlockError as error:
                 self.problem(name, getattr(message, "request", 0), error)
+                if isinstance(message, m.Submit):
+                    self._engine.metrics.refused(error.code)
             except Exception as error:
                 logger.exception("a message of %s could not be handled", name)
                 self.problem(name, getattr(message, "request", 0), InterlockError(f"internal error: {error!r}"))
@@ -166,20 +177,36 @@ class Desk(Endpoint):
     def _take(self, name: str, message: m.Message) -> None:
         if isinstance(message, m.Forget):
             self._forget(name, message.request)
+        elif (answer := self._known(name, message)) is not None:
+            self._tell(name, answer)
         elif not self._engine.available:
             raise StoreUnavailable("it is being recovered")
         elif isinstance(message, m.Submit):
             intake.check(message, self._catalog)
-            self._engine.post(name, intake.to_command(message, name))
+            self._engine.post(name, intake.to_command(message, message.actor or name))
         elif isinstance(message, m.Cancel):
             if message.run_id in self._engine.state.runs:
-                self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, name))
+                actor = message.actor or name
+                self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, actor))
             else:
                 self.ask_state(name, message.request, message.run_id)
         elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
             self._ask(name, message)
         else:
             raise Refused(f"link: a client does not send {type(message).__name__}")
+
+    def _known(self, name: str, message: m.Message) -> m.Message | None:
+        """The answer to what is not stored, and so can be told at any time."""
+        if isinstance(message, m.Watch):
+            (self._watchers.add if message.on else self._watchers.discard)(name)
+            return self._engine.status(message.request)
+        if isinstance(message, m.AskStatus):
+            return self._engine.status(message.request)
+        if isinstance(message, m.AskProgress):
+            return m.ProgressReport(message.request, self._engine.state.progress.get(message.run_id))
+        if isinstance(message, m.AskMetrics):
+            return m.MetricsReport(message.request, self._engine.families())
+        return None
 
     def _hold(self, peer: Peer) -> None:
         if peer not in self._paused:
@@ -239,8 +266,18 @@ class Desk(Endpoint):
             return
         for run in ended:
             for name, request in self._watched.pop(run.id, ()):
-                self._waiting.pop((name, request), None)
+                self.waiting.pop((name, request), None)
                 self._tell(name, self._report(request, run))
+
+    def news(self, position: int, progressed: Sequence[Run]) -> None:
+        """Tell those who watch how far the store has come, and of progress. It is for them to read what is there."""
+        if not self._watchers:
+            return
+        known = self._engine.state.progress
+        progress = [(run.id, run.job_id, run.tenant, *known[run.id]) for run in progressed if run.id in known]
+        news = m.News(position, progress)
+        for name in self._watchers:
+            self._tell(name, news)
 
     def _report(self, request: int, run: Run) -> m.RunReport:
         return m.RunReport(request, run.id, run.state, run.reason, run.result, run.error, as_fields(run))
@@ -257,6 +294,7 @@ class Desk(Endpoint):
 
     def take_questions(self) -> list[tuple[str, Question]]:
         questions, self.questions = self.questions, []
+        self._taken = {(name, question.request) for name, question in questions}
         return questions
 
     def refuse(self, questions: Sequence[tuple[str, Question]], error: InterlockError) -> None:
@@ -265,20 +303,23 @@ class Desk(Endpoint):
 
     def answer_questions(self, questions: Sequence[tuple[str, Question]]) -> None:
         for name, question in questions:
+            if (name, question.request) not in self._taken:
+                continue
             if isinstance(question, m.Ask):
                 run = self._engine.state.runs.get(question.run_id)
                 if run is not None:
                     if question.wait:
-                        self._watched.setdefault(run.id, []).append((name, question.request))
-                        self._waiting[(name, question.request)] = run.id
+                        self._watched.setdefault(run.id, {})[name, question.request] = None
+                        self.waiting[(name, question.request)] = run.id
                         continue
                     report = self._report(question.request, run)
                     progress = self._engine.state.progress.get(run.id)
                     if progress is not None:
-                        report.fields["progress"] = list(progress)
+                        report.fields["progress"] = {"percent": progress[0], "text": progress[1]}
                     self._tell(name, report)
                     continue
             self._in_background(name, question)
+        self._taken.clear()
 
     def check_watched(self) -> None:
         """After a rebuild, what was waited for may have ended in the meantime."""
@@ -286,7 +327,7 @@ class Desk(Endpoint):
             if run_id not in self._engine.state.runs:
                 del self._watched[run_id]
                 for name, request in watchers:
-                    self._waiting.pop((name, request), None)
+                    self.waiting.pop((name, request), None)
                     self._ask(name, m.Ask(request, run_id, True))
 
     def _in_background(self, name: str, question: Question) -> None:

@@ -15,18 +15,19 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import Cancelling, Created, Decisions, Failed
+from interlock.core.decisions import Batch, Cancelling, Created, Decisions, Failed
 from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
-from interlock.engine import intake, logs
+from interlock.engine import dispatching, intake, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.desk import Desk
 from interlock.engine.inbox import Inbox
-from interlock.model.command import CancelRun, Create, Define, Stalled, StartDraining, WorkerUp
+from interlock.engine.metrics import Metrics
+from interlock.engine.stall import StallWatch
+from interlock.model.command import CancelRun, Create, Define, StartDraining, WorkerUp
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
-from interlock.model.message import Dispatch, Message, Returned
-from interlock.model.run import Now
+from interlock.model.message import Dispatch, Family, Message, Returned, StatusReport
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import Store
@@ -38,14 +39,12 @@ LONGEST_WAIT = 1.0
 """seconds: how soon a jump of the wall clock is noticed"""
 AFTER_FAULT = 0.2
 """seconds before going on after an error that should not exist, should it come again at once"""
-TICK = 0.5
-"""seconds between two proofs that the loop turns"""
+FRESH = 0.1
+"""seconds for which metrics are told again as they are"""
 MOST_WAITING = 20_000
 """runs and messages that may wait for a pass before those who submit are made to wait"""
 MOST_BYTES = 64 * 1024 * 1024
 """of payloads that may wait so"""
-STALL = 2.0
-"""seconds the loop may be late before it counts as having stood still"""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,16 +59,14 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """names this start; a worker of an earlier one finishes its work and leaves"""
 
 
-def _needs_inputs(message: Message) -> bool:
-    return type(message) is Dispatch and (message.payload is None or message.attempt > 1)
-
-
 class _Flight(msgspec.Struct):
     """A batch on its way into the store, and what is to happen once it is there."""
 
     commit: "asyncio.Future[None]"
     decisions: Decisions
     commands: Sequence[Command]
+    began: float
+    """elapsed time at which the commit was begun"""
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -89,19 +86,27 @@ class Engine:
         self.state = SchedulerState(settings.limits, settings.lanes)
         self.desk = Desk(self, catalog, store, settings.instance)
         self._inbox = Inbox()
+        self._position = 0
+        """of the last row that was given one"""
+        self._stored = 0
+        """of the last row that is stored"""
+        self._passed_at = 0.0
+        self._starved_since: float | None = None
+        """since when runs are due and nobody is there to take them"""
+        self._families: list[Family] = []
+        self._families_until = 0.0
+        self._wrote_at = 0.0
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._lease: Lease | None = None
         self._renew_at = 0.0
         self._failed_renewals = 0
         self._wake_at: float | None = None
-        self._turned_at = 0.0
-        self._stood_still = 0.0
-        self._ticking: asyncio.TimerHandle | None = None
+        self._stall = StallWatch(clock)
         self._draining = False
         self._stopping = False
         self.available = False
-        self.totals = logs.Totals()
+        self.metrics = Metrics()
 
     # ── from outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,6 +128,28 @@ class Engine:
         """Whether so much waits that whoever submits should wait too."""
         return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
 
+    def status(self, request: int) -> StatusReport:
+        now = self._clock.now().elapsed
+        return StatusReport(
+            request=request,
+            available=self.available,
+            draining=self._draining,
+            since_pass=max(0.0, now - self._passed_at),
+            since_write=max(0.0, now - self._wrote_at),
+            live=len(self.state.runs),
+            workers=sum(worker.takes_work for worker in self.state.workers.values()),
+            starved=0.0 if self._starved_since is None else now - self._starved_since,
+            position=self._stored,
+        )
+
+    def families(self) -> list[Family]:
+        """The metrics, made anew as often as takes a hundredth of the time, however many runs have to be counted."""
+        now = self._clock.now().elapsed
+        if now >= self._families_until:
+            self._families = self.metrics.families(available=self.available, position=self._stored)
+            self._families_until = now + max(FRESH, 100 * (self._clock.now().elapsed - now))
+        return self._families
+
     async def start(self) -> None:
         """Take the lease and the state. Raises if somebody else has it."""
         if not await self._take_over():
@@ -139,13 +166,11 @@ class Engine:
         self.wake()
 
     async def run(self) -> None:
-        self._turned_at = self._clock.now().elapsed
-        self._tick()
+        self._stall.start()
         try:
             await self._run()
         finally:
-            if self._ticking is not None:
-                self._ticking.cancel()
+            self._stall.stop()
         if self._lease is not None:
             try:
                 await self._leases.release(self._lease)
@@ -155,6 +180,8 @@ class Engine:
     async def _run(self) -> None:
         while True:
             await self._wait()
+            self._passed_at = self._clock.now().elapsed
+            self._note_starvation(self._passed_at)
             if not self.available:
                 if self._stopping:
                     break
@@ -175,6 +202,13 @@ class Engine:
                 logger.exception("internal error")
                 await self._fail(InterlockError(f"internal error: {error!r}"))
                 await self._sleep(AFTER_FAULT)
+
+    def _note_starvation(self, now: float) -> None:
+        served = any(worker.takes_work for worker in self.state.workers.values())
+        if served or not any(lane.holding or lane.waiting() for lane in self.state.lanes.values()):
+            self._starved_since = None
+        elif self._starved_since is None:
+            self._starved_since = now
 
     # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -212,25 +246,6 @@ class Engine:
             delay = min(delay, self.state.liveness_due - now.elapsed)
         return delay
 
-    def _notice_stall(self, now: Now, commands: list[Command]) -> None:
-        """Silence while this process itself stood still proves nothing: leave that span out of account."""
-        self._turned(now.elapsed)
-        if self._stood_still > 0:
-            logger.warning("the scheduler stood still for %.1fs", self._stood_still)
-            commands.insert(0, ("", Stalled(self._stood_still)))
-            self._stood_still = 0.0
-
-    def _turned(self, elapsed: float) -> None:
-        late = elapsed - self._turned_at - TICK
-        self._turned_at = elapsed
-        if late > STALL:
-            self._stood_still += late
-
-    def _tick(self) -> None:
-        """The loop turns. A slow store does not stop it; a stopped process, or a machine that sleeps, does."""
-        self._turned(self._clock.now().elapsed)
-        self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)
-
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
         commands, questions = self._inbox.take(self.settings.batch_runs), self.desk.take_questions()
@@ -242,22 +257,28 @@ class Engine:
             if looks_up:
                 commands = await self._look_up(commands)
             now = self._clock.now()
-            self._notice_stall(now, commands)
+            self._stall.notice(now, commands)
             self.desk.answer_questions(questions)
             questions = []
             decisions = step(self.state, commands, now, self._rng)
             self._wake_at = decisions.wake_at
             await self._land()
             if not decisions.batch:
-                self._deliver(decisions, commands)
+                self._deliver(decisions, commands, 0.0)
                 return
+            self._number(decisions.batch)
             commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEASE, self._epoch))
         except Exception as error:
             self._refuse(commands, error)
             self.desk.refuse(questions, _refusal(error))
             raise
         commit.add_done_callback(lambda _: self.wake())
-        self._flight = _Flight(commit, decisions, commands)
+        self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
+
+    def _number(self, batch: Batch) -> None:
+        """Give what happened its place in the order of everything that ever happened."""
+        batch.position = self._position + 1
+        self._position = batch.last_position
 
     async def _land(self) -> None:
         """Wait for the batch that is being committed, then tell whom it concerns."""
@@ -266,6 +287,8 @@ class Engine:
             return
         try:
             await flight.commit
+            self._wrote_at = self._clock.now().elapsed
+            self._stored = flight.decisions.batch.last_position
         except Exception as error:
             self._refuse(flight.commands, error)
             raise
@@ -273,25 +296,27 @@ class Engine:
             self._flight = None
         failure: StoreUnavailable | None = None
         try:
-            await self._fill_dispatches(flight.decisions)
+            await dispatching.fill(flight.decisions, self._store)
         except StoreUnavailable as error:
             # The batch is stored, so it is answered. What cannot be handed out without reading is found again by the
             # recovery that follows.
             failure = error
-            self._keep_back(flight.decisions)
-        self._deliver(flight.decisions, flight.commands)
+            dispatching.keep_back(flight.decisions)
+        self._deliver(flight.decisions, flight.commands, self._wrote_at - flight.began)
         if failure is not None:
             raise failure
 
-    def _deliver(self, decisions: Decisions, commands: Sequence[Command]) -> None:
+    def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
         for _, content in commands:
             if type(content) is WorkerUp:
                 self.desk.joined(content.worker_id)
         self._send(decisions)
         self._answer(decisions)
-        self.totals.add(decisions)
+        self.metrics.add(decisions, seconds)
         logs.write(decisions)
         self.desk.announce(decisions.ended)
+        if decisions.batch or decisions.progressed:
+            self.desk.news(self._stored, decisions.progressed)
         self.desk.relieve()
 
     @property
@@ -306,29 +331,6 @@ class Engine:
         for place, create in zip(places, found, strict=True):
             commands[place] = (commands[place][0], create)
         return commands
-
-    async def _fill_dispatches(self, decisions: Decisions) -> None:
-        """Payloads too large to keep in memory, and checkpoints, go out straight from the store."""
-        wanted = [
-            one.run_id
-            for messages in decisions.sends.values()
-            for one in messages
-            if type(one) is Dispatch and _needs_inputs(one)
-        ]
-        if not wanted:
-            return
-        inputs = await self._store.inputs(wanted)
-        for messages in decisions.sends.values():
-            for place, message in enumerate(messages):
-                if type(message) is Dispatch and message.run_id in inputs:
-                    found = inputs[message.run_id]
-                    messages[place] = msgspec.structs.replace(
-                        message, payload=found.payload, checkpoint=found.checkpoint
-                    )
-
-    def _keep_back(self, decisions: Decisions) -> None:
-        for worker_id, messages in decisions.sends.items():
-            decisions.sends[worker_id] = [one for one in messages if not _needs_inputs(one)]
 
     def _send(self, decisions: Decisions) -> None:
         elapsed = self._clock.now().elapsed
@@ -354,6 +356,7 @@ class Engine:
                 self.desk.ask_state(origin, answer.request, answer.error.run_id)
             elif type(answer) is Failed:
                 self.desk.problem(origin, answer.request, answer.error)
+                self.metrics.refused(answer.error.code)
 
     # ── ownership and recovery ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -365,11 +368,16 @@ class Engine:
         if lease is None:
             return False
         self._lease = lease
+        self._wrote_at = now.elapsed
         self._renew_at = now.elapsed + settings.lease_ttl / 3
         self._failed_renewals = 0
         snapshot = await self._store.load(settings.limits.small_payload)
         now = self._clock.now()
-        self.state = rebuild(settings.limits, settings.lanes, snapshot.runs, snapshot.jobs, now.elapsed)
+        self.state = rebuild(
+            settings.limits, settings.lanes, snapshot.runs, snapshot.jobs, now.elapsed, snapshot.log_sizes
+        )
+        self.metrics.begin(self.state)
+        self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
         self._inbox.put_first(Define(self._catalog.jobs()))
@@ -385,6 +393,7 @@ class Engine:
         try:
             self._lease = await self._leases.renew(self._lease, self.settings.lease_ttl, now.wall)
             self._failed_renewals = 0
+            self._wrote_at = self._clock.now().elapsed
         except StoreUnavailable as error:
             self._failed_renewals += 1
             logger.warning("renewing the lease failed %d times: %s", self._failed_renewals, error)
@@ -394,6 +403,7 @@ class Engine:
     async def _fail(self, error: InterlockError) -> None:
         """What was decided and is not stored is void. Tell whoever waits for it, and begin again from the store."""
         logger.error("%s: starting again from the store", error)
+        self.metrics.failed(error)
         if self._flight is not None:
             try:
                 await self._land()
@@ -409,7 +419,10 @@ class Engine:
     def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
         for origin, content in commands:
             if isinstance(content, (Create, CancelRun)):
-                self.desk.problem(origin, content.request, _refusal(error))
+                refusal = _refusal(error)
+                self.desk.problem(origin, content.request, refusal)
+                if isinstance(content, Create):
+                    self.metrics.refused(refusal.code)
 
     async def _recover(self) -> None:
         delay = 0.05

@@ -4,7 +4,9 @@ import hashlib
 import math
 from collections.abc import Sequence
 
-from interlock.engine.catalog import Catalog
+import msgspec
+
+from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import BadValue, NotJson, PayloadTooLarge
@@ -19,31 +21,46 @@ LONGEST_KEY = 256
 
 
 def check(message: Submit, catalog: Catalog) -> None:
-    """Raise the first thing wrong with a submit; in a batch the message names the place."""
+    """Raise the first thing wrong with a submit, and mark the secrets in it, so that they stay secrets whatever the
+    job becomes before they are used."""
     runs = message.runs
     if not runs or len(runs) > MOST_RUNS:
         raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
+    secrets = False
     for new in runs:
         entry = catalog.get(new.job_id)
         if len(new.payload) > payload.LIMIT:
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)
-        if new.tenant != "default" or new.idempotency_key is not None or new.session is not None:
+        secrets = secrets or entry.mark is not None
+        if new.tenant != "default" or not (new.idempotency_key is new.session is new.lane is None):
             _check_names(new)
         if new.at is not None or new.deadline_at is not None or new.occurrence is not None:
             _check_times(new)
+    if secrets:
+        runs[:] = [_with_marks(new, catalog.get(new.job_id)) for new in runs]
+
+
+def _with_marks(new: NewRun, entry: Entry) -> NewRun:
+    if entry.mark is None:
+        return new
+    marked = entry.mark(new.payload)
+    if len(marked) > payload.LIMIT:
+        raise PayloadTooLarge(f"payload of {new.job_id!r}, its secrets marked", len(marked), payload.LIMIT)
+    return msgspec.structs.replace(new, payload=marked)
 
 
 def _check_names(new: NewRun) -> None:
-    if not NAME.fullmatch(new.tenant):
-        raise BadValue("tenant", new.tenant, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+    for field, name in (("tenant", new.tenant), ("lane", new.lane)):
+        if name is not None and not NAME.fullmatch(name):
+            raise BadValue(field, name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
     for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
         if value is not None and not 1 <= len(value) <= LONGEST_KEY:
             raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
     try:
         f"{new.idempotency_key}{new.session}".encode()
     except UnicodeEncodeError as error:
-        raise NotJson("idempotency_key", new.idempotency_key, "a string with a lone surrogate") from error
+        raise NotJson("idempotency_key", "a string with a lone surrogate") from error
 
 
 def _check_times(new: NewRun) -> None:
@@ -70,7 +87,10 @@ async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
         (new.tenant, new.idempotency_key) for one in messages for new in one.runs if new.idempotency_key is not None
     ]
     ids = [
-        occurrence_id(new.job_id, new.occurrence) for one in messages for new in one.runs if new.occurrence is not None
+        occurrence_id(new.job_id, new.occurrence, new.tenant)
+        for one in messages
+        for new in one.runs
+        if new.occurrence is not None
     ]
     known_keys = await store.known_keys(keys) if keys else {}
     known_ids = await store.known_ids(ids) if ids else frozenset()

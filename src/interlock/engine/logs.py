@@ -1,4 +1,4 @@
-"""What a pass leaves in the log and in the totals."""
+"""What a pass leaves in the log."""
 
 import logging
 
@@ -10,28 +10,6 @@ from interlock.model.state import State
 
 logger = logging.getLogger("interlock.runs")
 ERRORS = (State.FAILED, State.TIMEOUT, State.ORPHANED)
-
-
-class Totals:
-    """Counts since the start, for whoever watches."""
-
-    def __init__(self) -> None:
-        self.submitted = 0
-        self.ended: dict[str, int] = {}
-        self.by_job: dict[str, dict[str, int]] = {}
-        self.recent: list[Run] = []
-        self.commits = 0
-
-    def add(self, decisions: Decisions) -> None:
-        if decisions.batch:
-            self.commits += 1
-        self.submitted += len(decisions.batch.created)
-        for run in decisions.ended:
-            self.ended[run.state] = self.ended.get(run.state, 0) + 1
-            job = self.by_job.setdefault(run.job_id, {})
-            job[run.state] = job.get(run.state, 0) + 1
-        if decisions.ended:
-            self.recent = [*self.recent, *decisions.ended[-8:]][-8:]
 
 
 def write(decisions: Decisions) -> None:

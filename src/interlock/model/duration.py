@@ -9,7 +9,7 @@ from interlock.model.error import BadDuration
 Duration = str | float | int | timedelta
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_FORM = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 
 
 def seconds(value: Duration, field: str) -> float:

@@ -1,5 +1,6 @@
 """Every error Interlock raises: one root, a stable code each, messages that name the field and the value."""
 
+import re
 from typing import Any, ClassVar
 
 _BY_CODE: dict[str, type["InterlockError"]] = {}
@@ -26,13 +27,14 @@ def rebuild(code: str, message: str) -> InterlockError:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """A value as it appears in a message: quoted, on one line, cut."""
+    """A value as it appears in a message: quoted, on one line. A long one is not cut but left out: should it be a
+    secret, it would not be known by a part of it where secrets are masked."""
     try:
         text = repr(value)
     except Exception:  # noqa: BLE001 - a user's __repr__ may raise anything, and the message must still be made
         text = f"<{type(value).__name__}>"
-    text = text.replace("\n", " ")
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    text = text.replace("\n", "\\n")
+    return text if len(text) <= limit else f"<{type(value).__name__}, too long to show>"
 
 
 class BadValue(InterlockError):
@@ -87,12 +89,14 @@ class BadPayload(InterlockError):
 
 
 class NotJson(InterlockError):
+    """Says what kind of thing is not JSON, and never quotes it: it may be a secret."""
+
     code = "not_json"
 
-    def __init__(self, where: str, value: object, why: str) -> None:
-        # The place is made of the user's own keys, which may be long or have line breaks.
-        place = " ".join(where.split())[:200]
-        super().__init__(f"{place}: {shown(value)} is not JSON ({why})")
+    def __init__(self, where: str, what: str, why: str = "") -> None:
+        # The place is made of the user's own keys. It is shown as it is or not at all, like any value.
+        place = where if len(where) <= 200 and where.isprintable() else re.split(r"[.\[]", where, maxsplit=1)[0] + "…"
+        super().__init__(f"{place}: {what} is not JSON{f' ({why})' if why else ''}")
 
 
 class PayloadTooLarge(InterlockError):
@@ -205,6 +209,122 @@ class CannotImport(InterlockError):
 
     def __init__(self, target: str, why: str) -> None:
         super().__init__(f"app: cannot load {target!r}: {why}")
+
+
+class BadJson(InterlockError):
+    """A body or a file that cannot be read as JSON at all."""
+
+    code = "bad_json"
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(f"{where}: not valid JSON ({why})")
+
+
+class UnknownField(InterlockError):
+    code = "unknown_field"
+
+    def __init__(self, field: str, suggestion: str | None = None) -> None:
+        hint = f"; did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(f"{shown(field)} is not a field here{hint}")
+        self.field = field
+
+
+class MissingField(InterlockError):
+    code = "missing_field"
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field}: missing, and it must be given")
+        self.field = field
+
+
+class BadCursor(InterlockError):
+    code = "bad_cursor"
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"cursor: {shown(value)} is not one that was given out here; begin without")
+
+
+class BodyTooLarge(InterlockError):
+    code = "body_too_large"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"body: larger than {limit:,} bytes")
+
+
+class Unauthorized(InterlockError):
+    """No token, or one that is not known; the two are not told apart."""
+
+    code = "unauthorized"
+
+    def __init__(self) -> None:
+        super().__init__("a valid token is needed: send it as 'Authorization: Bearer …', or set INTERLOCK_TOKEN")
+
+
+class Forbidden(InterlockError):
+    code = "forbidden"
+
+
+class WrongOrigin(InterlockError):
+    code = "wrong_origin"
+
+
+class NotFound(InterlockError):
+    """No such path."""
+
+    code = "not_found"
+
+
+class MethodNotAllowed(InterlockError):
+    code = "method_not_allowed"
+
+
+class UnsupportedMediaType(InterlockError):
+    code = "unsupported_media_type"
+
+
+class BadRequest(InterlockError):
+    """What came in is not HTTP."""
+
+    code = "bad_request"
+
+
+class RequestTimeout(InterlockError):
+    code = "request_timeout"
+
+
+class HeadTooLarge(InterlockError):
+    code = "head_too_large"
+
+
+class Overloaded(InterlockError):
+    """The server has as many connections as it takes."""
+
+    code = "overloaded"
+
+
+class TokensNeeded(InterlockError):
+    code = "tokens_needed"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"http: {address!r} can be reached from other machines, so tokens must be configured first "
+            f"('tokens' in interlock.yaml), or listen on 127.0.0.1"
+        )
+
+
+class PortTaken(InterlockError):
+    code = "port_taken"
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"http: {address} is taken by another program; choose another with --http, or turn it off with --http off"
+        )
+
+
+class BadConfig(InterlockError):
+    """A settings file that cannot be read, or a setting that does not exist."""
+
+    code = "bad_config"
 
 
 class LeaseLost(InterlockError):

@@ -70,6 +70,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     max_crashes: int = 3
     grace: float = 10.0
     """seconds between asking, TERM and KILL when a run is stopped"""
+    secrets: tuple[str, ...] = ()
+    """arguments that are never shown, because the handler takes them as `Secret`"""
     version: str = ""
 
     def __post_init__(self) -> None:

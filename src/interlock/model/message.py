@@ -194,12 +194,15 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Submit(Message, frozen=True):
     request: int
     runs: list[NewRun]
+    actor: str = ""
+    """on whose behalf; empty for the client itself"""
 
 
 class Cancel(Message, frozen=True):
     request: int
     run_id: str
     reason: str
+    actor: str = ""
 
 
 class Ask(Message, frozen=True):
@@ -224,6 +227,74 @@ class AskHistory(Message, frozen=True):
 class AskLogs(Message, frozen=True):
     request: int
     run_id: str
+
+
+class AskStatus(Message, frozen=True):
+    request: int
+
+
+class AskProgress(Message, frozen=True):
+    """Ask for what a running attempt last reported; it is answered at once, for it is not stored."""
+
+    request: int
+    run_id: str
+
+
+class ProgressReport(Message, frozen=True):
+    request: int
+    progress: tuple[float, str] | None
+
+
+class AskMetrics(Message, frozen=True):
+    request: int
+
+
+class Watch(Message, frozen=True):
+    """From now on, or no longer, tell this client of what is committed and of progress."""
+
+    request: int
+    on: bool
+
+
+class News(Message, frozen=True):
+    """Everything up to `position` is stored; and the progress that attempts reported since the last news."""
+
+    position: int
+    progress: list[tuple[str, str, str, float, str]]
+    """run, job, tenant, percent, text"""
+
+
+class StatusReport(Message, frozen=True):
+    """Whether the scheduler works, and whether it gets on."""
+
+    request: int
+    available: bool
+    draining: bool
+    since_pass: float
+    """seconds since its loop last went round; it does so once a second when there is nothing to do"""
+    since_write: float
+    """seconds since the store last took a write; the lease is renewed every few seconds when there is nothing else"""
+    live: int
+    workers: int
+    """that are there, heard of, and take work"""
+    starved: float
+    """seconds for which runs have been due with no such worker"""
+    position: int
+
+
+class Family(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One metric with its samples, as Prometheus has them."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[tuple[str, dict[str, str], float]]
+    """what follows the name, labels, value"""
+
+
+class MetricsReport(Message, frozen=True):
+    request: int
+    families: list[Family]
 
 
 class Accepted(Message, frozen=True):
@@ -262,6 +333,7 @@ class Problem(Message, frozen=True):
 AnyMessage = (
     Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
     | Welcome | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
-    | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs
+    | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs | AskStatus | AskMetrics | Watch | News
+    | StatusReport | MetricsReport | AskProgress | ProgressReport
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

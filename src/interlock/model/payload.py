@@ -7,21 +7,35 @@ from typing import Any
 import msgspec
 
 from interlock.model.error import NotJson, PayloadTooLarge
+from interlock.model.secret import Secret, as_json
 
 LIMIT = 1024 * 1024
 """bytes of JSON a payload, a result or a checkpoint may have"""
 
 _DEPTH = 200
-_encoder = msgspec.json.Encoder()
+_encoder = msgspec.json.Encoder(enc_hook=as_json)
+_open_encoder = msgspec.json.Encoder()
 EMPTY = b"{}"
 
 
 def encode(value: Any, what: str, limit: int = LIMIT) -> bytes:
-    """The value as JSON; `NotJson` names the place of what is not, `PayloadTooLarge` the size."""
+    """The value as JSON; `NotJson` names the place of what is not, `PayloadTooLarge` the size. No value is quoted."""
     _check(value, what, 0)
     data = _encoder.encode(value)
     if len(data) > limit:
         raise PayloadTooLarge(what, len(data), limit)
+    return data
+
+
+def encode_result(value: Any) -> bytes:
+    """The same for what a handler returned, in which a secret has no place."""
+    _check(value, "result", 0)
+    try:
+        data = _open_encoder.encode(value)
+    except TypeError as error:
+        raise NotJson("result", "a Secret", "results are shown: return what others may see") from error
+    if len(data) > LIMIT:
+        raise PayloadTooLarge("result", len(data), LIMIT)
     return data
 
 
@@ -37,7 +51,7 @@ def canonical(data: bytes) -> bytes:
 def _check(value: Any, where: str, depth: int) -> None:
     check = _CHECKS.get(type(value))
     if check is None:
-        raise NotJson(where, value, f"a {type(value).__name__}")
+        raise NotJson(where, f"a {type(value).__name__}")
     check(value, where, depth)
 
 
@@ -45,25 +59,26 @@ def _check_text(value: str, where: str, depth: int) -> None:
     if not value.isascii():
         try:
             value.encode()
-        except UnicodeEncodeError as error:
-            raise NotJson(where, value, "a string with a lone surrogate") from error
+        except UnicodeEncodeError:
+            # Without its cause, which has the text.
+            raise NotJson(where, "a string with a lone surrogate") from None
 
 
 def _check_whole(value: int, where: str, depth: int) -> None:
     if not -(2**63) <= value < 2**64:
-        raise NotJson(where, value, "a whole number beyond 64 bits does not survive every JSON reader")
+        raise NotJson(where, "a whole number beyond 64 bits", "it does not survive every reader")
 
 
 def _check_number(value: float, where: str, depth: int) -> None:
     if not math.isfinite(value):
-        raise NotJson(where, value, "not a finite number")
+        raise NotJson(where, str(value), "not a finite number")
 
 
 def _check_mapping(value: dict[Any, Any], where: str, depth: int) -> None:
     _check_depth(where, depth)
     for key, item in value.items():
         if type(key) is not str:
-            raise NotJson(where, key, f"a key must be a string, not {type(key).__name__}")
+            raise NotJson(where, "this object", f"a key must be a string, not {type(key).__name__}")
         _check_text(key, where, depth)
         _check(item, f"{where}.{key}", depth + 1)
 
@@ -74,9 +89,13 @@ def _check_sequence(value: list[Any] | tuple[Any, ...], where: str, depth: int) 
         _check(item, f"{where}[{place}]", depth + 1)
 
 
+def _check_secret(value: Secret, where: str, depth: int) -> None:
+    _check_text(value.reveal(), where, depth)
+
+
 def _check_depth(where: str, depth: int) -> None:
     if depth >= _DEPTH:
-        raise NotJson(where[:60], "…", f"nested deeper than {_DEPTH}")
+        raise NotJson(where, "this value", f"nested deeper than {_DEPTH}")
 
 
 def _accept(value: Any, where: str, depth: int) -> None:
@@ -92,4 +111,5 @@ _CHECKS: dict[type, Callable[[Any, str, int], None]] = {
     dict: _check_mapping,
     list: _check_sequence,
     tuple: _check_sequence,
+    Secret: _check_secret,
 }

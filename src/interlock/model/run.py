@@ -164,9 +164,11 @@ class RunIds:
         return "%028x" % (self._stamp << 64 | self._count << 48 | bits)
 
 
-def occurrence_id(job_id: str, fire_time: float) -> str:
-    """The id of a job's run for one fire time, the same for whoever creates it."""
-    return f"{job_id}:{int(fire_time)}"
+def occurrence_id(job_id: str, fire_time: float, tenant: str) -> str:
+    """The id of a job's run for one fire time, the same for whoever in a tenant creates it. What one tenant has is
+    nothing to another, so only the default one goes without its name."""
+    occurrence = f"{job_id}:{int(fire_time)}"
+    return occurrence if tenant == "default" else f"{occurrence}:{tenant}"
 
 
 def as_fields(run: Run) -> dict[str, Any]:

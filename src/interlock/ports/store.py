@@ -1,4 +1,8 @@
-"""Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it."""
+"""Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it.
+
+Every history row and every log line has a position: a number that grows from commit to commit, so that whoever has read
+up to a position can go on after it, at any time and in any process.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
@@ -8,6 +12,15 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.state import TERMINAL, State
+
+MOST_LOOKED_AT = 50_000
+"""runs that one call of `runs` looks at, whatever it finds"""
+
+MOST_EVENT_BYTES = 256 * 1024
+"""of what one call for events gives"""
+
+UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -17,6 +30,10 @@ class Snapshot(msgspec.Struct, frozen=True):
     """every run that has not ended; payloads above the asked size are None"""
     jobs: list[Job]
     """every version of a job that was ever written"""
+    position: int
+    """the highest that is stored, 0 if none is"""
+    log_sizes: dict[str, tuple[int, int]]
+    """run id → log lines and bytes of their text, for runs that have not ended and have any"""
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -32,40 +49,152 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class LogEntry(msgspec.Struct, frozen=True):
+    position: int
     at: float
     attempt: int
     level: str
     text: str
 
 
-class Store(ABC):
-    """One scheduler writes, anybody reads. Calls may come from one event loop at a time.
+class StoredEvent(msgspec.Struct, frozen=True):
+    """Something that was stored: what one commit did to one run, or one log line."""
 
-    Any call raises `StoreUnavailable` when the store cannot do it now. After a failed call nothing of it is kept, and
-    the same call may be made again.
+    position: int
+    run_id: str
+    job_id: str
+    tenant: str
+    transitions: list[Transition]
+    """in order; empty if it is a log line"""
+    line: LogEntry | None = None
+
+
+class EventRows(msgspec.Struct, frozen=True):
+    events: list[StoredEvent]
+    """in order of position"""
+    reached: int
+    """everything that is wanted up to here has been given"""
+    more: bool
+    """whether anything is stored beyond that"""
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are wanted: those that fit every field that is given."""
+
+    states: frozenset[State] = frozenset()
+    job_id: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    lane: str | None = None
+    since: float | None = None
+    """created then or later"""
+    until: float | None = None
+    """created before"""
+    live: bool | None = None
+    """True: has not ended; False: has"""
+
+    @property
+    def only_live(self) -> bool:
+        """Whether a run that has ended cannot be wanted."""
+        return self.live is True or (bool(self.states) and not self.states & TERMINAL)
+
+    @property
+    def only_unsuccessful(self) -> bool:
+        """Whether nothing but an end other than success can be wanted."""
+        return bool(self.states) and self.states <= UNSUCCESSFUL
+
+
+class RunRows(msgspec.Struct, frozen=True):
+    runs: list[Run]
+    """the newest first; payload and result are None"""
+    next: int | None
+    """where to go on; None when no further run can be wanted"""
+
+
+class Reader(ABC):
+    """What anybody may read, beside the scheduler that writes. Calls may come from one event loop at a time.
+
+    Any call raises `StoreUnavailable` when the store cannot be read now; the same call may be made again. Each call
+    sees the store as one commit left it. Nothing that is handed out is shared with the store.
     """
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready, bringing an older layout up to date. Raises where the place is no store of ours, is from a newer
-        version, or is written by another scheduler already. Must be called first, once."""
+        """Make ready. Raises where the place is no store of ours or is from a newer version; that nothing is there yet
+        is no error of `open`. Must be called first, once."""
 
     @abstractmethod
     async def close(self) -> None:
         """Finish what was begun and let go of everything. May be called twice, and after a failed `open`."""
 
     @abstractmethod
+    async def run(self, run_id: str) -> Run | None:
+        """A run with payload and result."""
+
+    @abstractmethod
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        """The runs that are wanted, last created first, at most `limit`; `before` is the `next` of the page before.
+
+        No page repeats a run, or leaves one out that was there and wanted from the first page to the last; runs created
+        since are not in later pages. One call looks at `MOST_LOOKED_AT` runs at the most, so a page may have fewer runs
+        than asked for, even none, and still a `next`. Runs that have ended are not looked at, however many there are,
+        if the filter is `only_live`, and none but unsuccessful ones if it is `only_unsuccessful`.
+        """
+
+    @abstractmethod
+    async def history(self, run_id: str) -> list[Transition]:
+        """In order; empty for a run that does not exist."""
+
+    @abstractmethod
+    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
+        """The run's lines with a position above `after`, in order of position, at most `limit`. The order is also that
+        of attempt and number: lines of an attempt are stored as they come, and none of them once the next has begun."""
+
+    @abstractmethod
+    async def events(
+        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+    ) -> EventRows:
+        """What has a position above `after`, at most `limit`; only of a run, a job, a tenant where they are given.
+
+        Going on after the position that was reached misses nothing, for nothing is ever stored below one that is. One
+        call looks at `MOST_LOOKED_AT` positions at the most, unless it is for a single run, and gives no more than
+        about `MOST_EVENT_BYTES`; so it may give little, even nothing, though there is more.
+        """
+
+    @abstractmethod
+    async def position(self) -> int:
+        """The highest that is stored, 0 if none is."""
+
+    @abstractmethod
+    async def jobs(self) -> list[Job]:
+        """Every version of a job that was ever written."""
+
+    @abstractmethod
+    async def dead_letters(self) -> list[DeadLetter]:
+        """In the order they were stored."""
+
+
+class Store(Reader):
+    """What the one scheduler does besides. After a failed call nothing of it is kept."""
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Make ready, making the store if there is none and bringing an older layout up to date. Raises where the place
+        is no store of ours, is from a newer version, or is written by another scheduler already. Must be called first,
+        once."""
+
+    @abstractmethod
     def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
         """Store the whole batch, durably, or nothing of it. May begin before it is awaited.
 
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
-        run and sequence number: a batch stored once more changes nothing, and neither does an update that is older than
-        what is there.
+        run and sequence number, a log line by its run, attempt and number: a batch stored once more changes nothing,
+        and neither does an update that is older than what is there. The positions of rows that are not there yet must
+        be above every position that is: where one is taken, `StoreUnavailable` is raised.
         """
 
     @abstractmethod
     async def load(self, small_payload: int) -> Snapshot:
-        """Every run that has not ended, with its payload if that is no larger, and every job version."""
+        """Every run that has not ended, with its payload if that is no larger, and what else a scheduler goes by."""
 
     @abstractmethod
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
@@ -78,19 +207,3 @@ class Store(ABC):
     @abstractmethod
     async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
         """Which of these runs exist, ended or not."""
-
-    @abstractmethod
-    async def run(self, run_id: str) -> Run | None:
-        """A run with payload and result."""
-
-    @abstractmethod
-    async def history(self, run_id: str) -> list[Transition]:
-        """In order; empty for a run that does not exist."""
-
-    @abstractmethod
-    async def logs(self, run_id: str) -> list[LogEntry]:
-        """By attempt and number of the line."""
-
-    @abstractmethod
-    async def dead_letters(self) -> list[DeadLetter]:
-        """In the order they were stored."""

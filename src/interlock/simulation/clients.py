@@ -165,7 +165,7 @@ class Clients:
                 continue
             except UnknownRun:
                 self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
-        run = self._invariants.disk.runs[handle.id]
+        run = self._invariants.disk.runs_by_id[handle.id]
         if state not in TERMINAL or run.state is not state:
             self._invariants.fail(f"result() of {handle.id} says {state}, the store has {run.state}")
         if state is State.SUCCEEDED and result != msgspec.json.decode(run.result or b"null"):

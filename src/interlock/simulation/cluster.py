@@ -11,7 +11,7 @@ from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
-from interlock.engine.logs import Totals
+from interlock.engine.metrics import Metrics
 from interlock.model import message as m
 from interlock.model.error import InterlockError
 from interlock.model.run import Now
@@ -36,15 +36,15 @@ class SimulatedClock(Clock):
         return Now(elapsed + self.offset, elapsed)
 
 
-class WatchedTotals(Totals):
+class WatchedMetrics(Metrics):
     """Sees the decisions of every pass that was committed."""
 
     def __init__(self, invariants: Invariants) -> None:
         super().__init__()
         self._invariants = invariants
 
-    def add(self, decisions: Decisions) -> None:
-        super().add(decisions)
+    def add(self, decisions: Decisions, seconds: float) -> None:
+        super().add(decisions, seconds)
         for problem in decisions.problems:
             self._invariants.fail(f"the scheduler tried what it may not: {problem}")
 
@@ -145,7 +145,7 @@ class Cluster:
                 instance=process.name,
             ),
         )
-        engine.totals = WatchedTotals(self.invariants)
+        engine.metrics = WatchedMetrics(self.invariants)
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))

@@ -58,7 +58,7 @@ class Invariants(Ledger):
 
     def _before(self, batch: Batch) -> None:
         for row in batch.created:
-            self._require(row[0] not in self.disk.runs, f"run {row[0]} is created a second time")
+            self._require(row[0] not in self.disk.runs_by_id, f"run {row[0]} is created a second time")
 
     def _after(self, batch: Batch) -> None:
         self.checks += 1
@@ -69,7 +69,7 @@ class Invariants(Ledger):
             for entry in entries:
                 self._trace.add(f"{run_id[-12:]} #{entry.seq} {entry.before} → {entry.after}: {entry.reason}")
         for run_id in touched:
-            run = self.disk.runs.get(run_id)
+            run = self.disk.runs_by_id.get(run_id)
             if run is None:
                 self.fail(f"run {run_id} is written to and does not exist")
             else:
@@ -116,7 +116,7 @@ class Invariants(Ledger):
 
     def _check_keys(self, batch: Batch) -> None:
         for row in batch.created:
-            run = self.disk.runs[row[0]]
+            run = self.disk.runs_by_id[row[0]]
             if run.idempotency_key is not None:
                 key = (run.tenant, run.idempotency_key)
                 first = self._keys.setdefault(key, run.id)
@@ -126,7 +126,7 @@ class Invariants(Ledger):
 
     def _check_letters(self, batch: Batch) -> None:
         for letter in batch.dead_letters:
-            run = self.disk.runs[letter[0]]
+            run = self.disk.runs_by_id[letter[0]]
             self._require(run.state is State.ORPHANED, f"a dead letter for {run.id}, which is {run.state}")
 
     # ── when a run ends ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -190,7 +190,7 @@ class Invariants(Ledger):
             self._require(not executed, f"{run.id} was never dispatched, and executed")
 
     def _job(self, run: Run) -> Job:
-        return self.disk.jobs[run.job_version]
+        return self.disk.job_versions[run.job_version]
 
     # ── what executes ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,7 +201,7 @@ class Invariants(Ledger):
         self._require(key not in self._fences, f"{execution.run_id} executes twice under fence {execution.fence}")
         self._fences[key] = execution
         self._executing[key] = execution
-        run = self.disk.runs.get(execution.run_id)
+        run = self.disk.runs_by_id.get(execution.run_id)
         stored = run is not None and run.fence >= execution.fence
         self._require(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
         if execution.checkpoint is not None:
@@ -222,18 +222,18 @@ class Invariants(Ledger):
         if isinstance(message, m.Accepted):
             for run_id in message.run_ids:
                 self.acknowledged[run_id] = None
-                self._require(run_id in self.disk.runs, f"run {run_id} is acknowledged and not stored")
+                self._require(run_id in self.disk.runs_by_id, f"run {run_id} is acknowledged and not stored")
         elif isinstance(message, m.RunReport) and message.state in TERMINAL:
             self.agrees(message.run_id, message.state, message.result)
         elif isinstance(message, m.Dispatch):
-            run = self.disk.runs.get(message.run_id)
+            run = self.disk.runs_by_id.get(message.run_id)
             stored = run is not None and run.fence >= message.fence
             self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
         elif isinstance(message, m.Cancel):
             self.cancels[message.run_id] = None
 
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:
-        run = self.disk.runs.get(run_id)
+        run = self.disk.runs_by_id.get(run_id)
         stored = None if run is None else run.state
         self._require(stored is state, f"a client was told that {run_id} is {state}, the store has {stored}")
         if run is not None and state is State.SUCCEEDED and result is not None:
@@ -244,17 +244,17 @@ class Invariants(Ledger):
     # ── at rest ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def unfinished(self) -> list[Run]:
-        return [run for run in self.disk.runs.values() if run.state not in TERMINAL]
+        return [run for run in self.disk.runs_by_id.values() if run.state not in TERMINAL]
 
     def check_rest(self) -> None:
         """Once the faults are over and everybody has had time."""
         for run_id in self.acknowledged:
-            self._require(run_id in self.disk.runs, f"run {run_id} was acknowledged and is gone")
-        for run in self.disk.runs.values():
+            self._require(run_id in self.disk.runs_by_id, f"run {run_id} was acknowledged and is gone")
+        for run in self.disk.runs_by_id.values():
             self._require(run.state in TERMINAL, f"run {run.id} is still {run.state}: {run.reason}")
         for execution in self._executing.values():
             self.fail(f"{execution.run_id} still executes under {execution.fence} on {execution.worker}")
-        succeeded = {run.id for run in self.disk.runs.values() if run.state is State.SUCCEEDED}
+        succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
         for letter in self.disk.letters:
             self._require(letter.run_id not in succeeded, f"{letter.run_id} succeeded and is a dead letter")
         held = sum(self._held_by_lane.values())

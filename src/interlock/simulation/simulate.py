@@ -111,14 +111,14 @@ def _is_empty(cluster: Cluster) -> bool:
 
 def _report(cluster: Cluster, violation: str | None) -> Report:
     ended: dict[str, int] = {}
-    for run in cluster.disk.runs.values():
+    for run in cluster.disk.runs_by_id.values():
         ended[run.state] = ended.get(run.state, 0) + 1
     return Report(
         seed=cluster.seed,
         violation=violation,
         trace=cluster.trace.digest(),
         tail=cluster.trace.tail(),
-        runs=len(cluster.disk.runs),
+        runs=len(cluster.disk.runs_by_id),
         ended=ended,
         executions=len(cluster.invariants.executions),
         faults=cluster.trace.faults,

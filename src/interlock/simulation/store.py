@@ -12,9 +12,10 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
+from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
+from interlock.ports.store import DeadLetter, EventRows, Inputs, LogEntry, RunFilter, RunRows, Snapshot, Store
 from interlock.simulation.loop import Process, VirtualLoop
 from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
@@ -139,13 +140,31 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.run(run_id)
 
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        await self._work(self._faults.longest_read)
+        return await self._disk.runs(wanted, before, limit)
+
     async def history(self, run_id: str) -> list[Transition]:
         await self._work(self._faults.longest_read)
         return await self._disk.history(run_id)
 
-    async def logs(self, run_id: str) -> list[LogEntry]:
+    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
         await self._work(self._faults.longest_read)
-        return await self._disk.logs(run_id)
+        return await self._disk.logs(run_id, after, limit)
+
+    async def events(
+        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+    ) -> EventRows:
+        await self._work(self._faults.longest_read)
+        return await self._disk.events(after, limit, run_id, job_id, tenant)
+
+    async def position(self) -> int:
+        await self._work(self._faults.longest_read)
+        return await self._disk.position()
+
+    async def jobs(self) -> list[Job]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.jobs()
 
     async def dead_letters(self) -> list[DeadLetter]:
         await self._work(self._faults.longest_read)

@@ -1,27 +1,49 @@
 """A store and leases in memory: for simulations and for work that need not last."""
 
-from collections.abc import Sequence
+from bisect import bisect_right, insort
+from collections.abc import Iterator, Sequence
+from operator import attrgetter
+
+import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.model.error import LeaseLost, StaleEpoch
+from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
+from interlock.ports.store import (
+    MOST_EVENT_BYTES,
+    MOST_LOOKED_AT,
+    DeadLetter,
+    EventRows,
+    Inputs,
+    LogEntry,
+    RunFilter,
+    RunRows,
+    Snapshot,
+    Store,
+    StoredEvent,
+)
 
 _CHANGING = Run.__struct_fields__[Run.CONSTANT :]
+_POSITION = attrgetter("position")
 
 
 class MemoryStore(Store, Leases):
     def __init__(self) -> None:
-        self.runs: dict[str, Run] = {}
+        self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}
-        self.jobs: dict[str, Job] = {}
+        self.job_versions: dict[str, Job] = {}
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.checkpoints: dict[str, bytes] = {}
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
         self.letters: list[DeadLetter] = []
         self.leases: dict[str, Lease] = {}
+        self._numbered: list[Run] = []
+        """by number, the first is 1"""
+        self._events: list[StoredEvent] = []
+        self._events_of: dict[str, list[StoredEvent]] = {}
 
     async def open(self) -> None:
         pass
@@ -33,62 +55,136 @@ class MemoryStore(Store, Leases):
         current = self.leases.get(lease)
         if current is None or current.epoch != epoch or not current.token:
             raise StaleEpoch(lease, epoch, 0 if current is None else current.epoch)
+        if (batch.history or batch.logs) and batch.position <= self._highest() and not self._has(batch):
+            raise StoreUnavailable(f"position {batch.position} is not above {self._highest()}, the highest there is")
         self.apply(batch)
+
+    def _has(self, batch: Batch) -> bool:
+        """Whether every row and line of it is there already."""
+        lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs)
+        return not any(self._unknown(*row) for row in batch.history) and all(lines)
+
+    def _unknown(self, run_id: str, transitions: list[Transition]) -> list[Transition]:
+        entries = self.entries.get(run_id)
+        last = entries[-1].seq if entries else 0
+        return [entry for entry in transitions if entry.seq > last]
 
     def apply(self, batch: Batch) -> None:
         for job in batch.jobs:
-            self.jobs[job.version] = job
+            self.job_versions[job.version] = job
         for row in batch.created:
-            if row[0] not in self.runs:
-                self.runs[row[0]] = Run(*row)
+            if row[0] not in self.runs_by_id:
+                run = self.runs_by_id[row[0]] = Run(*row)
+                self._numbered.append(run)
         for row in batch.updated:
             self._update(row)
-        for run_id, transitions in batch.history:
-            entries = self.entries.setdefault(run_id, [])
-            last = entries[-1].seq if entries else 0
-            entries.extend(entry for entry in transitions if entry.seq > last)
+        for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
+            lines = self.lines.setdefault(run_id, {})
+            if (attempt, number) not in lines:
+                line = lines[attempt, number] = LogEntry(position, at, attempt, level, text)
+                self._add_event(position, run_id, [], line)
+        after_logs = batch.position + len(batch.logs)
+        for position, (run_id, transitions) in enumerate(batch.history, start=after_logs):
+            if new := self._unknown(run_id, transitions):
+                self.entries.setdefault(run_id, []).extend(new)
+                self._add_event(position, run_id, new, None)
         for tenant, key, run_id, digest in batch.keys:
             self.keys.setdefault((tenant, key), (run_id, digest))
         self.checkpoints.update(batch.checkpoints)
-        for run_id, attempt, number, at, level, text in batch.logs:
-            self.lines.setdefault(run_id, {}).setdefault((attempt, number), LogEntry(at, attempt, level, text))
         known = {letter.run_id for letter in self.letters}
         self.letters.extend(DeadLetter(*letter) for letter in batch.dead_letters if letter[0] not in known)
 
+    def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: LogEntry | None) -> None:
+        run = self.runs_by_id.get(run_id)
+        if run is not None:
+            event = StoredEvent(position, run_id, run.job_id, run.tenant, transitions, line)
+            insort(self._events, event, key=_POSITION)
+            insort(self._events_of.setdefault(run_id, []), event, key=_POSITION)
+
     def _update(self, row: Sequence[object]) -> None:
-        run = self.runs.get(str(row[0]))
+        run = self.runs_by_id.get(str(row[0]))
         values = dict(zip(_CHANGING, row[1:], strict=True))
         if run is not None and run.seq <= int(str(values["seq"])):
             for name, value in values.items():
                 setattr(run, name, value)
 
     async def load(self, small_payload: int) -> Snapshot:
-        runs = [_copy(run) for run in self.runs.values() if run.ended_at is None]
+        runs = [_copy(run) for run in self.runs_by_id.values() if run.ended_at is None]
         for run in runs:
             if run.payload is not None and len(run.payload) > small_payload:
                 run.payload = None
-        return Snapshot(runs, list(self.jobs.values()))
+        texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
+        sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
+        return Snapshot(runs, await self.jobs(), self._highest(), sizes)
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        found = {one: self.runs[one].payload for one in run_ids if one in self.runs}
+        found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
         return {one: Inputs(payload or b"", self.checkpoints.get(one)) for one, payload in found.items()}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: self.keys[key] for key in keys if key in self.keys}
 
     async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
-        return frozenset(one for one in run_ids if one in self.runs)
+        return frozenset(one for one in run_ids if one in self.runs_by_id)
 
     async def run(self, run_id: str) -> Run | None:
-        run = self.runs.get(run_id)
+        run = self.runs_by_id.get(run_id)
         return None if run is None else _copy(run)
+
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        found: list[Run] = []
+        looked_at = 0
+        for number, run in self._newest_first(before):
+            if _is_passed_over(wanted, run):
+                continue
+            if looked_at == MOST_LOOKED_AT:
+                return RunRows(found, number + 1)
+            looked_at += 1
+            if _is_wanted(wanted, run):
+                if len(found) == limit:
+                    return RunRows(found, number + 1)
+                found.append(_copy(run))
+                found[-1].payload = found[-1].result = None
+        return RunRows(found, None)
+
+    def _newest_first(self, before: int | None) -> Iterator[tuple[int, Run]]:
+        last = len(self._numbered) if before is None else min(before - 1, len(self._numbered))
+        return ((number, self._numbered[number - 1]) for number in range(last, 0, -1))
 
     async def history(self, run_id: str) -> list[Transition]:
         return list(self.entries.get(run_id, ()))
 
-    async def logs(self, run_id: str) -> list[LogEntry]:
-        lines = self.lines.get(run_id, {})
-        return [lines[key] for key in sorted(lines)]
+    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
+        lines = (line for line in self.lines.get(run_id, {}).values() if line.position > after)
+        return sorted(lines, key=_POSITION)[:limit]
+
+    async def events(
+        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+    ) -> EventRows:
+        events = self._events if run_id is None else self._events_of.get(run_id, [])
+        newest, after = self._highest(), max(0, after)
+        until = newest if run_id is not None else min(newest, after + MOST_LOOKED_AT)
+        found: list[StoredEvent] = []
+        size = 0
+        for one in events[bisect_right(events, after, key=_POSITION) :]:
+            if one.position > until:
+                break
+            if job_id in (None, one.job_id) and tenant in (None, one.tenant):
+                found.append(msgspec.structs.replace(one, transitions=list(one.transitions)))
+                size += 100 * len(one.transitions) if one.line is None else len(one.line.text)
+                if len(found) == limit or size >= MOST_EVENT_BYTES:
+                    until = one.position
+                    break
+        return EventRows(found, max(after, until), until < newest)
+
+    async def position(self) -> int:
+        return self._highest()
+
+    def _highest(self) -> int:
+        return self._events[-1].position if self._events else 0
+
+    async def jobs(self) -> list[Job]:
+        return list(self.job_versions.values())
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.letters)
@@ -121,3 +217,23 @@ class MemoryStore(Store, Leases):
 
 def _copy(run: Run) -> Run:
     return Run(*(getattr(run, name) for name in Run.__struct_fields__))
+
+
+def _is_wanted(wanted: RunFilter, run: Run) -> bool:
+    return (
+        (not wanted.states or run.state in wanted.states)
+        and wanted.job_id in (None, run.job_id)
+        and wanted.tenant in (None, run.tenant)
+        and wanted.session in (None, run.session)
+        and wanted.lane in (None, run.lane)
+        and (wanted.since is None or run.created_at >= wanted.since)
+        and (wanted.until is None or run.created_at < wanted.until)
+        and wanted.live in (None, run.ended_at is None)
+    )
+
+
+def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
+    """Whether a run need not even be looked at, as an index makes it for a store that has one."""
+    if wanted.only_live:
+        return run.ended_at is not None
+    return wanted.only_unsuccessful and (run.ended_at is None or run.state is State.SUCCEEDED)

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,9 +18,22 @@ STEADY = 10.0
 
 
 class Keeper:
-    def __init__(self, commands: Sequence[Callable[[], Sequence[str]]], patience: float) -> None:
+    def __init__(
+        self,
+        what: str,
+        commands: Sequence[Callable[[], Sequence[str]]],
+        patience: float,
+        *,
+        environment: Mapping[str, str | None] | None = None,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        """`what` is how messages call one of the processes; `environment` is added to this process's own, and what is
+        None in it is left out of that."""
+        self._what = what
         self._commands = commands
         self._patience = patience
+        self._environment = environment or {}
+        self._pass_fds = pass_fds
         self._processes: dict[int, asyncio.subprocess.Process] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = asyncio.Event()
@@ -46,7 +59,7 @@ class Keeper:
             self.restarts += 1
             if loop.time() - begun > STEADY:
                 backoff = FIRST_BACKOFF
-            logger.warning("a worker process %s; the next one starts in %gs", how, backoff)
+            logger.warning("a %s process %s; the next one starts in %gs", self._what, how, backoff)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), backoff)
             backoff = min(backoff * 2, LONGEST_BACKOFF)
@@ -55,7 +68,11 @@ class Keeper:
         """One life of a process, and how it ended."""
         # In a session of its own: a Ctrl-C in the terminal reaches the one who stops it in order, and only that.
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, start_new_session=True
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
+            pass_fds=self._pass_fds,
+            env={name: value for name, value in {**os.environ, **self._environment}.items() if value is not None},
         )
         self._processes[place] = process
         if self._stopping.is_set():
@@ -78,7 +95,7 @@ class Keeper:
         if self._tasks:
             _, late = await asyncio.wait(self._tasks, timeout=self._patience)
             if late:
-                logger.warning("%d worker processes did not end in time and are killed", len(late))
+                logger.warning("%d %s processes did not end in time and are killed", len(late), self._what)
                 self.kill()
                 await asyncio.wait(self._tasks)
 

@@ -24,8 +24,9 @@ import uvloop
 
 from interlock.model import frames, payload
 from interlock.model import message as m
-from interlock.model.error import Fatal, InterlockError
+from interlock.model.error import BadHandler, Fatal, InterlockError
 from interlock.model.outcome import Outcome
+from interlock.model.secret import matcher
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
@@ -51,9 +52,12 @@ class _Attempt:
 
 
 class Child:
-    def __init__(self, link: socket.socket, definitions: dict[str, Definition], threads: int) -> None:
+    def __init__(
+        self, link: socket.socket, definitions: dict[str, Definition], threads: int, secret_names: tuple[str, ...]
+    ) -> None:
         self._link = link
         self._definitions = definitions
+        self._is_secret = matcher(secret_names)
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(threads, "attempt")
         self._lock = threading.Lock()
@@ -171,7 +175,7 @@ class Child:
             text = f"this worker's app has no job {dispatch.job_id!r}"
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
-        context = Context(dispatch, self.send_now)
+        context = Context(dispatch, self.send_now, definition.job.secrets, self._is_secret)
         attempt = _Attempt(dispatch, definition, context)
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
         self._busy.set()
@@ -257,31 +261,46 @@ class Child:
         send(m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code))
 
     def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
-        if inspect.isawaitable(result):
-            text = "the function returned a coroutine: it, or its decorator, must be 'async def'"
-            if inspect.iscoroutine(result):
-                result.close()
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, text)
-            return
         try:
-            data = payload.encode(result, "result")
+            data = _encode(result)
         except InterlockError as error:
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, clean(error))
+            self._report(attempt, send, Outcome.FAILED_FATAL, None, attempt.context.redact(clean(error)))
+        except BaseException as error:  # noqa: BLE001 - a result may be an object that raises when it is looked at
+            self._report_error(attempt, send, error)
         else:
             self._report(attempt, send, Outcome.SUCCEEDED, data)
 
     def _report_error(self, attempt: _Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
-        if isinstance(error, Fatal):
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, clean(error)[:LONGEST_ERROR] or "Fatal")
-            return
-        exit_code = None
-        if isinstance(error, SystemExit):
-            exit_code = error.code & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
+        fatal = issubclass(type(error), Fatal)
+        text, exit_code = "", None
         try:
-            text = clean("".join(traceback.format_exception(error)))
-        except Exception:  # noqa: BLE001 - an exception whose own text cannot be made
-            text = type(error).__name__
-        self._report(attempt, send, Outcome.FAILED, None, text[-LONGEST_ERROR:], exit_code)
+            if isinstance(error, SystemExit):
+                exit_code = int(error.code) & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
+            text = attempt.context.redact(clean(error if fatal else _with_traceback(error)))
+            text = text[:LONGEST_ERROR] if fatal else text[-LONGEST_ERROR:]
+        except BaseException:  # noqa: BLE001 - whatever the exception does when it is asked for its text, the run must end
+            text = ""
+        outcome = Outcome.FAILED_FATAL if fatal else Outcome.FAILED
+        self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
+
+
+def _encode(result: Any) -> bytes:
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise BadHandler("the function returned a coroutine: it, or its decorator, must be 'async def'")
+    return payload.encode_result(result)
+
+
+def _with_traceback(error: BaseException) -> str:
+    """Its last line is the exception's own: that one is shown where there is room for no more."""
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    text = "".join(told.format())
+    if told.__notes__ or isinstance(error, BaseExceptionGroup):
+        # Notes and the exceptions of a group come after it.
+        told.__notes__ = None
+        text = f"{text.rstrip()}\n{list(told.format_exception_only())[-1]}"
+    return text
 
 
 class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -292,6 +311,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
     memory_limit: int
     path: list[str]
+    secret_names: tuple[str, ...]
 
 
 def main() -> None:
@@ -308,7 +328,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, app.definitions, options.threads).run()
+    Child(link, app.definitions, options.threads, options.secret_names).run()
 
 
 if __name__ == "__main__":

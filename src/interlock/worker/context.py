@@ -7,10 +7,14 @@ from typing import Any
 from interlock.model import payload
 from interlock.model.error import BadValue
 from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress
+from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
+from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
-MOST_LINES = 10_000
-"""log lines of one attempt that are kept"""
+MOST_LINES = 100_000
+"""log lines of one attempt that are sent at all; how many are kept of a run, which is less, the scheduler decides"""
 LONGEST_LINE = 8192
+_IS_SECRET = matcher(SECRET_NAMES)
+_IS_MARK = matcher(())
 
 
 def clean(text: object) -> str:
@@ -21,9 +25,20 @@ def clean(text: object) -> str:
 class Context:
     """The attempt a handler executes: ask whether to stop, report, and remember for the next attempt."""
 
-    def __init__(self, dispatch: Dispatch, send: Callable[[Message], None]) -> None:
+    _redaction: Redaction | None = None
+    """made when the first text is written: most attempts write none"""
+
+    def __init__(
+        self,
+        dispatch: Dispatch,
+        send: Callable[[Message], None],
+        secret_arguments: tuple[str, ...] = (),
+        is_secret: NameTest = _IS_SECRET,
+    ) -> None:
         self._dispatch = dispatch
         self._send = send
+        self._secret_arguments = secret_arguments
+        self._is_secret = is_secret
         self._lines = 0
         self._checkpoint = dispatch.checkpoint
         self.stop_reason: str | None = None
@@ -54,7 +69,7 @@ class Context:
     def progress(self, percent: float, message: str = "") -> None:
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
             raise BadValue("percent", percent, "a number from 0 to 100")
-        text = clean(message)[:LONGEST_LINE]
+        text = self.redact(clean(message))[:LONGEST_LINE]
         self._send(Progress(self.run_id, self._dispatch.fence, float(percent), text))
 
     def log(self, text: object, level: str = "info") -> None:
@@ -62,20 +77,42 @@ class Context:
         self._lines += 1
         if self._lines > MOST_LINES:
             return
-        line = clean(text)
+        line = self.redact(clean(text))
         if self._lines == MOST_LINES:
             line, level = f"log cut after {MOST_LINES:,} lines", "warning"
         elif len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE] + "… (cut)"
-        self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), clean(level)[:32], line))
+        level = self.redact(clean(level))[:32]
+        self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), level, line))
 
     def checkpoint(self, value: Any) -> None:
         """Remember a JSON value; a later attempt finds it as `last_checkpoint`."""
         data = payload.encode(value, "checkpoint")
+        if is_marked(data):
+            kept = payload.decode(data)
+            from_json(kept)
+            known = self._redaction or self._find_secrets()
+            self._redaction = Redaction(known.secrets | texts_of(kept, (), _IS_MARK))
         self._checkpoint = data
         self._send(Checkpoint(self.run_id, self._dispatch.fence, data))
 
     @property
     def last_checkpoint(self) -> Any:
-        """The latest checkpoint of this run, or None."""
-        return None if self._checkpoint is None else payload.decode(self._checkpoint)
+        """The latest checkpoint of this run, or None; what was a `Secret` in it is one again."""
+        if self._checkpoint is None:
+            return None
+        value = payload.decode(self._checkpoint)
+        return from_json(value) if is_marked(self._checkpoint) else value
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets of this attempt. What is logged, reported or raised goes through it anyway."""
+        redaction = self._redaction or self._find_secrets()
+        return redaction(text) if redaction.secrets else text
+
+    def _find_secrets(self) -> Redaction:
+        given = payload.decode(self._dispatch.payload or payload.EMPTY)
+        found = texts_of(given, self._secret_arguments, self._is_secret)
+        if self._checkpoint is not None and is_marked(self._checkpoint):
+            found |= texts_of(payload.decode(self._checkpoint), (), _IS_MARK)
+        self._redaction = Redaction(found) if found else NO_SECRETS
+        return self._redaction

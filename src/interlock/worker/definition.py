@@ -4,22 +4,45 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
+import msgspec.inspect as types
 from msgspec import UNSET, UnsetType
 
 from interlock.model.error import BadHandler, BadPayload
 from interlock.model.job import ExecutorKind, Job
+from interlock.model.secret import (
+    DEEPEST,
+    MARK,
+    MARKED,
+    SECRET_NAMES,
+    BadSecret,
+    Secret,
+    from_json,
+    is_marked,
+    matcher,
+)
 from interlock.worker.context import Context
+from interlock.worker.redaction import Redaction, texts_of
 
 Handler = Callable[..., Any]
 
 _MISSING = re.compile(r"Object missing required field `(.+?)`(?: - at `\$(.*)`)?")
 _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?")
 _WRONG = re.compile(r"(.+?) - at `\$\.?(.+)`")
+_QUOTED = re.compile(r"Invalid (?:enum )?value .*?(?= - at `[^`]*`(?: in `[^`]*`)?$|$)")
+_TAKES_SECRET = "got `Secret`"
+
+_CLOSED = (
+    types.BoolType, types.BytesType, types.DateTimeType, types.DateType, types.DecimalType, types.EnumType,
+    types.FloatType, types.FrozenSetType, types.IntType, types.ListType, types.LiteralType, types.NoneType,
+    types.SetType, types.StrType, types.TimeDeltaType, types.TimeType, types.TupleType, types.UnionType,
+    types.UUIDType, types.VarTupleType,
+)  # fmt: skip
+"""types that no JSON object is read as, apart from what they are made of"""
 
 
 class Definition:
@@ -35,12 +58,16 @@ class Definition:
         """the name of the argument that takes the context"""
         self._open = False
         """takes arguments that it does not name"""
-        self._decoder = self._read_signature()
+        self._type = self._read_signature()
+        self._decoder = msgspec.json.Decoder(self._type, dec_hook=_read_secret)
+        self._takes_objects, secrets = self._read_types()
+        if secrets:
+            self.job = msgspec.structs.replace(job, secrets=secrets, version="")
 
     def _bad(self, problem: str) -> BadHandler:
         return BadHandler(f"job {self.job.id!r}: {self.where} {problem}")
 
-    def _read_signature(self) -> msgspec.json.Decoder[Any]:
+    def _read_signature(self) -> type[msgspec.Struct]:
         if inspect.isgeneratorfunction(self.handler) or inspect.isasyncgenfunction(self.handler):
             raise self._bad("is a generator; a handler returns its result")
         try:
@@ -66,26 +93,85 @@ class Definition:
                     fields.append((parameter.name, hint | UnsetType if hint is not Any else Any, UNSET))
         try:
             arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open)
-            return msgspec.json.Decoder(arguments)
+            msgspec.json.Decoder(arguments)
+            return arguments
         except (TypeError, ValueError) as error:
             raise self._bad(f"has arguments that cannot come from JSON: {error}") from error
 
-    def check(self, payload: bytes) -> None:
+    def _read_types(self) -> tuple[bool, tuple[str, ...]]:
+        """Whether an object may be read as something that is no `Secret`, and the arguments that have one in them."""
+        takes_objects, secrets = self._open, []
+        info = types.type_info(self._type)
+        assert isinstance(info, types.StructType)
+        for field in info.fields:
+            for part in _parts_of(field.type):
+                if isinstance(part, types.CustomType) and part.cls is Secret:
+                    secrets.append(field.name)
+                elif not isinstance(part, _CLOSED) and not _is_unset(part):
+                    takes_objects = True
+        return takes_objects, tuple(dict.fromkeys(secrets))
+
+    def _read(self, payload: bytes) -> Any:
+        """The arguments, with what is marked as a secret read as one wherever it is."""
+        return msgspec.convert(
+            from_json(msgspec.json.decode(payload)), self._type, dec_hook=_read_secret, str_keys=True
+        )
+
+    def check(self, payload: bytes, secret_names: Sequence[str] = SECRET_NAMES) -> None:
         """Raise `BadPayload` unless the handler can be called with it."""
         try:
-            self._decoder.decode(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise BadPayload(self.job.id, self._explain(str(error))) from error
+            if self._takes_objects and payload.find(MARKED) >= 0:
+                self._read(payload)
+            else:
+                self._decoder.decode(payload)
         except Exception as error:
-            # Types of the app may check themselves, and raise what they like.
-            raise BadPayload(self.job.id, f"{type(error).__name__}: {' '.join(str(error).split())}") from error
+            raise BadPayload(self.job.id, self._problem(payload, error, secret_names)) from error
+
+    def mark(self, payload: bytes) -> bytes:
+        """The same, with the mark of a secret on each text that the handler takes as one. It must have been checked."""
+        read = self._read(payload) if self._takes_objects and is_marked(payload) else self._decoder.decode(payload)
+        given = msgspec.json.decode(payload)
+        below = {name: _marked(given[name], getattr(read, name)) for name in self.job.secrets if name in given}
+        return msgspec.json.encode(given | below)
+
+    def _problem(self, payload: bytes, error: Exception, secret_names: Sequence[str]) -> str:
+        if is_marked(payload) and not self._takes_objects:
+            try:
+                self._read(payload)
+            except Exception as second:  # noqa: BLE001 - the same trouble, said by one who knows a secret from an object
+                error = second
+        # First of all, for what changes the text may hide a secret from being found.
+        text = " ".join(self._redaction(payload, secret_names)(str(error)).split())
+        if isinstance(error, BadSecret):
+            return text
+        if isinstance(error, (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)):
+            return self._explain(text)
+        # Types of the app may check themselves, and raise what they like.
+        return f"{type(error).__name__}: {text}"
+
+    def _redaction(self, payload: bytes, secret_names: Sequence[str]) -> Redaction:
+        try:
+            value = msgspec.json.decode(payload)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            # What cannot be read at all is not quoted either.
+            return Redaction(())
+        return Redaction(texts_of(value, self.job.secrets, matcher(tuple(secret_names))))
 
     def arguments(self, payload: bytes, context: Context) -> dict[str, Any]:
         """The keyword arguments to call the handler with."""
         if not self._names and not self._open:
             return {} if self._context is None else {self._context: context}
-        decoded = self._decoder.decode(payload)
-        given: dict[str, Any] = msgspec.json.decode(payload) if self._open else {}
+        marked = self._takes_objects and payload.find(MARKED) >= 0
+        try:
+            decoded = self._read(payload) if marked else self._decoder.decode(payload)
+        except Exception as error:
+            # The handler has another signature than it had when the run was submitted.
+            raise BadPayload(self.job.id, self._problem(payload, error, SECRET_NAMES)) from error
+        given: dict[str, Any] = {}
+        if self._open:
+            given = msgspec.json.decode(payload)
+            if marked:
+                given = from_json(given)
         for name in self._names:
             value = getattr(decoded, name)
             if value is not UNSET:
@@ -95,6 +181,7 @@ class Definition:
         return given
 
     def _explain(self, text: str) -> str:
+        text = _QUOTED.sub("Not one of the values it may have", text)
         if match := _MISSING.fullmatch(text):
             return f"argument {_at(match[2], match[1])!r} is missing"
         if match := _UNKNOWN.fullmatch(text):
@@ -102,8 +189,66 @@ class Definition:
             hint = f"; did you mean {close[0]!r}?" if close else ""
             return f"there is no argument {_at(match[2], match[1])!r}{hint}"
         if match := _WRONG.fullmatch(text):
+            if match[1].endswith(_TAKES_SECRET):
+                return f"argument {match[2]!r}: a secret is given, so annotate it as interlock.Secret"
             return f"argument {match[2]!r}: {match[1][0].lower()}{match[1][1:].replace('`', '')}"
         return text.replace("`", "")
+
+
+def _read_secret(kind: type, value: Any) -> Any:
+    """How a decoder reads an argument of a type that is not its own: `Secret`, or one of the app."""
+    if kind is not Secret or type(value) is Secret:
+        return value
+    if type(value) is str:
+        return Secret(value)
+    if type(value) is dict and type(read := from_json(value)) is Secret:
+        return read
+    raise ValueError("a secret is a text")
+
+
+def _marked(given: Any, read: Any, depth: int = 0) -> Any:
+    """A JSON value with a mark on each text that was read as a secret, and with nothing else changed."""
+    if type(read) is Secret:
+        return {MARK: given} if type(given) is str else given
+    if type(given) is list and depth < DEEPEST:
+        if isinstance(read, (set, frozenset)):
+            # It has no order, and what is in it is all of a kind.
+            read = [next(iter(read), None)] * len(given)
+        if isinstance(read, (list, tuple)):
+            return [_marked(item, below, depth + 1) for item, below in zip(given, read, strict=True)]
+    if type(given) is dict and depth < DEEPEST:
+        parts = _parts_read(given, read)
+        return {key: _marked(item, parts.get(key), depth + 1) for key, item in given.items()}
+    return given
+
+
+def _parts_read(given: dict[str, Any], read: Any) -> dict[str, Any]:
+    """What was read from an object, by the keys it has in JSON."""
+    if isinstance(read, dict):
+        return {str(key): item for key, item in read.items()}
+    if isinstance(read, msgspec.Struct):
+        return {field.encode_name: getattr(read, field.name) for field in msgspec.structs.fields(read)}
+    return {key: getattr(read, key, None) for key in given}
+
+
+def _parts_of(kind: types.Type) -> Iterator[types.Type]:
+    """A type and all that it is made of."""
+    rest: list[Any] = [kind]
+    seen: set[int] = set()
+    while rest:
+        part = rest.pop()
+        if isinstance(part, tuple):
+            rest.extend(part)
+        elif isinstance(part, types.Field):
+            rest.append(part.type)
+        elif isinstance(part, types.Type) and id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            rest.extend(getattr(part, name) for name in part.__struct_fields__)
+
+
+def _is_unset(kind: types.Type) -> bool:
+    return isinstance(kind, types.CustomType) and kind.cls is UnsetType
 
 
 def _at(path: str | None, name: str) -> str:

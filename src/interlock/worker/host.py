@@ -24,6 +24,8 @@ UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
+MOST_UNSENT = 8 * 1024 * 1024
+"""bytes of log lines, roughly, that are kept while there is no scheduler to take them"""
 
 Key = tuple[str, int]
 
@@ -45,7 +47,7 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Held:
     """An attempt from its dispatch until it is settled."""
 
-    __slots__ = ("begun", "dispatch", "outcome", "stop", "timer")
+    __slots__ = ("begun", "dispatch", "latest", "outcome", "stop", "timer")
 
     def __init__(self, dispatch: m.Dispatch) -> None:
         self.dispatch = dispatch
@@ -53,6 +55,8 @@ class _Held:
         self.outcome: m.Message | None = None
         self.stop: str | None = None
         self.timer: asyncio.TimerHandle | None = None
+        self.latest: dict[type[m.Message], m.Message] = {}
+        """progress and checkpoint that nobody was there to take"""
 
 
 class Host(Endpoint):
@@ -63,6 +67,8 @@ class Host(Endpoint):
         self._settings = settings
         self._held: dict[Key, _Held] = {}
         self._remembered: dict[Key, None] = {}
+        self._unsent: list[m.LogLine] = []
+        self._unsent_size = 0
         self._peer: Peer | None = None
         self._leaving = False
         self._refused: InterlockError | None = None
@@ -122,7 +128,7 @@ class Host(Endpoint):
             settings.instance,
         )  # fmt: skip
         outcomes = [one.outcome for one in self._held.values() if one.outcome is not None]
-        messages: list[m.Message] = [hello, *outcomes]
+        messages: list[m.Message] = [hello, *self._kept(), *outcomes]
         if self._leaving:
             messages.append(m.Leaving())
         peer.send(messages)
@@ -223,7 +229,27 @@ class Host(Endpoint):
                 held.timer = None
         elif isinstance(message, m.Started) and (begun := self._held.get((message.run_id, message.fence))) is not None:
             begun.begun = True
+        elif self._peer is None:
+            self._keep(message)
         self._send(message)
+
+    def _keep(self, record: m.Message) -> None:
+        """For the next link: log lines while there is room, and the latest of anything else."""
+        if isinstance(record, m.LogLine):
+            self._unsent_size += len(record.text) + 100
+            if self._unsent_size <= MOST_UNSENT:
+                self._unsent.append(record)
+        elif isinstance(record, (m.Checkpoint, m.Progress)):
+            held = self._held.get((record.run_id, record.fence))
+            if held is not None:
+                held.latest[type(record)] = record
+
+    def _kept(self) -> list[m.Message]:
+        found = [*self._unsent, *(record for held in self._held.values() for record in held.latest.values())]
+        self._unsent, self._unsent_size = [], 0
+        for held in self._held.values():
+            held.latest.clear()
+        return found
 
     def _stop(self, key: Key, reason: str) -> None:
         """Ask, then TERM, then KILL, with a grace between."""

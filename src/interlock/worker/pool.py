@@ -20,6 +20,7 @@ import msgspec
 from interlock.model import frames
 from interlock.model import message as m
 from interlock.model.error import InterlockError, Refused, rebuild
+from interlock.model.secret import SECRET_NAMES
 from interlock.ports.executor import Executor, Report
 
 logger = logging.getLogger("interlock.worker")
@@ -61,6 +62,7 @@ class _Child(asyncio.Protocol):
             "threads": pool.threads,
             "memory_limit": pool.memory_limit,
             "path": pool.path,
+            "secret_names": pool.secret_names,
         }
         # Unbuffered, for what handlers print must not wait in a process that may be killed. A group of its own, so that
         # it can be killed with all it has started; in the host's session, so that whoever keeps the host can do so too.
@@ -141,10 +143,18 @@ class _Child(asyncio.Protocol):
 
 class ProcessPool(Executor):
     def __init__(
-        self, *, target: str, threads: int, processes: int, memory_limit: int = 0, path: Sequence[str] = ()
+        self,
+        *,
+        target: str,
+        threads: int,
+        processes: int,
+        memory_limit: int = 0,
+        path: Sequence[str] = (),
+        secret_names: Sequence[str] = SECRET_NAMES,
     ) -> None:
         self.target = target
         self.path = list(path)
+        self.secret_names = list(secret_names)
         self.threads = threads
         self.memory_limit = memory_limit
         self._processes = processes

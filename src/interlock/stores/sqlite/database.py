@@ -7,13 +7,15 @@ from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse
+from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse, StoreUnavailable
 from interlock.stores.sqlite.queries import migrations
 
 APPLICATION_ID = 0x494C434B
 """'ILCK' in the file's header says that it is ours"""
 
 BUSY_SECONDS = 2.0
+READER_BUSY_SECONDS = 0.5
+"""readers do not wait for a writer, only for the moment in which a file is recovered or closed"""
 
 _MAGIC = b"SQLite format 3\0"
 
@@ -82,6 +84,9 @@ def check_header(path: Path) -> None:
 def connect_writer(path: Path) -> sqlite3.Connection:
     """A connection that may write, on a file that is ours and up to date; a missing file is made."""
     try:
+        # Payloads may hold secrets: a file that is made here is for its owner alone.
+        with suppress(OSError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         raise CannotOpenDatabase(str(path), _why(path, error)) from error
@@ -90,11 +95,12 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
+        connection.execute("PRAGMA journal_size_limit = 67108864")
         connection.execute("PRAGMA cache_size = -32000")
         _migrate(connection)
     except sqlite3.DatabaseError as error:
         connection.close()
-        if "not a database" in str(error) or "malformed" in str(error):
+        if _is_no_database(error):
             raise NotADatabase(str(path), str(error)) from error
         raise CannotOpenDatabase(str(path), _why(path, error)) from error
     except (NotADatabase, DatabaseTooNew):
@@ -104,15 +110,35 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write, on a file that is ours and up to date; a missing file is not made.
+
+    Raises `StoreUnavailable` where the scheduler has not made the file yet or not brought it up to date.
+    """
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
-        timeout=BUSY_SECONDS,
+        timeout=READER_BUSY_SECONDS,
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute("PRAGMA query_only = ON")
+    try:
+        connection.execute("PRAGMA query_only = ON")
+        _check_ours(connection, path)
+        if connection.execute("PRAGMA user_version").fetchone()[0] < len(migrations()):
+            raise StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        if _is_no_database(error):
+            raise NotADatabase(str(path), str(error)) from error
+        raise
+    except (NotADatabase, DatabaseTooNew, StoreUnavailable):
+        connection.close()
+        raise
     return connection
+
+
+def _is_no_database(error: sqlite3.DatabaseError) -> bool:
+    return "not a database" in str(error) or "malformed" in str(error)
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:

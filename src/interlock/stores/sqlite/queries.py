@@ -17,21 +17,29 @@ CHUNKS = (800, 200, 50)
 """How many rows one statement may take. The writing thread lets go of the interpreter lock while a statement runs; to
 get it back from a loop that is busy can cost more than the statement, so there should be few of them."""
 
-_WIDTHS = {"insert_run": len(COLUMNS), "update_run": 1 + len(CHANGING), "insert_history": 3}
+_WIDTHS = {"insert_run": len(COLUMNS), "update_run": 1 + len(CHANGING), "insert_history": 4}
 """the statements that take many rows at once, and how many values a row has"""
+
+_LARGE = ("payload", "result")
+_SMALL = {"payload": "CASE WHEN length(payload) <= :small_payload THEN payload END"}
 
 
 def _read(rows: int) -> dict[str, str]:
     text = files("interlock.stores.sqlite").joinpath("queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.M)
-    return {name: _fill(name, body.strip(), rows) for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    bodies = {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+    return {name: _fill(name, body, rows, bodies) for name, body in bodies.items()}
 
 
-def _fill(name: str, body: str, rows: int) -> str:
+def _fill(name: str, body: str, rows: int, bodies: dict[str, str]) -> str:
     width = _WIDTHS.get(name, 0)
     row = f"({', '.join('?' * width)})"
     fill = {
+        **bodies,
+        "place": "{place}",
         "columns": ", ".join(COLUMNS),
+        "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
+        "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
         "changing": ", ".join(CHANGING),
         "rows": ", ".join([row] * rows),
         "new_changing": ", ".join(f"new.column{place}" for place in range(2, len(CHANGING) + 2)),
@@ -42,6 +50,15 @@ def _fill(name: str, body: str, rows: int) -> str:
 
 
 QUERIES = _read(1)
+LISTINGS = {
+    place: (QUERIES["list_runs"].format(place=QUERIES[place]), QUERIES[floor].format(place=QUERIES[place]))
+    for place, floor in (
+        ("all_runs", "find_floor_of_all"),
+        ("live_runs", "find_floor"),
+        ("unsuccessful_runs", "find_floor"),
+    )
+}
+"""by which runs are looked at: the statement that finds some, and the one that tells how far down it may look"""
 _MANY = {(name, rows): query for rows in CHUNKS for name, query in _read(rows).items() if name in _WIDTHS}
 
 

@@ -1,8 +1,42 @@
 -- name: load_runs
-SELECT {columns} FROM runs WHERE ended_at IS NULL ORDER BY id;
+SELECT {loaded} FROM runs INDEXED BY runs_live WHERE ended_at IS NULL ORDER BY number;
+
+-- name: load_log_sizes
+SELECT logs.run_id, count(*), sum(length(CAST(logs.text AS BLOB)))
+FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id
+WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY logs.run_id;
 
 -- name: get_run
 SELECT {columns} FROM runs WHERE id = ?;
+
+-- name: list_runs
+SELECT number, {listed} FROM {place}
+AND number < :before AND number > :floor
+AND (:states IS NULL OR state IN (SELECT value FROM json_each(:states)))
+AND (:job_id IS NULL OR job_id = :job_id)
+AND (:tenant IS NULL OR tenant = :tenant)
+AND (:session IS NULL OR session = :session)
+AND (:lane IS NULL OR lane = :lane)
+AND (:since IS NULL OR created_at >= :since)
+AND (:until IS NULL OR created_at < :until)
+AND (:live IS NULL OR (ended_at IS NULL) = :live)
+ORDER BY number DESC LIMIT :limit;
+
+-- name: find_floor_of_all
+SELECT floor FROM (SELECT min(:before, (SELECT max(number) + 1 FROM runs)) - :most - 1 AS floor)
+WHERE floor >= (SELECT min(number) FROM runs);
+
+-- name: find_floor
+SELECT number FROM {place} AND number < :before ORDER BY number DESC LIMIT 1 OFFSET :most;
+
+-- name: all_runs
+runs NOT INDEXED WHERE true
+
+-- name: live_runs
+runs INDEXED BY runs_live WHERE ended_at IS NULL
+
+-- name: unsuccessful_runs
+runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
 
 -- name: insert_run
 INSERT INTO runs ({columns}) VALUES {rows} ON CONFLICT (id) DO NOTHING;
@@ -12,10 +46,41 @@ UPDATE runs SET ({changing}) = ({new_changing}) FROM (VALUES {rows}) AS new
 WHERE runs.id = new.{new_id} AND runs.seq <= new.{new_seq};
 
 -- name: insert_history
-INSERT INTO history (run_id, seq, entries) VALUES {rows} ON CONFLICT DO NOTHING;
+INSERT INTO history (position, run_id, seq, entries) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHING;
 
 -- name: get_history
-SELECT entries FROM history WHERE run_id = ? ORDER BY seq;
+SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = ? ORDER BY seq;
+
+-- name: get_position
+SELECT max(coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0));
+
+-- name: get_transitions
+SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
+FROM history CROSS JOIN runs ON runs.id = history.run_id
+WHERE history.position > :after AND history.position <= :until
+AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
+ORDER BY history.position LIMIT :limit;
+
+-- name: get_transitions_of_run
+SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
+FROM history INDEXED BY history_of_run CROSS JOIN runs ON runs.id = history.run_id
+WHERE history.run_id = :run_id AND history.position > :after
+AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
+ORDER BY history.position LIMIT :limit;
+
+-- name: get_lines
+SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text
+FROM logs CROSS JOIN runs ON runs.id = logs.run_id
+WHERE logs.position > :after AND logs.position <= :until
+AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
+ORDER BY logs.position LIMIT :limit;
+
+-- name: get_lines_of_run
+SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text
+FROM logs CROSS JOIN runs ON runs.id = logs.run_id
+WHERE logs.position IN ({positions_of_lines})
+AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
+ORDER BY logs.position;
 
 -- name: insert_key
 INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
@@ -39,10 +104,15 @@ INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UP
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
 
 -- name: insert_log
-INSERT INTO logs (run_id, attempt, number, at, level, text) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO logs (position, run_id, attempt, number, at, level, text) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (run_id, attempt, number) DO NOTHING;
 
 -- name: get_logs
-SELECT at, attempt, level, text FROM logs WHERE run_id = ? ORDER BY attempt, number;
+SELECT position, at, attempt, level, text FROM logs WHERE position IN ({positions_of_lines}) ORDER BY position;
+
+-- name: positions_of_lines
+SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after
+ORDER BY position LIMIT :limit
 
 -- name: insert_dead_letter
 INSERT INTO dead_letters (run_id, at, code, error) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;

@@ -1,11 +1,12 @@
-"""The SQLite store: one thread writes whole batches, others read beside it."""
+"""The SQLite store of the scheduler: one thread writes whole batches, others read beside it."""
 
 import asyncio
+import os
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,36 +15,40 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
-from interlock.model.job import Job
 from interlock.model.outcome import Outcome
-from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import DeadLetter, Inputs, LogEntry, Snapshot, Store
-from interlock.stores.sqlite.database import FileLock, check_header, connect_reader, connect_writer
-from interlock.stores.sqlite.queries import COLUMNS, QUERIES, write_rows
+from interlock.ports.store import Inputs, Snapshot, Store
+from interlock.stores.sqlite.database import BUSY_SECONDS, FileLock, check_header, connect_writer
+from interlock.stores.sqlite.queries import QUERIES, write_rows
+from interlock.stores.sqlite.reader import SqliteReader, one_view, read_jobs, read_position, read_run
 
 T = TypeVar("T")
 
+LONGEST_LOG = 64 * 1024 * 1024
+"""bytes of the write-ahead log after which it is begun anew, whoever reads"""
+FOLD_EVERY = 2.0
+"""seconds between two looks at its length"""
+FOLD_MILLISECONDS = 100
+"""for which readers are waited for then"""
+
 _history_encoder = msgspec.msgpack.Encoder()
-_history_decoder = msgspec.msgpack.Decoder(list[Transition])
-_job_decoder = msgspec.json.Decoder(Job)
 
 # sqlite3 takes a subclass of str for something to be adapted: that is quickest when it finds how at once.
 sqlite3.register_adapter(State, {state: state.value for state in State}.__getitem__)
 sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
 
 
-def history_rows(batch: Batch) -> list[tuple[str, int, bytes]]:
+def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
     encode = _history_encoder.encode
-    return [(run_id, entries[0].seq, encode(entries)) for run_id, entries in batch.history]
+    return [
+        (position, run_id, entries[0].seq, encode(entries))
+        for position, (run_id, entries) in enumerate(batch.history, start=batch.position + len(batch.logs))
+    ]
 
 
-def _read_run(row: tuple[Any, ...]) -> Run:
-    run = Run(*row)
-    run.state = State(run.state)
-    run.previous = None if run.previous is None else State(run.previous)
-    return run
+def _log_rows(batch: Batch) -> list[tuple[int, str, int, int, float, str, str]]:
+    return [(position, *line) for position, line in enumerate(batch.logs, start=batch.position)]
 
 
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -62,7 +67,7 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if batch.checkpoints:
         connection.executemany(QUERIES["put_checkpoint"], batch.checkpoints)
     if batch.logs:
-        connection.executemany(QUERIES["insert_log"], batch.logs)
+        connection.executemany(QUERIES["insert_log"], _log_rows(batch))
     if batch.dead_letters:
         connection.executemany(QUERIES["insert_dead_letter"], batch.dead_letters)
 
@@ -103,22 +108,21 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
             future.set_exception(error)
 
 
-class SqliteStore(Store, Leases):
-    def __init__(self, path: str | Path) -> None:
-        self._path = Path(path)
+class SqliteStore(SqliteReader, Store, Leases):
+    def __init__(self, path: str | Path, longest_log: int = LONGEST_LOG) -> None:
+        super().__init__(path, threads=2)
+        self._longest_log = longest_log
+        self._fold_at = 0.0
         self._lock = FileLock(self._path)
         self._writer: _Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._broken = False
-        self._readers: ThreadPoolExecutor | None = None
-        self._local = threading.local()
-        self._reading: list[sqlite3.Connection] = []
 
     async def open(self) -> None:
         self._lock.take()
         self._writer = _Writer()
         self._writer.start()
-        self._readers = ThreadPoolExecutor(2, "interlock-read")
+        self._start_reading()
         try:
             await self._writer.call(self._open_file)
         except BaseException:
@@ -132,12 +136,7 @@ class SqliteStore(Store, Leases):
         self._transact(lambda connection: connection.execute(QUERIES["end_leases"]))
 
     async def close(self) -> None:
-        if self._readers is not None:
-            self._readers.shutdown(wait=True)
-            self._readers = None
-        for connection in self._reading:
-            connection.close()
-        self._reading.clear()
+        self._stop_reading()
         # Last, because only the last connection of all can fold the write-ahead log into the file.
         if self._writer is not None:
             await self._writer.call(self._close_file)
@@ -174,7 +173,23 @@ class SqliteStore(Store, Leases):
             if isinstance(error, sqlite3.Error):
                 raise StoreUnavailable(str(error)) from error
             raise
+        self._fold_log(connection)
         return result
+
+    def _fold_log(self, connection: sqlite3.Connection) -> None:
+        """Begin the write-ahead log anew when it has grown too long. Readers that overlap without a pause keep that
+        from happening by itself; here they are waited for, a moment, and now and then."""
+        now = time.monotonic()
+        if now < self._fold_at:
+            return
+        self._fold_at = now + FOLD_EVERY
+        with suppress(OSError, sqlite3.Error):
+            if os.stat(f"{self._path}-wal").st_size > self._longest_log:
+                connection.execute(f"PRAGMA busy_timeout = {FOLD_MILLISECONDS}")
+                try:
+                    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+                finally:
+                    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def _reopen(self) -> sqlite3.Connection:
         """After a transaction that could not even be rolled back, only a new connection knows where the file is at."""
@@ -186,21 +201,6 @@ class SqliteStore(Store, Leases):
             raise StoreUnavailable(str(error)) from error
         self._broken = False
         return self._connection
-
-    async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        if self._readers is None:
-            raise StoreUnavailable("it is closed")
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read_here, work)
-
-    def _read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        try:
-            connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-            if connection is None:
-                connection = self._local.connection = connect_reader(self._path)
-                self._reading.append(connection)
-            return work(connection)
-        except sqlite3.Error as error:
-            raise StoreUnavailable(str(error)) from error
 
     # ── store ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,16 +214,15 @@ class SqliteStore(Store, Leases):
         return self._write(work)
 
     async def load(self, small_payload: int) -> Snapshot:
-        columns = ", ".join(
-            f"CASE WHEN length(payload) <= {int(small_payload)} THEN payload END" if name == "payload" else name
-            for name in COLUMNS
-        )
-        query = QUERIES["load_runs"].replace(", ".join(COLUMNS), columns)
-
         def work(connection: sqlite3.Connection) -> Snapshot:
-            runs = [_read_run(row) for row in connection.execute(query)]
-            jobs = [_job_decoder.decode(row[0]) for row in connection.execute(QUERIES["load_jobs"])]
-            return Snapshot(runs, jobs)
+            with one_view(connection):
+                rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
+                return Snapshot(
+                    runs=[read_run(row) for row in rows],
+                    jobs=read_jobs(connection),
+                    position=read_position(connection),
+                    log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
+                )
 
         return await self._read(work)
 
@@ -246,30 +245,6 @@ class SqliteStore(Store, Leases):
             return frozenset(one for one in run_ids if connection.execute(QUERIES["get_id"], (one,)).fetchone())
 
         return await self._read(work)
-
-    async def run(self, run_id: str) -> Run | None:
-        def work(connection: sqlite3.Connection) -> Run | None:
-            row = connection.execute(QUERIES["get_run"], (run_id,)).fetchone()
-            return None if row is None else _read_run(row)
-
-        return await self._read(work)
-
-    async def history(self, run_id: str) -> list[Transition]:
-        def work(connection: sqlite3.Connection) -> list[Transition]:
-            rows = connection.execute(QUERIES["get_history"], (run_id,))
-            return [entry for row in rows for entry in _history_decoder.decode(row[0])]
-
-        return await self._read(work)
-
-    async def logs(self, run_id: str) -> list[LogEntry]:
-        return await self._read(
-            lambda connection: [LogEntry(*row) for row in connection.execute(QUERIES["get_logs"], (run_id,))]
-        )
-
-    async def dead_letters(self) -> list[DeadLetter]:
-        return await self._read(
-            lambda connection: [DeadLetter(*row) for row in connection.execute(QUERIES["get_dead_letters"])]
-        )
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,14 +1,16 @@
 -- Runs, their history, and what belongs to them.
 
+-- Numbers are given in the order of creation. What can be large comes last: a row is read from its beginning, and only as
+-- far as it must be.
 CREATE TABLE runs (
-  id TEXT NOT NULL PRIMARY KEY,
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
   job_id TEXT NOT NULL,
   tenant TEXT NOT NULL,
   session TEXT,
   idempotency_key TEXT,
   created_at REAL NOT NULL,
   scheduled_at REAL NOT NULL,
-  payload BLOB NOT NULL,
   deadline_at REAL,
   job_version TEXT NOT NULL,
   lane TEXT NOT NULL,
@@ -35,19 +37,26 @@ CREATE TABLE runs (
   heartbeats INTEGER NOT NULL,
   has_checkpoint INTEGER NOT NULL,
   error TEXT,
+  payload BLOB NOT NULL,
   result BLOB
 );
 
--- What a scheduler loads when it takes over: few rows, however many have ended.
-CREATE INDEX runs_live ON runs (id) WHERE ended_at IS NULL;
+-- What a scheduler loads when it takes over, and most of what is looked for: few rows, however many have ended.
+-- Its entries are as small as can be, for every run passes through: nothing and the number.
+CREATE INDEX runs_live ON runs (ended_at) WHERE ended_at IS NULL;
+
+-- What went wrong. A run that succeeds is never written here.
+CREATE INDEX runs_unsuccessful ON runs (number, state, ended_at) WHERE ended_at IS NOT NULL AND state <> 'succeeded';
 
 -- One row holds the transitions that one commit made, as a msgpack array; seq is that of the first.
 CREATE TABLE history (
+  position INTEGER PRIMARY KEY,
   run_id TEXT NOT NULL,
   seq INTEGER NOT NULL,
-  entries BLOB NOT NULL,
-  PRIMARY KEY (run_id, seq)
-) WITHOUT ROWID;
+  entries BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX history_of_run ON history (run_id, seq);
 
 CREATE TABLE idempotency_keys (
   tenant TEXT NOT NULL,
@@ -68,15 +77,18 @@ CREATE TABLE checkpoints (
   value BLOB NOT NULL
 );
 
+-- Positions are shared with history: no number is in both.
 CREATE TABLE logs (
+  position INTEGER PRIMARY KEY,
   run_id TEXT NOT NULL,
   attempt INTEGER NOT NULL,
   number INTEGER NOT NULL,
   at REAL NOT NULL,
   level TEXT NOT NULL,
-  text TEXT NOT NULL,
-  PRIMARY KEY (run_id, attempt, number)
-) WITHOUT ROWID;
+  text TEXT NOT NULL
+);
+
+CREATE UNIQUE INDEX logs_of_run ON logs (run_id, attempt, number);
 
 CREATE TABLE dead_letters (
   run_id TEXT NOT NULL PRIMARY KEY,

@@ -1,0 +1,253 @@
+"""What the routes stand on: the store, read directly, and the scheduler, asked over its link."""
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.api.bodies import Check, NewRunBody, Readiness
+from interlock.api.feed import Feed
+from interlock.client.connection import Connection
+from interlock.client.submitting import check_size, new_run
+from interlock.model import message as m
+from interlock.model import payload
+from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.error import (
+    BadCursor,
+    BadValue,
+    ConnectionLost,
+    InterlockError,
+    Overloaded,
+    StoreUnavailable,
+    UnknownRun,
+)
+from interlock.model.run import Run, stats_of
+from interlock.model.secret import mask
+from interlock.model.state import TERMINAL
+from interlock.model.view import History, LogLine, LogPage, ProgressInfo, RunDetail, RunPage, entries_of, info_of
+from interlock.ports.store import Reader, RunFilter
+
+STANDSTILL = 5.0
+"""seconds without a turn of the scheduler's loop after which it is not ready"""
+NO_WRITE = 10.0
+"""the same for a write of any kind: the lease alone is one every few seconds"""
+CURSOR = "{kind}[0-9]{{1,18}}"
+RUNS, LOGS = "r", "l"
+"""the kinds of lists that have cursors"""
+STARVED = 30.0
+"""the same for runs that are due while no worker takes any"""
+UNANSWERED = 60.0
+"""seconds after which a submit is given up, the scheduler having said nothing"""
+MOST_SUBMITTING = 64 * 1024 * 1024
+"""bytes of payloads that may wait for the scheduler's word"""
+LISTINGS = 2
+"""lists that are read at once: each may look at many runs, and whatever else is read must not wait behind them"""
+PROBE = 2.0
+"""seconds within which what a probe asks must be answered"""
+
+
+class Backend:
+    def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str]) -> None:
+        self.reader = reader
+        self.connection = connection
+        self.feed = Feed(reader, connection)
+        self._waits: set[asyncio.Task[m.RunReport]] = set()
+        """those who wait for a run to end"""
+        self._submitting = 0
+        """bytes of payloads that the scheduler has not answered for"""
+        self._listing = asyncio.Semaphore(LISTINGS)
+        self._secret_names = tuple(secret_names)
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        """job version → its arguments that are secret"""
+
+    async def close(self) -> None:
+        """Let nobody wait any longer: whoever waits for a run is shown it as it stands, and streams end."""
+        for task in self._waits:
+            task.cancel()
+        await self.feed.close()
+
+    # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def submit(self, bodies: Sequence[NewRunBody], keys: Sequence[str | None], caller: Caller) -> list[str]:
+        """Durable when this returns, all or none. `keys` are those given beside the bodies."""
+        now = time.time()
+        runs = [self._new(body, key, caller, now) for body, key in zip(bodies, keys, strict=True)]
+        check_size(runs)
+        repeatable = all(run.idempotency_key is not None or run.occurrence is not None for run in runs)
+        size = sum(len(run.payload) for run in runs)
+        if self._submitting and self._submitting + size > MOST_SUBMITTING:
+            raise Overloaded("the scheduler has not taken what was submitted before; try again")
+        self._submitting += size
+        try:
+            async with asyncio.timeout(UNANSWERED):
+                accepted = await self.connection.ask(
+                    lambda number: m.Submit(number, runs, caller.name), m.Accepted, what="submit", repeatable=repeatable
+                )
+        except TimeoutError as error:
+            raise ConnectionLost("submit") from error
+        finally:
+            self._submitting -= size
+        return accepted.run_ids
+
+    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float) -> m.NewRun:
+        if key is not None and body.idempotency_key not in (None, key):
+            raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
+        return new_run(
+            body.job,
+            body.payload,
+            now=now,
+            tenant=caller.tenant_for(body.tenant),
+            lane=body.lane,
+            session=body.session,
+            idempotency_key=body.idempotency_key if key is None else key,
+            deadline=body.deadline,
+            at=body.at,
+            delay=body.delay,
+            occurrence=body.occurrence,
+        )
+
+    async def cancel(self, run_id: str, reason: str, caller: Caller) -> m.RunReport:
+        await self._run(run_id, caller)
+        return await self.connection.ask(
+            lambda number: m.Cancel(number, run_id, reason, caller.name), m.RunReport, what="cancel", repeatable=True
+        )
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, run_id: str, caller: Caller) -> Run:
+        """The run, if it is the caller's to see; another tenant's does not exist for them."""
+        run = await self.reader.run(run_id)
+        if run is None or not caller.sees(run.tenant):
+            raise UnknownRun(run_id)
+        return run
+
+    async def run(self, run_id: str, caller: Caller, wait: float = 0.0) -> RunDetail:
+        """A run as it stands, or once it has ended if that is within `wait` seconds."""
+        run = await self._run(run_id, caller)
+        if run.state not in TERMINAL:
+            if wait > 0:
+                await self._until_ended(run_id, wait)
+                run = await self._run(run_id, caller)
+            progress = None if run.state in TERMINAL else await self._progress(run_id)
+        else:
+            progress = None
+        history = await self.reader.history(run_id)
+        fields = msgspec.structs.asdict(info_of(run, progress))
+        return RunDetail(
+            **fields,
+            payload=mask(_json(run.payload), await self._secrets_of(run), self._secret_names),
+            result=_json(run.result),
+            stats=stats_of(run, history, time.time()),
+        )
+
+    async def _until_ended(self, run_id: str, wait: float) -> None:
+        asking = self.connection.ask(
+            lambda number: m.Ask(number, run_id, True), m.RunReport, what="result", repeatable=True
+        )
+        task = asyncio.get_running_loop().create_task(asking)
+        self._waits.add(task)
+        try:
+            await asyncio.wait([task], timeout=wait)
+            if task.done() and not task.cancelled():
+                task.result()
+        finally:
+            self._waits.discard(task)
+            task.cancel()
+
+    async def _progress(self, run_id: str) -> ProgressInfo | None:
+        """Only the scheduler knows it. Without an answer the run is shown without."""
+        asking = self.connection.ask(
+            lambda number: m.AskProgress(number, run_id), m.ProgressReport, what="progress", repeatable=False
+        )
+        try:
+            report = await asyncio.wait_for(asking, PROBE)
+        except (TimeoutError, InterlockError):
+            return None
+        return None if report.progress is None else ProgressInfo(*report.progress)
+
+    async def _secrets_of(self, run: Run) -> tuple[str, ...]:
+        if run.job_version not in self._secrets:
+            self._secrets = {job.version: job.secrets for job in await self.reader.jobs()}
+        return self._secrets.get(run.job_version, ())
+
+    async def runs(self, wanted: RunFilter, cursor: str | None, limit: int, caller: Caller) -> RunPage:
+        if caller.tenant != EVERY_TENANT:
+            if wanted.tenant not in (None, caller.tenant):
+                return RunPage(runs=[], next=None)
+            wanted = msgspec.structs.replace(wanted, tenant=caller.tenant)
+        async with self._listing:
+            found = await self.reader.runs(wanted, _read_cursor(RUNS, cursor), limit)
+        return RunPage(runs=[info_of(run) for run in found.runs], next=_cursor(RUNS, found.next))
+
+    async def history(self, run_id: str, caller: Caller) -> History:
+        await self._run(run_id, caller)
+        return History(entries=entries_of(run_id, await self.reader.history(run_id)))
+
+    async def logs(self, run_id: str, cursor: str | None, limit: int, caller: Caller) -> LogPage:
+        await self._run(run_id, caller)
+        lines = await self.reader.logs(run_id, _read_cursor(LOGS, cursor) or 0, limit)
+        return LogPage(
+            lines=[LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
+            next=_cursor(LOGS, lines[-1].position if len(lines) == limit else None),
+        )
+
+    # ── how it is ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def ready(self) -> Readiness:
+        checks = {"store": await self._probe(self._check_store), "scheduler": await self._probe(self._check_scheduler)}
+        return Readiness(ready=all(check.ok for check in checks.values()), checks=checks)
+
+    async def _probe(self, look: Callable[[], Any]) -> Check:
+        try:
+            return await asyncio.wait_for(look(), PROBE)
+        except TimeoutError:
+            return Check(ok=False, detail=f"no answer within {PROBE:g}s")
+        except InterlockError as error:
+            return Check(ok=False, detail=str(error))
+
+    async def _check_store(self) -> Check:
+        return Check(ok=True, detail=f"read up to position {await self.reader.position()}")
+
+    async def _check_scheduler(self) -> Check:
+        status = await self.connection.ask(m.AskStatus, m.StatusReport, what="status", repeatable=False)
+        problems = []
+        if not status.available:
+            problems.append("the store does not take writes")
+        if status.draining:
+            problems.append("it is stopping")
+        if status.since_pass > STANDSTILL:
+            problems.append(f"its loop stands still for {status.since_pass:.0f}s")
+        if status.since_write > NO_WRITE:
+            problems.append(f"no write for {status.since_write:.0f}s")
+        if status.starved > STARVED:
+            problems.append(f"there are runs to do and no worker has taken any for {status.starved:.0f}s")
+        detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
+        return Check(ok=not problems, detail="; ".join([*problems, detail]))
+
+    async def families(self) -> list[m.Family]:
+        asking = self.connection.ask(m.AskMetrics, m.MetricsReport, what="metrics", repeatable=False)
+        try:
+            report = await asyncio.wait_for(asking, PROBE)
+        except TimeoutError as error:
+            raise StoreUnavailable("the scheduler does not answer") from error
+        return report.families
+
+
+def _json(data: bytes | None) -> Any:
+    return None if data is None else payload.decode(data)
+
+
+def _cursor(kind: str, number: int | None) -> str | None:
+    return None if number is None else f"{kind}{number}"
+
+
+def _read_cursor(kind: str, cursor: str | None) -> int | None:
+    """The number in a cursor; the letter before it says of which kind of list it is."""
+    if cursor is None:
+        return None
+    if not re.fullmatch(CURSOR.format(kind=kind), cursor):
+        raise BadCursor(cursor)
+    return int(cursor[len(kind) :])

@@ -1,0 +1,84 @@
+"""What is asked and answered over HTTP, where it is not one of the values that are shown everywhere."""
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from interlock.model.state import State
+
+MOST_RUNS = 1000
+"""runs in one batch"""
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Key = Annotated[str, Meta(min_length=1, max_length=256)]
+DurationText = Annotated[
+    str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h|d))$", max_length=32)
+]
+Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+Instant = Annotated[float, Meta(ge=0, lt=1e11)]
+
+
+class NewRunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run to create."""
+
+    job: JobId
+    payload: dict[str, Any] | None = None
+    """the job's arguments"""
+    tenant: Name | None = None
+    lane: Name | None = None
+    session: Key | None = None
+    idempotency_key: Key | None = None
+    deadline: DurationText | Seconds | None = None
+    """how long after the submit, or after it is due, the run must have ended"""
+    delay: DurationText | Seconds | None = None
+    at: Instant | None = None
+    occurrence: Instant | None = None
+
+
+class BatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    runs: Annotated[list[NewRunBody], Meta(min_length=1, max_length=MOST_RUNS)]
+
+
+class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Annotated[str, Meta(max_length=1000)] = "cancelled"
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    id: str
+
+
+class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    ids: list[str]
+
+
+class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """The state the run is in now: ended, or still stopping."""
+
+    id: str
+    state: State
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    ok: bool
+    detail: str
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    ready: bool
+    checks: dict[str, Check]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    alive: bool
+
+
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
+    """An error (RFC 9457). `code` is stable; `detail` is one line for a person."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str

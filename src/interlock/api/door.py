@@ -1,0 +1,93 @@
+"""Who comes in: the token, the host that was asked for, and the page that asks.
+
+A browser runs pages of anybody, and lets each of them send requests to this machine. So a request that names another
+origin is refused, whatever it asks; and where no tokens are configured, so is one for a host name that is not ours,
+because any name can be made to lead here.
+"""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from typing import Any
+
+import msgspec
+
+from interlock.api import problems
+from interlock.model.access import OWNER, Caller, Grant, caller_of
+from interlock.model.error import InterlockError, Unauthorized, WrongOrigin
+
+OPEN = frozenset({"/healthz", "/readyz", "/openapi.json"})
+"""what is answered without a token, if briefly: a probe has none, and the description holds no data"""
+LOCAL = "interlock.local"
+"""in the scope of a request that came over the Unix socket"""
+CALLER = "interlock.caller"
+"""likewise: who asks; None for one without a token, where that is allowed"""
+READ = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
+"""the headers that matter here"""
+
+Scope = dict[str, Any]
+
+
+class Door:
+    """In front of the whole application."""
+
+    def __init__(self, app: Any, grants: Sequence[Grant], hosts: Sequence[str], origins: Sequence[str]) -> None:
+        self._app = app
+        self._grants = grants
+        self._hosts = frozenset({"localhost", *(host.lower() for host in hosts)})
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            return
+        try:
+            scope[CALLER] = self._let_in(scope)
+        except InterlockError as error:
+            await refuse(error, send)
+            return
+        await self._app(scope, receive, send)
+
+    def _let_in(self, scope: Scope) -> Caller | None:
+        given = {name: value for name, value in scope["headers"] if name in READ}
+        host = given.get(b"host", b"").decode("latin-1").lower()
+        self._check_origin(host, given.get(b"origin"), given.get(b"sec-fetch-site"))
+        if scope.get(LOCAL):
+            return OWNER
+        if not self._grants:
+            self._check_host(host)
+            return OWNER
+        kind, _, token = given.get(b"authorization", b"").decode("latin-1").partition(" ")
+        caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None
+        if caller is None and scope["path"] not in OPEN:
+            raise Unauthorized
+        return caller
+
+    def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
+        if origin is None:
+            if site == b"cross-site":
+                raise WrongOrigin("origin: a page of another site may not ask here")
+            return
+        name = origin.decode("latin-1").lower().rstrip("/")
+        if name not in self._origins and name not in (f"http://{host}", f"https://{host}"):
+            raise WrongOrigin(f"origin: {name[:80]!r} may not ask here; allow it with 'origins' in interlock.yaml")
+
+    def _check_host(self, host: str) -> None:
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        if name not in self._hosts and not _is_loopback(name):
+            raise WrongOrigin(f"host: {host[:80]!r} is not a name of this server; allow it with 'hosts'")
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether it is an address of this machine, which unlike a name leads nowhere else."""
+    try:
+        return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+async def refuse(error: InterlockError, send: Any) -> None:
+    """Answer with the problem, and nothing else."""
+    found = problems.details(error)
+    body = msgspec.json.encode(found)
+    headers = [*problems.headers(found.status), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": found.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,403 @@
+"""Live events for any number of readers, at a bounded cost.
+
+The store is read, not the scheduler: a word from it says how far the store has come, and the feed reads on from where
+it was. One reading serves everybody; those with the same wish share the bytes as well. Whatever happens, the feed works
+for a tenth of the time of one core at the most: when more is stored than it can tell in that time it leaves out a
+stretch and says so with a `gap`, which a reader can go back for. A reader of a single run never gets one, for a run is
+read by itself. A reader that does not take what it is sent is cut off. Readers that go back take turns, and all of
+them together have a quarter of one core.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from time import perf_counter, process_time
+from typing import Any, Protocol
+
+import msgspec
+
+from interlock.client.connection import Connection
+from interlock.model import message as m
+from interlock.model.error import InterlockError
+from interlock.model.view import (
+    EVENT_NAMES,
+    GapEvent,
+    HelloEvent,
+    LogEvent,
+    ProgressEvent,
+    RunEvent,
+    entries_of,
+)
+from interlock.ports.store import EventRows, Reader, StoredEvent
+
+logger = logging.getLogger("interlock.events")
+
+PAGE = 1000
+"""events read at a time when a reader goes back"""
+ROUND = 2000
+"""events told at the most in one round"""
+ROUND_BYTES = 16 * 1024 * 1024
+"""what one round may send to all readers together, if that is more than one event"""
+EVENT_BYTES = 400
+"""what an event has, usually"""
+FEWEST = 20
+"""events a round tells, however many readers there are, if they are no larger than usual"""
+REST = 9.0
+"""how many times as long as a round worked the feed rests after it"""
+SHORTEST_REST = 0.005
+LONGEST_REST = 1.0
+REST_OF_CATCHING_UP = 3.0
+"""the same for readers that go back"""
+PATIENCE = 1.0
+"""seconds after which the feed looks by itself, should no word come"""
+MOST_HELD = 1024 * 1024
+"""bytes held back for a reader that is still catching up"""
+KEEP_ALIVE = 15.0
+"""seconds after which a comment shows every reader that the stream lives"""
+STILL_THERE = b": still there\n\n"
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What a reader wants to hear of; None is anything."""
+
+    run: str | None = None
+    job: str | None = None
+    tenant: str | None = None
+    types: frozenset[str] = frozenset({"run", "log", "progress"})
+
+    def wants(self, kind: str, run_id: str, job_id: str, tenant: str) -> bool:
+        return (
+            kind in self.types
+            and (self.run is None or self.run == run_id)
+            and (self.job is None or self.job == job_id)
+            and (self.tenant is None or self.tenant == tenant)
+        )
+
+
+class Sink(Protocol):
+    """Where a reader's bytes go."""
+
+    def write_through(self, chunk: bytes) -> bool:
+        """Send now, without waiting; False if so much is unread that it was not taken."""
+
+
+class Subscriber:
+    """One reader. What it is told is held back until it has caught up, and then goes straight out."""
+
+    def __init__(self, wish: Wish, sink: Sink) -> None:
+        self.wish = wish
+        self.seen = 0
+        """the last position that it knows already"""
+        self.cut = False
+        """whether it did not take what it was sent"""
+        self.over = asyncio.Event()
+        self._sink = sink
+        self._held: list[bytes] | None = []
+        self._held_size = 0
+
+    def push(self, chunk: bytes) -> None:
+        """Send a chunk, framed for the wire."""
+        if self.over.is_set():
+            return
+        if self._held is not None:
+            self._held.append(chunk)
+            self._held_size += len(chunk)
+            taken = self._held_size <= MOST_HELD
+        else:
+            taken = self._sink.write_through(chunk)
+        if not taken:
+            self.cut = True
+            self.over.set()
+            self._held = []
+
+    def go_live(self) -> None:
+        held, self._held = self._held or [], None
+        for chunk in held:
+            self.push(chunk)
+
+
+def framed(data: bytes) -> bytes:
+    """As HTTP frames a part of an answer whose length is not known."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def frame(event: Any, position: int | None = None) -> bytes:
+    """An event as it stands in the stream."""
+    head = b"" if position is None else b"id: %d\n" % position
+    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), _encode(event))
+
+
+class Told(msgspec.Struct, frozen=True):
+    """A stored event, ready to be sent."""
+
+    position: int
+    kind: str
+    run_id: str
+    job_id: str
+    tenant: str
+    data: bytes
+
+
+def told(stored: StoredEvent) -> Told:
+    event: RunEvent | LogEvent
+    whose = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
+    if stored.line is None:
+        entries = entries_of(stored.run_id, stored.transitions)
+        event = RunEvent(**whose, state=entries[-1].after, transitions=entries)
+    else:
+        line = stored.line
+        event = LogEvent(**whose, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
+    data = frame(event, stored.position)
+    return Told(stored.position, EVENT_NAMES[type(event)], stored.run_id, stored.job_id, stored.tenant, data)
+
+
+class Feed:
+    def __init__(self, reader: Reader, connection: Connection) -> None:
+        self._reader = reader
+        self._connection = connection
+        connection.on_news = self._heard
+        self._groups: dict[Wish, list[Subscriber]] = {}
+        self._by_run: dict[str, list[Wish]] = {}
+        """the wishes for a single run, which are many, apart from the others, which are few"""
+        self._plain: list[Wish] = []
+        self._position = 0
+        """everything up to here has been told"""
+        self._newest = 0
+        """how far the store has come, as far as is known"""
+        self._progress: dict[str, tuple[str, str, float, str]] = {}
+        self._news = asyncio.Event()
+        self._pumping: asyncio.Task[None] | None = None
+        self._starting = asyncio.Lock()
+        self._catching_up = asyncio.Lock()
+        self._greeted = 0.0
+        """when all readers were last shown that the stream lives"""
+        self.cut = 0
+        """readers that were cut off"""
+
+    @property
+    def readers(self) -> int:
+        return sum(len(group) for group in self._groups.values())
+
+    # ── readers come and go ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def position(self) -> int:
+        """How far the feed is; it begins to run if it did not."""
+        async with self._starting:
+            if self._pumping is None:
+                self._position = self._newest = await self._reader.position()
+                self._progress.clear()
+                self._greeted = perf_counter()
+                self._pumping = asyncio.get_running_loop().create_task(self._pump())
+        return self._position
+
+    async def newest(self) -> int:
+        """How far the store is."""
+        return await self._reader.position()
+
+    def join(self, subscriber: Subscriber) -> int:
+        """Take a reader in; it is told everything after the position that this returns."""
+        wish = subscriber.wish
+        group = self._groups.get(wish)
+        if group is None:
+            group = self._groups[wish] = []
+            if wish.run is None:
+                self._plain.append(wish)
+            else:
+                self._by_run.setdefault(wish.run, []).append(wish)
+        group.append(subscriber)
+        return self._position
+
+    def leave(self, subscriber: Subscriber) -> None:
+        wish = subscriber.wish
+        group = self._groups.get(wish, [])
+        with suppress(ValueError):
+            group.remove(subscriber)
+        if not group and self._groups.pop(wish, None) is not None:
+            if wish.run is None:
+                self._plain.remove(wish)
+            else:
+                self._by_run[wish.run].remove(wish)
+                if not self._by_run[wish.run]:
+                    del self._by_run[wish.run]
+        if not self._groups:
+            self._news.set()
+
+    async def stored(self, wish: Wish, after: int, until: int | None = None) -> tuple[bytes, int, bool]:
+        """A page of what the store has for a reader: the bytes, how far it went, and whether there may be more."""
+        async with self._catching_up:
+            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant)
+            begun = perf_counter()
+            reached = rows.reached if until is None else min(rows.reached, until)
+            data = b"".join(
+                told(one).data
+                for one in rows.events
+                if one.position <= reached and ("run" if one.line is None else "log") in wish.types
+            )
+            await asyncio.sleep(REST_OF_CATCHING_UP * (perf_counter() - begun))
+        return data, reached, rows.more if until is None else reached < until
+
+    async def close(self) -> None:
+        self._end_all()
+        if self._pumping is not None:
+            self._pumping.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._pumping
+
+    def _end_all(self) -> None:
+        for group in self._groups.values():
+            for subscriber in group:
+                subscriber.over.set()
+
+    # ── the pump ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _heard(self, news: m.News) -> None:
+        self._newest = max(self._newest, news.position)
+        for run_id, job_id, tenant, percent, text in news.progress:
+            self._progress[run_id] = (job_id, tenant, percent, text)
+        self._news.set()
+
+    async def _pump(self) -> None:
+        """Until nobody reads any more."""
+        watching = False
+        try:
+            while self._groups:
+                if not watching:
+                    watching = await self._watch(True)
+                heard = True
+                try:
+                    await asyncio.wait_for(self._news.wait(), PATIENCE)
+                except TimeoutError:
+                    heard = False
+                self._news.clear()
+                begun = process_time()
+                try:
+                    if not heard:
+                        # Nothing happened, or the scheduler has gone and come back and does not know that we listen.
+                        watching = False
+                        self._newest = max(self._newest, await self._reader.position())
+                    await self._round()
+                except InterlockError as error:
+                    logger.warning("the events cannot be read now: %s", error)
+                except Exception:
+                    # Whatever was being told, nobody may take it for all there was: they come again, and resume.
+                    logger.exception("internal error")
+                    self._end_all()
+                # What was written goes out as the loop turns, which is the greater part of the work.
+                await asyncio.sleep(0)
+                await asyncio.sleep(0)
+                await asyncio.sleep(min(LONGEST_REST, max(SHORTEST_REST, REST * (process_time() - begun))))
+        finally:
+            self._pumping = None
+        await self._watch(False)
+
+    async def _watch(self, on: bool) -> bool:
+        try:
+            asking = self._connection.ask(
+                lambda number: m.Watch(number, on), m.StatusReport, what="watch", repeatable=False
+            )
+            status = await asyncio.wait_for(asking, PATIENCE)
+        except (InterlockError, TimeoutError):
+            return False
+        if on:
+            self._newest = max(self._newest, status.position)
+        return True
+
+    async def _round(self) -> None:
+        behind = self._newest - self._position
+        plain = sum(len(self._groups[wish]) for wish in self._plain)
+        most = max(FEWEST, min(ROUND, ROUND_BYTES // (EVENT_BYTES * max(1, plain))))
+        if behind > most:
+            # Even then the newest are told, so that whoever watches sees something move.
+            await self._skip(self._newest - most // 4)
+        if behind > 0:
+            self._tell_stored(await self._reader.events(self._position, most), ROUND_BYTES // max(1, plain))
+        self._tell_progress()
+        self._show_life()
+
+    def _tell_stored(self, rows: EventRows, most_bytes: int) -> None:
+        chunks: dict[Wish, list[Told]] = {}
+        reached, size = rows.reached, 0
+        for stored in rows.events:
+            one: Told | None = None
+            for wish in (*self._by_run.get(stored.run_id, ()), *self._plain):
+                kind = "run" if stored.line is None else "log"
+                if wish.wants(kind, stored.run_id, stored.job_id, stored.tenant):
+                    one = one or told(stored)
+                    chunks.setdefault(wish, []).append(one)
+            size += 0 if one is None else len(one.data)
+            if size > most_bytes:
+                reached = stored.position
+                break
+        self._position = reached
+        for wish, found in chunks.items():
+            self._hand_out(wish, found)
+
+    def _hand_out(self, wish: Wish, found: Sequence[Told]) -> None:
+        chunk = framed(b"".join(one.data for one in found))
+        for subscriber in self._groups.get(wish, ()):
+            if subscriber.seen >= found[0].position:
+                # It came with a knowledge of its own, ahead of the feed.
+                new = b"".join(one.data for one in found if one.position > subscriber.seen)
+                if new:
+                    subscriber.push(framed(new))
+            else:
+                subscriber.push(chunk)
+
+    async def _skip(self, until: int) -> None:
+        """Leave out what cannot be told in time. Single runs are looked up, so that their readers miss nothing."""
+        after, self._position = self._position, until
+        gap = framed(frame(GapEvent(after=after, until=until)))
+        for wish in self._plain:
+            for subscriber in self._groups[wish]:
+                if subscriber.seen <= after:
+                    subscriber.push(gap)
+                elif subscriber.seen < until:
+                    subscriber.push(framed(frame(GapEvent(after=subscriber.seen, until=until))))
+        for run_id in list(self._by_run):
+            try:
+                await self._tell_run(run_id, after, until)
+            except InterlockError:
+                # Sooner no stream than one with a hole: its readers come again, and resume.
+                for wish in self._by_run.get(run_id, ()):
+                    for subscriber in self._groups[wish]:
+                        subscriber.over.set()
+                logger.warning("the events of run %s cannot be read now", run_id)
+
+    async def _tell_run(self, run_id: str, after: int, until: int) -> None:
+        more = True
+        while more:
+            rows = await self._reader.events(after, PAGE, run_id)
+            found = [told(one) for one in rows.events if one.position <= until]
+            for wish in self._by_run.get(run_id, ()):
+                mine = [one for one in found if wish.wants(one.kind, one.run_id, one.job_id, one.tenant)]
+                if mine:
+                    self._hand_out(wish, mine)
+            after = rows.reached
+            more = rows.more and after < until
+
+    def _tell_progress(self) -> None:
+        progress, self._progress = self._progress, {}
+        for run_id, (job_id, tenant, percent, text) in progress.items():
+            event = ProgressEvent(run_id=run_id, job_id=job_id, tenant=tenant, percent=percent, text=text)
+            data = framed(frame(event))
+            for wish in (*self._by_run.get(run_id, ()), *self._plain):
+                if wish.wants("progress", run_id, job_id, tenant):
+                    for subscriber in self._groups[wish]:
+                        subscriber.push(data)
+
+    def _show_life(self) -> None:
+        now = perf_counter()
+        if now - self._greeted > KEEP_ALIVE:
+            self._greeted = now
+            # With the position, so that one who has heard of little can go on from here as well.
+            chunk = framed(b"id: %d\n%b" % (self._position, STILL_THERE))
+            for group in self._groups.values():
+                for subscriber in group:
+                    subscriber.push(chunk if subscriber.seen <= self._position else framed(STILL_THERE))
+
+
+def hello(position: int) -> bytes:
+    return b"retry: 2000\n" + frame(HelloEvent(position=position), position)

@@ -1,0 +1,47 @@
+"""Routes for probes and for Prometheus."""
+
+from litestar import MediaType, Response, get
+
+from interlock.api.bodies import Check, Health, Readiness
+from interlock.api.door import CALLER
+from interlock.api.runs import Asked, backend_of, caller_of
+from interlock.model.access import EVERY_TENANT, Permission
+from interlock.model.error import Forbidden
+from interlock.model.exposition import exposition
+from interlock.model.message import Family
+
+
+@get("/healthz", summary="Whether this process is alive", operation_id="healthz", tags=["health"])
+async def healthz() -> Health:
+    return Health(alive=True)
+
+
+@get("/readyz", summary="Whether work can be done", operation_id="readyz", tags=["health"])
+async def readyz(request: Asked) -> Response[Readiness]:
+    """The store can be read, and the scheduler gets on: its loop turns, its writes arrive, and somebody does the work.
+
+    Without a token, where tokens are needed, the details are left out.
+    """
+    found = await backend_of(request).ready()
+    if request.scope[CALLER] is None:  # type: ignore[literal-required]
+        bare = {name: Check(ok=check.ok, detail="") for name, check in found.checks.items()}
+        found = Readiness(ready=found.ready, checks=bare)
+    return Response(found, status_code=200 if found.ready else 503)
+
+
+@get("/metrics", summary="Metrics for Prometheus", operation_id="metrics", tags=["health"], media_type=MediaType.TEXT)
+async def metrics(request: Asked) -> Response[str]:
+    """What the whole scheduler counts, so only for those who may see every tenant."""
+    if caller_of(request, Permission.READ).tenant != EVERY_TENANT:
+        raise Forbidden("tenant: metrics are of all tenants, and this token is of one")
+    backend = backend_of(request)
+    feed = backend.feed
+    own = [
+        Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, float(feed.readers))]),
+        Family("interlock_event_readers_cut_total", "counter", "Readers cut off.", [("", {}, float(feed.cut))]),
+    ]
+    text = exposition([*await backend.families(), *own])
+    return Response(text, headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})
+
+
+HANDLERS = [healthz, readyz, metrics]

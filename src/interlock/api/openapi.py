@@ -1,0 +1,193 @@
+"""The description of the interface: the routes as the framework reads them, the types as msgspec describes them, and
+what neither can know: what the routes read by themselves, and how they fail."""
+
+from typing import Any
+
+import msgspec
+from litestar import Litestar
+
+from interlock.api import bodies
+from interlock.api.backend import CURSOR, LOGS, RUNS
+from interlock.api.door import OPEN
+from interlock.api.meanings import FIELDS, PARAMETERS
+from interlock.api.problems import MEDIA_TYPE
+from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
+from interlock.model import view
+
+REFERENCE = "#/components/schemas/{name}"
+
+BODIES: dict[str, tuple[str, bool]] = {
+    "submit": ("NewRunBody", True),
+    "submit_many": ("BatchBody", True),
+    "cancel": ("CancelBody", False),
+}
+"""operation → what it takes, and whether it must be given"""
+
+TYPES = (
+    bodies.NewRunBody,
+    bodies.BatchBody,
+    bodies.CancelBody,
+    bodies.Submitted,
+    bodies.SubmittedBatch,
+    bodies.Cancelled,
+    bodies.Readiness,
+    bodies.Health,
+    bodies.ProblemDetails,
+    view.RunDetail,
+    view.RunPage,
+    view.History,
+    view.LogPage,
+    view.RunEvent,
+    view.LogEvent,
+    view.ProgressEvent,
+    view.GapEvent,
+    view.HelloEvent,
+)
+
+KEY: dict[str, Any] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Makes it safe to repeat the request: the same key in a tenant is the same run.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]([ -~]*[!-~])?$"},
+}
+BATCH_KEY = {
+    **KEY,
+    "description": "Makes it safe to repeat the request: run number i, from 0, gets this, a slash and i as its key.",
+    "schema": {**KEY["schema"], "maxLength": LONGEST_BATCH_KEY},
+}
+LAST_EVENT = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event that is known; what is stored after it is told first.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
+HEADERS = {"submit": [KEY], "submit_many": [BATCH_KEY], "events": [LAST_EVENT]}
+WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
+"""up to five minutes"""
+PATTERNS = {
+    ("submit", "wait"): WAIT,
+    ("run", "wait"): WAIT,
+    ("runs", "cursor"): f"^{CURSOR.format(kind=RUNS)}$",
+    ("logs", "cursor"): f"^{CURSOR.format(kind=LOGS)}$",
+}
+"""(operation, parameter) → its form, where the code checks that by itself"""
+LEAST = {"since": 0, "until": 0, "after": 0}
+"""limits of zero, which the framework leaves out"""
+
+OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
+    "submit": {
+        201: ("It is durable.", "application/json", "Submitted"),
+        200: ("With `wait`: the run, ended or as it stands.", "application/json", "RunDetail"),
+    },
+    "submit_many": {201: ("All of them are durable.", "application/json", "SubmittedBatch")},
+    "runs": {200: ("A page of runs.", "application/json", "RunPage")},
+    "run": {200: ("The run.", "application/json", "RunDetail")},
+    "cancel": {200: ("The state it has now.", "application/json", "Cancelled")},
+    "history": {200: ("Its history.", "application/json", "History")},
+    "logs": {200: ("A page of its log.", "application/json", "LogPage")},
+    "events": {200: ("The stream; it does not end by itself.", "text/event-stream", None)},
+    "healthz": {200: ("It is.", "application/json", "Health")},
+    "readyz": {
+        200: ("It can.", "application/json", "Readiness"),
+        503: ("It cannot; the checks say why.", "application/json", "Readiness"),
+    },
+    "metrics": {200: ("In Prometheus' text format.", "text/plain", None)},
+    "openapi": {200: ("OpenAPI 3.1.", "application/json", None)},
+}
+
+OF_A_RUN = ("run", "cancel", "history", "logs")
+"""operations that take the id of a run"""
+
+PROBLEMS = {
+    400: "Something in the request is not valid; `detail` names it.",
+    401: "A token is needed.",
+    403: "Not for this role, tenant, origin or host.",
+    404: "No such run.",
+    408: "The request did not arrive in time.",
+    409: "The idempotency key was used for something else.",
+    413: "Too large.",
+    415: "The body is not `application/json`.",
+    431: "The head is too large.",
+    500: "A fault of the server.",
+    503: "Not now; nothing was changed. Try again.",
+}
+EVERYWHERE = (400, 401, 403, 408, 431, 500, 503)
+FURTHER = {
+    "submit": (404, 409, 413, 415),
+    "submit_many": (409, 413, 415),
+    "run": (404,),
+    "cancel": (404, 413, 415),
+    "history": (404,),
+    "logs": (404,),
+}
+
+
+def document(app: Litestar, secured: bool) -> dict[str, Any]:
+    described: dict[str, Any] = app.openapi_schema.to_schema()
+    _, schemas = msgspec.json.schema_components(TYPES, ref_template=REFERENCE)
+    described["openapi"] = "3.1.0"
+    described["info"]["description"] = (
+        "Submit runs, watch them, stop them. Times are seconds since 1970. Errors are problem details (RFC 9457) with "
+        "a stable `code`."
+    )
+    described["components"] = {
+        "schemas": schemas,
+        "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+    }
+    for name, schema in schemas.items():
+        for field, found in schema.get("properties", {}).items():
+            if name in FIELDS:
+                found["description"] = FIELDS[name][field]
+    for path, operations in described["paths"].items():
+        for operation in operations.values():
+            _complete(operation)
+            if secured and path not in OPEN:
+                operation["security"] = [{"bearer": []}]
+    return described
+
+
+def _complete(operation: dict[str, Any]) -> None:
+    name = operation["operationId"]
+    operation.pop("deprecated", None)
+    parameters = [_parameter(name, one) for one in operation.get("parameters", ())]
+    operation["parameters"] = parameters + HEADERS.get(name, [])
+    if name in BODIES:
+        kind, required = BODIES[name]
+        content = {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind)}}}
+        operation["requestBody"] = {"required": required, "content": content}
+    problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
+    responses: dict[str, Any] = {
+        str(code): {"description": PROBLEMS[code], "content": problem}
+        for code in sorted({*EVERYWHERE, *FURTHER.get(name, ())})
+    }
+    for code, (text, media_type, answer) in OK[name].items():
+        status = str(code)
+        schema = {"type": "string"} if media_type != "application/json" else {"type": "object"}
+        if answer is not None:
+            schema = {"$ref": REFERENCE.format(name=answer)}
+        content = {media_type: {"schema": schema}}
+        if status in responses:
+            content |= problem
+        responses[status] = {"description": text, "content": content}
+    if name == "submit":
+        for found in ("200", "201"):
+            responses[found]["headers"] = {"Location": {"schema": {"type": "string"}}}
+            responses[found]["links"] = {
+                other: {"operationId": other, "parameters": {"run_id": "$response.body#/id"}} for other in OF_A_RUN
+            }
+    operation["responses"] = dict(sorted(responses.items()))
+
+
+def _parameter(operation: str, given: dict[str, Any]) -> dict[str, Any]:
+    """A parameter without the alternative of being null, which cannot be said in a query."""
+    schema = dict(given["schema"])
+    schema.pop("description", None)
+    kinds = [one for one in schema.pop("oneOf", ()) if one != {"type": "null"}]
+    schema = {**(kinds[0] if kinds else {}), **schema}
+    if given["name"] in LEAST:
+        schema["minimum"] = LEAST[given["name"]]
+    if (operation, given["name"]) in PATTERNS:
+        schema["pattern"] = PATTERNS[operation, given["name"]]
+    kept = {"name": given["name"], "in": given["in"], "required": given["required"], "schema": schema}
+    kept["description"] = given.get("description") or PARAMETERS[given["name"]]
+    return kept

@@ -1,0 +1,119 @@
+"""Errors as they leave over HTTP: one table from code to status, one form."""
+
+import re
+from difflib import get_close_matches
+from http import HTTPStatus
+from typing import Any
+
+import msgspec
+
+from interlock.api.bodies import NewRunBody, ProblemDetails
+from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField
+from interlock.model.state import State
+
+MEDIA_TYPE = "application/problem+json"
+
+STATUS: dict[str, int] = {
+    "bad_json": 400,
+    "bad_value": 400,
+    "bad_duration": 400,
+    "bad_payload": 400,
+    "not_json": 400,
+    "unknown_field": 400,
+    "missing_field": 400,
+    "unknown_job": 400,
+    "bad_cursor": 400,
+    "bad_request": 400,
+    "unauthorized": 401,
+    "forbidden": 403,
+    "wrong_origin": 403,
+    "unknown_run": 404,
+    "not_found": 404,
+    "method_not_allowed": 405,
+    "request_timeout": 408,
+    "idempotency_conflict": 409,
+    "body_too_large": 413,
+    "payload_too_large": 413,
+    "unsupported_media_type": 415,
+    "head_too_large": 431,
+    "store_unavailable": 503,
+    "draining": 503,
+    "not_running": 503,
+    "connection_lost": 503,
+    "overloaded": 503,
+}
+"""every other code is a fault of ours"""
+
+CHOICES = {"state": tuple(State), "type": ("run", "log", "progress")}
+DURATIONS = frozenset({"delay", "deadline", "wait"})
+
+# The names in these may be any text, line breaks included.
+_AT = re.compile(r"^(?P<what>.*?) - at `\$(?:\.?)(?P<path>.*)`$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
+_MISSING = re.compile(r"Object missing required field `(?P<name>.*)`", re.DOTALL)
+
+
+def details(error: InterlockError) -> ProblemDetails:
+    status = STATUS.get(error.code, 500)
+    return ProblemDetails(
+        type=f"urn:interlock:problem:{error.code}",
+        title=HTTPStatus(status).phrase,
+        status=status,
+        detail=str(error),
+        code=error.code,
+    )
+
+
+def headers(status: int) -> list[tuple[bytes, bytes]]:
+    found = [(b"content-type", MEDIA_TYPE.encode())]
+    if status == 401:
+        found.append((b"www-authenticate", b'Bearer realm="interlock"'))
+    if status == 503:
+        found.append((b"retry-after", b"1"))
+    return found
+
+
+def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
+    """Why a body is refused: which field, what was there, what is expected."""
+    text = str(error)
+    if not isinstance(error, msgspec.ValidationError):
+        return BadJson("body", text)
+    match = _AT.match(text)
+    what, path = (match["what"], match["path"]) if match else (text, "")
+    if unknown := _UNKNOWN.match(what):
+        known = NewRunBody if path.startswith("runs[") else kind
+        close = get_close_matches(unknown["name"], known.__struct_fields__, 1)  # type: ignore[attr-defined]
+        return UnknownField(f"{path}.{unknown['name']}" if path else unknown["name"], close[0] if close else None)
+    if missing := _MISSING.match(what):
+        return MissingField(f"{path}.{missing['name']}" if path else missing["name"])
+    return not_valid(path or "body", _value_at(body, path), what)
+
+
+def not_valid(field: str, value: Any, what: str) -> InterlockError:
+    """The error for a value that does not fit; `what` is how the decoder says so."""
+    name = field.rpartition(".")[2]
+    if "regex" in what:
+        if name in DURATIONS:
+            return BadDuration(field, value)
+        return BadValue(field, value, "a name of letters, digits, '_', '-' and '.'")
+    expected = what.replace("`", "").replace(" | null", "")
+    if name in CHOICES:
+        return BadValue(field, value, f"one of {', '.join(CHOICES[name])}")
+    return BadValue(field, value, f"valid: {expected[:1].lower()}{expected[1:]}")
+
+
+def _value_at(body: bytes, path: str) -> Any:
+    """What stands at a path such as `runs[3].delay`; of a list, how many. A payload may hold secrets, so it is never
+    shown, nor what may have one in it."""
+    if "payload" in path or not path:
+        return "…"
+    try:
+        value = msgspec.json.decode(body)
+        for name, place in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+            value = value[int(place)] if place else value[name]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
+        # What comes behind the first fault may be no JSON at all, or name the field once more.
+        return "…"
+    if isinstance(value, list):
+        return len(value)
+    return "…" if isinstance(value, dict) else value

@@ -1,0 +1,232 @@
+"""HTTP connections with limits: how many, how large a head, how slow a sender, how slow a reader."""
+
+import asyncio
+import re
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import httptools
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from interlock.api import problems
+from interlock.api.door import LOCAL
+from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
+
+LARGEST_HEAD = 64 * 1024
+LARGEST_PACKET = 256 * 1024
+"""bytes that come in at once; what is complete and what is not may be in the same"""
+CONNECTION = "interlock.connection"
+"""in the scope of a request: the connection it came by"""
+MOST_UNREAD = 1024 * 1024
+"""bytes of a stream that its reader may leave"""
+MOST_BODIES = 256 * 1024 * 1024
+"""bytes of requests that may be under way at once, all connections together"""
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
+SWEEP = 1.0
+"""seconds between two looks at who is slow"""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    connections: int = 4096
+    request: float = 30.0
+    """seconds a request may take to arrive, and an answer to be read on"""
+
+
+class Load(msgspec.Struct):
+    """What all connections hold together."""
+
+    bodies: int = 0
+    """bytes of requests that are not answered yet"""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. It is up to `sweep` to end it when the other side takes too long."""
+
+    limits: Limits
+    """set on the class that `limited` makes"""
+    load: Load
+    """likewise, and shared by all connections"""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._awaiting: float | None = self.loop.time()
+        """since when a request is being waited for, or is arriving"""
+        self._arriving = False
+        """a request has begun and is not complete"""
+        self._unfinished = 0
+        """bytes taken in since the parser last made something of them"""
+        self._size = 0
+        self._body = 0
+        """bytes of its requests that are not answered yet"""
+        self._unread: tuple[float, int] | None = None
+        """since when so many bytes of an answer are not taken"""
+        self._local = False
+        self._answering: Any = None
+        """the request that is being answered; `cycle` is the one that came last, and may wait behind it"""
+        self._lost = False
+        self._on_lost: Callable[[], object] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        sock = transport.get_extra_info("socket")
+        self._local = sock is not None and sock.family == socket.AF_UNIX
+        # A crowd at the port does not shut the owner out.
+        if not self._local and len(self.connections) > self.limits.connections:
+            self._refuse(Overloaded(f"connections: there are {self.limits.connections:,}, which is the limit"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._lost = True
+        self._forget_bodies()
+        if self._answering is not None:
+            self._answering.disconnected = True
+            self._answering.message_event.set()
+        if self._on_lost is not None:
+            self._on_lost()
+            self._on_lost = None
+
+    @property
+    def lost(self) -> bool:
+        return self._lost
+
+    def when_lost(self, call: Callable[[], object]) -> None:
+        """Call when the connection ends before the answer does; at once if it has ended already."""
+        if self._lost:
+            call()
+        else:
+            self._on_lost = call
+
+    def data_received(self, data: bytes) -> None:
+        if self.parser is None or self.transport.is_closing():
+            return
+        if self._awaiting is None and (self.cycle is None or self.cycle.response_complete):
+            self._awaiting = self.loop.time()
+        # The parser keeps a field, of the head or behind the last chunk of a body, until it is complete.
+        self._unfinished += len(data)
+        if self._unfinished > LARGEST_HEAD + LARGEST_PACKET:
+            self._refuse(HeadTooLarge(f"head: larger than {LARGEST_HEAD:,} bytes"))
+            return
+        self._unset_keepalive_if_required()
+        if not self._arriving and b"pgrade" in data:
+            data = _without_upgrade(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            # Nothing is logged of it: whoever finds the port could fill the log.
+            self._refuse(BadRequest("request: this is not HTTP/1.1"))
+        except httptools.HttpParserUpgrade:
+            # The parser takes what follows for another protocol, so what is a body here is a request to it.
+            self._refuse(BadRequest("upgrade: no other protocol is spoken here"))
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._arriving = True
+        self._size = 0
+        self.scope[CONNECTION] = self  # type: ignore[literal-required]
+        self.scope[LOCAL] = self._local  # type: ignore[literal-required]
+
+    def on_url(self, url: bytes) -> None:
+        super().on_url(url)
+        self._grow(len(url))
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        self._grow(len(name) + len(value) + 4)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > LARGEST_HEAD:
+            self._refuse(HeadTooLarge(f"head: larger than {LARGEST_HEAD:,} bytes"))
+            raise httptools.HttpParserError("head too large")
+
+    def on_headers_complete(self) -> None:
+        self._unfinished = 0
+        if self.parser.should_upgrade():
+            # Not answered: its end cannot be found.
+            return
+        super().on_headers_complete()
+
+    def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+        self._answering = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def on_body(self, body: bytes) -> None:
+        self._unfinished = 0
+        self._body += len(body)
+        self.load.bodies += len(body)
+        if self.load.bodies > MOST_BODIES:
+            self._refuse(Overloaded("body: too many large requests at once"))
+            return
+        super().on_body(body)
+
+    def _forget_bodies(self) -> None:
+        self.load.bodies -= self._body
+        self._body = 0
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._awaiting = None
+        self._arriving = False
+        self._unfinished = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._on_lost = None
+        self._forget_bodies()
+        if self._arriving and self._awaiting is None:
+            # The next request came behind this one, and was held back until now.
+            self._awaiting = self.loop.time()
+        super().on_response_complete()
+
+    def _refuse(self, error: InterlockError) -> None:
+        """Answer below the application, and hang up."""
+        if self.transport.is_closing():
+            return
+        found = problems.details(error)
+        body = msgspec.json.encode(found)
+        head = b"".join(b"%s: %s\r\n" % header for header in problems.headers(found.status))
+        length = b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body)
+        answering = self._answering
+        if answering is None or answering.response_complete or not answering.response_started:
+            self.transport.write(STATUS_LINE[found.status] + head + length + body)
+        self.transport.close()
+
+    def write_through(self, chunk: bytes) -> bool:
+        """Send a part of an answer that is under way, without waiting; False if so much is unread that it was not."""
+        if self.transport.is_closing():
+            return True
+        if self.transport.get_write_buffer_size() > MOST_UNREAD:
+            return False
+        self.transport.write(chunk)
+        return True
+
+    def abort(self) -> None:
+        """Hang up at once; what was not taken is dropped."""
+        self.transport.abort()
+
+    def sweep(self, now: float) -> None:
+        if self.transport.is_closing():
+            if self.transport.get_write_buffer_size() == 0:
+                return
+        elif self._awaiting is not None and now - self._awaiting > self.limits.request:
+            self._refuse(RequestTimeout(f"request: not complete after {self.limits.request:g}s"))
+        waiting = self.transport.get_write_buffer_size()
+        if not waiting:
+            self._unread = None
+        elif self._unread is None or waiting < self._unread[1]:
+            self._unread = (now, waiting)
+        elif now - self._unread[0] > self.limits.request:
+            self.abort()
+
+
+def limited(limits: Limits) -> type[Connection]:
+    return type("LimitedConnection", (Connection,), {"limits": limits, "load": Load()})
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """A head that offers no other protocol. An offer may be passed over, but the parser would take it up."""
+    end = data.find(b"\r\n\r\n")
+    return data if end < 0 else _UPGRADE.sub(b"\r\nx-upgrd:", data[: end + 2]) + data[end + 2 :]

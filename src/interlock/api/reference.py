@@ -1,0 +1,161 @@
+"""Writes the reference in docs/http.md from the description of the interface: `python -m interlock.api.reference`.
+What stands there before the mark is left as it is."""
+
+import sys
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any
+
+from interlock.api.meanings import CODES
+from interlock.api.problems import STATUS
+from interlock.api.server import routes
+from interlock.api.settings import GatewaySettings
+
+DOCUMENT = Path("docs") / "http.md"
+MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
+
+INSIDE = {"Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State"}
+"""types that are shown where they are used"""
+BASES = {"RunDetail": "RunInfo"}
+"""types that have all the fields of another"""
+
+
+def reference() -> str:
+    _, description = routes(GatewaySettings())
+    return "\n".join(_lines(description)) + "\n"
+
+
+def _lines(description: dict[str, Any]) -> Iterator[str]:
+    schemas = description["components"]["schemas"]
+    yield f"{MARK}\n"
+    yield "## Routes\n"
+    common = _common_statuses(description)
+    listed = ", ".join(str(status) for status in sorted(common))
+    yield f"Any route may answer {listed}; what else it may is listed with it. [Errors](#errors) has the codes.\n"
+    for path, operations in description["paths"].items():
+        for method, operation in operations.items():
+            yield from _operation(method.upper(), path, operation, schemas, common)
+    yield "## Types\n"
+    yield f"A run's `state` is one of {', '.join(f'`{one}`' for one in schemas['State']['enum'])}.\n"
+    for name, schema in schemas.items():
+        if name not in INSIDE:
+            yield f"### {name}\n"
+            if "description" in schema:
+                yield f"{_text(schema['description'])}\n"
+            known: dict[str, Any] = {}
+            if name in BASES:
+                yield f"The fields of [{BASES[name]}](#{BASES[name].lower()}), and:\n"
+                known = schemas[BASES[name]]["properties"]
+            yield from _fields(schema, known)
+    yield from _errors()
+
+
+def _common_statuses(description: dict[str, Any]) -> set[int]:
+    """What every route may answer, besides what it is for."""
+    found = [set(one["responses"]) for operations in description["paths"].values() for one in operations.values()]
+    return {int(status) for status in set.intersection(*found) if int(status) >= 400}
+
+
+def _operation(
+    method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any], common: set[int]
+) -> Iterator[str]:
+    yield f"### {method} {path}\n"
+    yield f"{operation['summary']}. {_text(operation.get('description', ''))}".strip() + "\n"
+    if operation.get("parameters"):
+        yield "| parameter | | |\n|---|---|---|"
+        for one in operation["parameters"]:
+            default = f", default {one['schema']['default']}" if "default" in one["schema"] else ""
+            yield f"| `{one['name']}` | {one['in']}, {_kind(one['schema'])}{default} | {_text(one['description'])} |"
+        yield ""
+    if "requestBody" in operation:
+        name = _name(operation["requestBody"]["content"]["application/json"]["schema"])
+        needed = "" if operation["requestBody"]["required"] else ", which may be left out"
+        if name in INSIDE:
+            yield f"The body{needed}:\n"
+            yield from _fields(schemas[name])
+        else:
+            yield f"The body{needed}: [{name}](#{name.lower()}).\n"
+    yield "| answer | |\n|---|---|"
+    for status, answer in operation["responses"].items():
+        if int(status) not in common or "application/json" in answer["content"]:
+            yield f"| {status} | {_text(answer['description'])}{_answer(answer, schemas)} |"
+    yield ""
+
+
+def _answer(answer: dict[str, Any], schemas: dict[str, Any]) -> str:
+    for media_type, content in answer["content"].items():
+        if media_type == "application/json" and "$ref" in content["schema"]:
+            name = _name(content["schema"])
+            if name not in INSIDE:
+                return f" [{name}](#{name.lower()})"
+            fields = schemas[name]["properties"]
+            inside = ", ".join(f'"{field}": {_kind(found)}' for field, found in fields.items())
+            return f" `{{{inside}}}`".replace("[State](#types)", "state")
+    return ""
+
+
+def _fields(schema: dict[str, Any], without: Container[str] = ()) -> Iterator[str]:
+    yield "| field | | |\n|---|---|---|"
+    closed = schema.get("additionalProperties") is False
+    for name, found in schema["properties"].items():
+        if name in without:
+            continue
+        kind, default = _kind(found), found.get("default")
+        if closed and "default" in found:
+            # In what is sent, null is the same as leaving it out.
+            kind = kind.replace(" or null", "") + (", optional" if default is None else f", default `{default}`")
+        yield f"| `{name}` | {kind} | {_text(found.get('description', ''))} |"
+    yield ""
+
+
+def _name(schema: dict[str, Any]) -> str:
+    return str(schema["$ref"]).rpartition("/")[2]
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """The type in words."""
+    if "$ref" in schema:
+        name = _name(schema)
+        return f"[{name}](#{'types' if name == 'State' else name.lower()})"
+    if "anyOf" in schema:
+        return " or ".join(_kind(one) for one in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema['items'])}" + _limits(schema, "minItems", "maxItems")
+    if "enum" in schema:
+        return ", ".join(f"`{one}`" for one in schema["enum"])
+    if schema.get("type") == "object" and "additionalProperties" in schema:
+        return f"object of {_kind(schema['additionalProperties'])}"
+    if "pattern" in schema and "(ms|s)" in schema["pattern"]:
+        return "duration"
+    return str(schema.get("type", "any JSON")) + _limits(schema, "minimum", "maximum")
+
+
+def _limits(schema: dict[str, Any], least: str, most: str) -> str:
+    if schema.get(least) and schema.get(most):
+        return f", {schema[least]:,.0f} to {schema[most]:,.0f}"
+    return ""
+
+
+def _errors() -> Iterator[str]:
+    yield "## Errors\n"
+    yield (
+        "An error is [ProblemDetails](#problemdetails), as `application/problem+json`. A 503 says with `Retry-After` "
+        "when to try again.\n"
+    )
+    yield "| status | code | |\n|---|---|---|"
+    for code, meaning in CODES.items():
+        yield f"| {STATUS.get(code, 500)} | `{code}` | {_text(meaning)} |"
+
+
+def _text(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def document() -> str:
+    prose, _, _ = DOCUMENT.read_text().partition(MARK)
+    return prose + reference()
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document())
+    sys.stdout.write(f"wrote {DOCUMENT}\n")

@@ -1,0 +1,88 @@
+"""Sockets to listen on: made so that only one program has them, and that one which died is no obstacle."""
+
+import errno
+import ipaddress
+import os
+import socket
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from interlock.model.error import CannotListen, PortTaken, SocketInUse
+
+LONGEST_PATH = 107
+BACKLOG = 4096
+
+
+def bind_unix(path: Path) -> socket.socket:
+    """A listening Unix socket that only its owner can open."""
+    name = str(path)
+    if len(os.fsencode(name)) > LONGEST_PATH:
+        raise CannotListen(name, f"a socket's path has at most {LONGEST_PATH} bytes; choose another with --socket")
+    _clear_leftover(path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.bind(name)
+        # Before anybody can connect, which nobody can until it listens.
+        os.chmod(name, 0o600)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise CannotListen(name, error.strerror or str(error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+def _clear_leftover(path: Path) -> None:
+    """Remove the socket of a scheduler that died; refuse one that is alive, and anything that is no socket."""
+    name = str(path)
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotListen(name, error.strerror or str(error)) from error
+    if not stat.S_ISSOCK(mode):
+        raise SocketInUse(name, "a file that is not a socket")
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    probe.settimeout(1.0)
+    try:
+        probe.connect(name)
+    except OSError as error:
+        if error.errno not in (errno.ECONNREFUSED, errno.ENOENT):
+            raise SocketInUse(name, error.strerror or str(error)) from error
+        with suppress(FileNotFoundError):
+            path.unlink()
+    else:
+        raise SocketInUse(name, "another scheduler listens on it")
+    finally:
+        probe.close()
+
+
+def bind_tcp(host: str, port: int) -> socket.socket:
+    """A listening TCP socket; port 0 takes one that is free."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        raise CannotListen(f"{host}:{port}", error.strerror or str(error)) from error
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            raise PortTaken(f"{host}:{port}") from error
+        raise CannotListen(f"{host}:{port}", error.strerror or str(error)) from error
+    listener.setblocking(False)
+    return listener
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address can be reached from this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -1,0 +1,21 @@
+"""`interlock bench`."""
+
+from typing import Annotated
+
+import typer
+
+
+def command(
+    runs: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How many runs each end-to-end measurement takes.")
+    ] = 50_000,
+    waiting: Annotated[
+        int, typer.Option(metavar="NUMBER", help="How many waiting runs the memory measurement uses.")
+    ] = 100_000,
+    rounds: Annotated[int, typer.Option(metavar="NUMBER", help="How often each is measured; the median counts.")] = 3,
+    output: Annotated[str | None, typer.Option(metavar="FILE", help="Write the figures to this file as JSON.")] = None,
+) -> None:
+    """Measure this machine: raw SQLite, end to end, Huey if it is installed, latency, memory, HTTP, event streams."""
+    from interlock.bench.report import run_bench
+
+    run_bench(runs=runs, waiting=waiting, rounds=rounds, output=output)

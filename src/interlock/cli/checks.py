@@ -1,0 +1,210 @@
+"""What `doctor` looks at: this machine, the folder of the database, the database. Nothing is changed by looking."""
+
+import os
+import resource
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from interlock.config import MEMORY, Resolved, Settings
+from interlock.model.error import InterlockError
+
+Level = Literal["ok", "warning", "failed"]
+
+NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"})
+LITTLE_SPACE, NO_SPACE = 2**30, 64 * 2**20
+SLOW_SYNC = 0.05
+SPARE_FILES = 256
+"""descriptors beside one for each HTTP connection: database, workers, sockets"""
+EARLIEST = 1_735_689_600.0
+"""2025 began; a clock before that is wrong"""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    name: str
+    level: Level
+    detail: str
+    fix: str = ""
+
+
+def machine(settings: Settings) -> Iterator[Finding]:
+    yield Finding("python", "ok", sys.version.split()[0])
+    if sqlite3.sqlite_version_info < (3, 37):
+        fix = "install a Python with SQLite 3.37 or later"
+        yield Finding("sqlite", "failed", sqlite3.sqlite_version, fix)
+    else:
+        yield Finding("sqlite", "ok", sqlite3.sqlite_version)
+    yield _pidfd()
+    yield _files(settings)
+    yield _clock()
+
+
+def _pidfd() -> Finding:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        return Finding(
+            "pidfd", "failed", f"not available ({error})", "run on Linux 5.3 or later, without a filter on it"
+        )
+    return Finding("pidfd", "ok", "available")
+
+
+def _files(settings: Settings) -> Finding:
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = settings.max_connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        fix = f"raise it with 'ulimit -n {wanted}' (LimitNOFILE= in a service file), or lower max_connections"
+        return Finding("open files", "warning", f"limit {soft:,}, {wanted:,} are wanted", fix)
+    return Finding("open files", "ok", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
+
+
+def _clock() -> Finding:
+    now = time.time()
+    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+    if now < EARLIEST:
+        return Finding("clock", "failed", text, "set the clock: runs would be due at the wrong time")
+    return Finding("clock", "ok", text)
+
+
+def settings_file(resolved: Resolved) -> Finding:
+    if resolved.file is None:
+        return Finding("settings", "ok", "no settings file; defaults, INTERLOCK_* and flags count")
+    mode = os.stat(resolved.file).st_mode & 0o777
+    secret = any(token.token is not None for token in resolved.settings.tokens)
+    if secret and mode & 0o077:
+        detail = f"{resolved.file} has tokens, and others may read it (mode {mode:o})"
+        return Finding("settings", "warning", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
+    for token in resolved.settings.tokens:
+        try:
+            token.grant()
+        except InterlockError as error:
+            return Finding("settings", "failed", str(error), f"set {token.env} where 'interlock up' is started")
+    return Finding("settings", "ok", f"{resolved.file} is valid")
+
+
+def folder(database: str) -> Iterator[Finding]:
+    """Whether a database can live where it is to be."""
+    if database == MEMORY:
+        yield Finding("folder", "ok", "none: the database is kept in memory")
+        return
+    place = Path(database).absolute().parent
+    if not place.is_dir():
+        yield Finding("folder", "failed", f"there is no directory {place}", f"mkdir -p {place}")
+        return
+    free = shutil.disk_usage(place).free
+    if free < LITTLE_SPACE:
+        fix = "make room: when the disk is full, nothing can be submitted and no run can go on"
+        yield Finding("disk space", "failed" if free < NO_SPACE else "warning", f"{free / 2**20:,.0f} MiB free", fix)
+    else:
+        yield Finding("disk space", "ok", f"{free / 2**30:,.1f} GiB free")
+    kind = file_system(place)
+    if kind in NETWORK:
+        fix = "put the database on a local disk: SQLite's locks and its log do not work over a network"
+        yield Finding("file system", "failed", f"{place} is on a network ({kind})", fix)
+    else:
+        yield Finding("file system", "ok", kind or "unknown")
+    yield _sync(place)
+
+
+def file_system(place: Path) -> str | None:
+    """The type of what is mounted there."""
+    try:
+        lines = Path("/proc/self/mountinfo").read_text().splitlines()
+    except OSError:
+        return None
+    real, found, longest = os.path.realpath(place), None, -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        mount = before.split()[4].encode().decode("unicode_escape")
+        inside = real == mount or real.startswith(mount.rstrip("/") + "/")
+        if inside and len(mount) >= longest:
+            found, longest = after.split()[0], len(mount)
+    return found
+
+
+def _sync(place: Path) -> Finding:
+    """How long it takes until a small write is on the disk; a run is acknowledged after one of those."""
+    times = []
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            for _ in range(5):
+                begun = time.perf_counter()
+                file.write(b"x" * 4096)
+                file.flush()
+                os.fsync(file.fileno())
+                times.append(time.perf_counter() - begun)
+    except OSError as error:
+        detail = f"{place} cannot be written to ({error.strerror})"
+        return Finding(
+            "write sync", "failed", detail, f"make {place} writable for this user, or choose another with --db"
+        )
+    median = sorted(times)[2]
+    if median > SLOW_SYNC:
+        fix = "put the database on a faster disk: each submit waits for one write at least"
+        return Finding("write sync", "warning", f"{median * 1000:.1f} ms, which is slow", fix)
+    return Finding("write sync", "ok", f"{median * 1000:.1f} ms")
+
+
+def database(path: str) -> Iterator[Finding]:
+    """What is in the file, and who has it."""
+    from interlock.stores.sqlite.database import check_header, connect_reader
+
+    if path == MEMORY:
+        return
+    if not Path(path).exists():
+        yield Finding("database", "ok", f"{path} is not there yet; 'interlock up' makes it")
+        return
+    if Path(path).is_dir():
+        yield Finding("database", "failed", f"{path} is a directory", "choose a file with --db")
+        return
+    try:
+        check_header(Path(path))
+        connection = connect_reader(Path(path))
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        newest = connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
+        connection.close()
+    except (InterlockError, sqlite3.Error) as error:
+        yield Finding("database", "failed", str(error), "choose another file with --db, or bring back a backup")
+        return
+    yield Finding("database", "ok", f"{path}, schema version {version}")
+    if newest is not None and newest > time.time() + 60:
+        fix = "set the clock, or wait: runs are due by it"
+        yield Finding("clock", "warning", "the newest run was created in the future", fix)
+    holder = lock_holder(path)
+    yield Finding("lock", "ok", f"held by process {holder}" if holder else "free")
+
+
+def lock_holder(path: str) -> str | None:
+    """The process that has the lock, without trying to take it: a scheduler that starts now would find it taken."""
+    lock = Path(f"{os.path.realpath(path)}.lock")
+    try:
+        inode, named = lock.stat().st_ino, lock.read_text().strip()
+        held = any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
+    except (OSError, IndexError, UnicodeDecodeError):
+        return None
+    return (named or "unknown") if held else None
+
+
+def app(target: str | None) -> Finding:
+    if target is None:
+        return Finding("app", "ok", "not given; check it with -A MODULE:VARIABLE")
+    from interlock.worker.loading import load_app
+
+    try:
+        with redirect_stdout(sys.stderr):  # what it prints is none of our output
+            found = load_app(target)
+    except InterlockError as error:
+        return Finding(
+            "app", "failed", str(error), "run the command in the folder of the module, and mend what it says"
+        )
+    if not found.definitions:
+        return Finding("app", "warning", f"{target} has no jobs", "define one with @app.job('name')")
+    return Finding("app", "ok", f"{target} has {len(found.definitions)} jobs")

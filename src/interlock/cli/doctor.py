@@ -1,0 +1,53 @@
+"""`interlock doctor`."""
+
+import typer
+
+from interlock.cli.options import Flags, JsonOption, takes
+
+MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
+
+
+@takes("app", "database", "socket", "http", "url", "token")
+def command(flags: Flags, json: JsonOption = False) -> None:
+    """Check everything Interlock depends on, and say how to mend what is wrong."""
+    import sys
+
+    from interlock.cli import checks
+    from interlock.cli.server_checks import server
+    from interlock.cli.tables import console, out, plain, print_json
+    from interlock.config.resolve import defaults
+    from interlock.model.error import InterlockError
+
+    findings: list[checks.Finding] = []
+    try:
+        resolved = flags.resolve()
+        findings.append(checks.settings_file(resolved))
+    except InterlockError as error:
+        findings.append(checks.Finding("settings", "failed", str(error), "mend it; the checks go on with the defaults"))
+        resolved = defaults()
+    settings = resolved.settings
+    findings += checks.machine(settings)
+    findings += checks.folder(settings.database)
+    findings += checks.database(settings.database)
+    findings += server(flags, resolved)
+    findings.append(checks.app(settings.app))
+    failed = any(one.level == "failed" for one in findings)
+    if json:
+        print_json({"ok": not failed, "checks": findings})
+    elif not sys.stdout.isatty():
+        for one in findings:
+            out("\t".join(plain(cell) for cell in (one.level, one.name, one.detail, one.fix)))
+    else:
+        from rich.text import Text
+
+        screen = console()
+        width = max(len(one.name) for one in findings) + 2
+        for one in findings:
+            mark, colour = MARKS[one.level]
+            screen.print(
+                Text.assemble((f"{mark} ", colour), (f"{one.name:<{width}}", "bold"), plain(one.detail)), soft_wrap=True
+            )
+            if one.fix:
+                screen.print(Text(f"  {'':<{width}}→ {plain(one.fix)}", style=colour), soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,20 @@
+"""How a scheduler starts its gateway: the options come in an open file, whose number is the argument."""
+
+import sys
+
+import uvloop
+
+from interlock.cli.log_lines import log_to_stderr
+from interlock.cli.output import one_line_errors
+from interlock.wiring.gateway import read_options, run_gateway
+
+
+def main() -> None:
+    with one_line_errors():
+        options = read_options(int(sys.argv[1]))
+        log_to_stderr(options.log_level, options.log_format)
+        uvloop.run(run_gateway(options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""The frame around every command: lazy loading, `--version`, errors on one line, exit codes."""
+
+import io
+import os
+import re
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
+
+from interlock.cli.output import Exit, say_error
+from interlock.model.error import InterlockError
+
+
+def _untyped(parameters: list[Any]) -> list[Any]:
+    """An option without a value has no type to show in the help."""
+    for one in parameters:
+        if getattr(one, "is_flag", False):
+            one.metavar = ""
+    return parameters
+
+
+class Command(TyperCommand):
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped(super().get_params(ctx))
+
+
+class Commands(TyperGroup):
+    """Loads a command's file when the command is asked for."""
+
+    names: Mapping[str, str] = {}
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped(super().get_params(ctx))
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.names)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.names:
+            return None
+        if cmd_name not in self.commands:
+            module = import_module(f"interlock.cli.{cmd_name}")
+            alone = typer.Typer(add_completion=False)
+            alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(module.command)
+            self.commands[cmd_name] = typer.main.get_command(alone)
+        return self.commands[cmd_name]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in self.names:
+            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.names)}")
+        return super().resolve_command(ctx, args)
+
+
+def did_you_mean(word: str, known: Any) -> str:
+    from interlock.config.kinds import did_you_mean as ending
+
+    return ending(word, known)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from interlock import __version__
+
+        print(f"interlock {__version__}")  # noqa: T201 - this is the command line's voice
+        raise typer.Exit
+
+
+def build(names: Mapping[str, str]) -> Any:
+    """The command with all its subcommands."""
+    group = type("Commands", (Commands,), {"names": names})
+    app = typer.Typer(cls=group, pretty_exceptions_enable=False)
+
+    @app.callback()
+    def interlock(
+        version: Annotated[
+            bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        ] = False,
+    ) -> None:
+        """A job scheduler and orchestrator for work that must not go wrong."""
+
+    return typer.main.get_command(app)
+
+
+def run(names: Mapping[str, str], arguments: list[str]) -> int:
+    """Run one command line; returns its exit code."""
+    if sys.stdout is None:  # closed by whoever started this, as a service may be
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open as long as the process
+    # What a terminal of another encoding cannot show must not be an error.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    in_json = "--json" in arguments
+    try:
+        given = with_optional_values(arguments) or ["--help"]
+        code = build(names).main(given, prog_name="interlock", standalone_mode=False)
+        sys.stdout.flush()
+    except InterlockError as error:
+        return say_error(str(error), error.code, in_json=in_json)
+    except TyperException as error:
+        return say_error(_usage(error), "usage", in_json=in_json)
+    except typer.Abort:
+        return say_error("stopped; nothing was changed", "aborted", in_json=in_json)
+    except (BrokenPipeError, SystemExit) as error:
+        if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+            raise
+        # Whoever reads our output has had enough (`| head`).
+        _write_no_more()
+        return Exit.BROKEN_PIPE
+    except OSError as error:
+        _write_no_more()
+        return say_error(f"the system refused: {error.strerror or error}", "system", in_json=in_json)
+    return code if isinstance(code, int) else Exit.FINE
+
+
+def _write_no_more() -> None:
+    """Python would complain when it flushes at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def with_optional_values(arguments: list[str]) -> list[str]:
+    """`--wait` and `--wait 30s` as the parser can read them, which knows options with a value and options without.
+    What might be a duration is one, with a mistake in it too; an id is longer."""
+    found: list[str] = []
+    for place, one in enumerate(arguments):
+        if one == "--":
+            return found + arguments[place:]
+        if found[-1:] == ["--wait="] and re.fullmatch(r"[0-9][0-9.]{0,9}[a-z]{0,7}", one):
+            found[-1] += one
+        else:
+            found.append("--wait=" if one == "--wait" else one)
+    return found
+
+
+def _usage(error: TyperException) -> str:
+    """What the option parser found, in our words where they are shorter."""
+    option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
+    if type(error).__name__ == "NoSuchOption" and option is not None:
+        known = [name for one in context.command.params for name in one.opts] if context is not None else []
+        return f"there is no option {option!r}{did_you_mean(option, known)}"
+    text = " ".join(error.format_message().split()).rstrip(".")
+    return text[:1].lower() + text[1:]

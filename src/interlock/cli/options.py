@@ -1,0 +1,76 @@
+"""Options made from the table of settings, and those that several commands share."""
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from interlock.config.resolve import Resolved, resolve
+from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
+
+SERVER_FLAGS = tuple(name for name in SETTINGS if name not in ("tokens", "origins", "hosts", "secret_names"))
+"""lists are for the file"""
+FINDING = ("database", "socket", "url", "token")
+"""where the server is; of these a command has no other use"""
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ConfigOption = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="The settings file, instead of ./interlock.yaml.")
+]
+
+
+class Flags(msgspec.Struct, frozen=True):
+    """The settings that were given as flags, as they were typed."""
+
+    values: dict[str, Any]
+    config: str | None
+
+    def resolve(self) -> Resolved:
+        return resolve(self.values, self.config)
+
+    def url(self, resolved: Resolved) -> str:
+        """Where the server is: a flag that says so counts more than INTERLOCK_URL."""
+        by_place = self.values["database"] is not None or self.values["socket"] is not None
+        if resolved.client.url is not None and (self.values["url"] is not None or not by_place):
+            return resolved.client.url
+        return f"unix:{resolved.settings.http_socket_path()}"
+
+
+def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command these settings as options; it gets them as its argument `flags`."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        def command(**given: Any) -> None:
+            values = {name: given.pop(name) for name in names}
+            function(flags=Flags(values, given.pop("config")), **given)
+
+        own = inspect.signature(function, eval_str=True).parameters
+        last = FINDING if names == FINDING else tuple(CLIENT_SETTINGS)
+        parameters = [_parameter(name) for name in names if name not in last]
+        parameters += [one.replace(kind=one.KEYWORD_ONLY) for name, one in own.items() if name != "flags"]
+        parameters += [_parameter(name) for name in names if name in last]
+        parameters.append(inspect.Parameter("config", _KEYWORD, annotation=ConfigOption, default=None))
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by Typer
+        command.__annotations__ = {one.name: one.annotation for one in parameters}
+        command.__doc__ = function.__doc__
+        return command
+
+    return decorate
+
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def _parameter(name: str) -> inspect.Parameter:
+    kind = list[str] | None if name == "lanes" else str | None
+    return inspect.Parameter(name, _KEYWORD, annotation=Annotated[kind, _option(name)], default=None)
+
+
+def _option(name: str) -> Any:
+    setting = SETTINGS.get(name) or CLIENT_SETTINGS[name]
+    default = DEFAULTS[name]
+    names = (flag_of(name), "-A") if name == "app" else (flag_of(name),)
+    meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
+    return typer.Option(*names, metavar=setting.kind.metavar, help=meaning)

@@ -1,0 +1,128 @@
+"""What `doctor` finds out about the server: its sockets, its port, whether it gets on."""
+
+import socket
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.cli.checks import Finding
+from interlock.cli.options import Flags
+from interlock.config import Resolved, Settings
+from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
+
+if TYPE_CHECKING:
+    from interlock.client.http.client import Client
+
+PATIENCE = 2.0
+
+
+def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
+    settings = resolved.settings
+    scheduler = _unix("socket", settings.socket_path())
+    yield scheduler
+    http = _unix("http socket", settings.http_socket_path())
+    yield http
+    yield _port(settings)
+    url = flags.url(resolved)
+    if _answers(http) or url == resolved.client.url:
+        yield from _ready(url, resolved.client.token)
+    elif _answers(scheduler):
+        fix = "start 'interlock up' without --http off: commands reach it over HTTP"
+        yield Finding("server", "warning", "the scheduler runs, but does not serve HTTP", fix)
+    else:
+        yield Finding("server", "ok", "not running; start it with: interlock up -A module:app")
+
+
+def _answers(finding: Finding) -> bool:
+    return finding.level == "ok" and finding.detail.endswith("answers")
+
+
+def _unix(name: str, path: Path) -> Finding:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return Finding(name, "ok", f"{path} is not there: nobody serves")
+    except OSError as error:
+        return Finding(name, "failed", f"{path}: {error.strerror}", "make its folder readable for this user")
+    if not stat.S_ISSOCK(mode):
+        return Finding(name, "failed", f"{path} is a file, not a socket", "remove it, or choose another with --socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(PATIENCE)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return Finding(name, "ok", f"{path} was left by a server that was killed; the next one replaces it")
+        except OSError as error:
+            return Finding(name, "failed", f"{path}: {error}", "use it as the user that runs 'interlock up'")
+    return Finding(name, "ok", f"{path} answers")
+
+
+def _port(settings: Settings) -> Finding:
+    """Free, or served by an Interlock."""
+    from interlock.buses.listening import is_loopback
+
+    address = settings.http_address()
+    if address is None:
+        return Finding("port", "ok", f"none: http is {settings.http!r}")
+    host, port = address
+    if not is_loopback(host) and not settings.tokens:
+        error = TokensNeeded(settings.http)
+        return Finding("port", "failed", str(error), "add tokens to interlock.yaml, or listen on 127.0.0.1")
+    name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if port == 0:
+        return Finding("port", "ok", "any that is free")
+    if _is_free(host, port):
+        return Finding("port", "ok", f"{name} is free")
+    if _is_ours(host, port):
+        return Finding("port", "ok", f"{name} is served by Interlock")
+    fix = "stop the program that has it (see: ss -ltnp), or choose another port with --http"
+    return Finding("port", "failed", f"{name} is taken by another program", fix)
+
+
+def _is_free(host: str, port: int) -> bool:
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def _is_ours(host: str, port: int) -> bool:
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection("127.0.0.1" if host == "0.0.0.0" else host, port, timeout=PATIENCE)
+    try:
+        connection.request("GET", "/healthz")
+        return connection.getresponse().read() == b'{"alive":true}'
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _ready(url: str, token: str | None) -> Iterator[Finding]:
+    from interlock.client.http.client import Client
+
+    try:
+        with Client(url, token=token, timeout=PATIENCE, retries=0) as client:
+            found = client.ready()
+            yield _allowed(client)
+    except InterlockError as error:
+        yield Finding("server", "failed", str(error), "see what 'interlock up' says, and start it again")
+        return
+    for name, check in found["checks"].items():
+        fix = "" if check["ok"] else "see what 'interlock up' says, and start it again if that goes on"
+        yield Finding(f"server: {name}", "ok" if check["ok"] else "failed", str(check["detail"]) or "works", fix)
+
+
+def _allowed(client: "Client") -> Finding:
+    """Readiness is told to anybody; runs are not."""
+    try:
+        next(client.runs(limit=1), None)
+    except (Unauthorized, Forbidden) as error:
+        return Finding("token", "failed", str(error), "set INTERLOCK_TOKEN to one that the server's settings have")
+    return Finding("token", "ok", "this user may ask the server")

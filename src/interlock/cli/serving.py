@@ -1,0 +1,92 @@
+"""The scheduler in the foreground, with a live table in a terminal: what `interlock up` does."""
+
+import asyncio
+import gc
+import signal
+import sys
+from collections.abc import Callable
+
+import uvloop
+
+from interlock.cli.live import show_live, summary
+from interlock.cli.log_lines import log_to_stderr
+from interlock.cli.next_steps import next_steps
+from interlock.cli.output import say
+from interlock.config import Resolved
+from interlock.model import payload
+from interlock.model.error import UnknownJob
+from interlock.wiring.connecting import connect
+from interlock.wiring.scheduler import Scheduler
+from interlock.worker.loading import load_app
+
+
+def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
+    settings = resolved.settings
+    log_to_stderr(settings.log_level, settings.log_format)
+    target = settings.target()
+    app = load_app(target)
+    for job_id in submit:
+        if job_id not in app.definitions:
+            raise UnknownJob(job_id)
+        app.definitions[job_id].check(payload.EMPTY)
+    scheduler = Scheduler(app.definitions, target, settings)
+
+    def steps() -> list[str]:
+        return next_steps(resolved, scheduler.front.url, app.definitions, submit)
+
+    live = sys.stdout.isatty() if table is None else table
+    # A pass makes and drops thousands of values, none of them in cycles: looking for cycles among them is in vain.
+    gc.freeze()
+    gc.set_threshold(100_000, 20, 20)
+    uvloop.run(_serve(scheduler, submit, steps if live else None))
+
+
+async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], list[str]] | None) -> None:
+    """`steps` are shown above the live table; without them there is no table."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    count = 0
+
+    def stop() -> None:
+        nonlocal count
+        count += 1
+        asked.set()
+        if count == 1:
+            say(f"stopping: work may go on for {scheduler.settings.drain:g}s; Ctrl-C again stops it now")
+        else:
+            scheduler.stop_at_once()
+
+    # Before anything is open: a signal that comes during the start must not leave a half-open scheduler.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop)
+    await scheduler.start()
+    where = f", {scheduler.front.url}" if scheduler.front.url else ""
+    say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
+    display = None if steps is None else loop.create_task(show_live(scheduler, steps()))
+    ended = loop.create_task(scheduler.wait())
+    waiting = loop.create_task(asked.wait())
+    try:
+        await _submit(scheduler, submit)
+        await asyncio.wait([ended, waiting], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        if display is not None:
+            display.cancel()
+            await asyncio.wait([display])
+        await scheduler.stop()
+        await ended
+    say(f"stopped: {summary(scheduler)}")
+
+
+async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:
+    """Submit what is asked for at start; a run left by an earlier start goes on instead of a second one."""
+    live = {run.job_id for run in scheduler.engine.state.runs.values()}
+    wanted = [(job_id, None) for job_id in jobs if job_id not in live]
+    if wanted:
+        from interlock.client.submitting import new_run, submit
+
+        connection = await connect(scheduler.settings.socket_path())
+        try:
+            await submit(connection, [new_run(job_id, payload) for job_id, payload in wanted])
+        finally:
+            await connection.close()

@@ -1,0 +1,147 @@
+"""`interlock submit`."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.options import FINDING, Flags, JsonOption, takes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from interlock.client.http.client import BlockingRunHandle, Client
+    from interlock.model.message import NewRun
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
+    payload: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JSON|@FILE|-", help="Its arguments as a JSON object, from a file, or from standard input."
+        ),
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="One argument; the value is JSON, or else text."),
+    ] = None,
+    wait: Annotated[
+        str | None,
+        typer.Option(metavar="[=DURATION]", help="Wait for the end, so long at the most, and print the result."),
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Idempotency key: repeated, it finds the same run.")
+    ] = None,
+    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Run it after this time.")] = None,
+    at: Annotated[str | None, typer.Option(metavar="TIME", help="Run it at this time.")] = None,
+    deadline: Annotated[str | None, typer.Option(metavar="DURATION|TIME", help="By when it must have ended.")] = None,
+    lane: Annotated[str | None, typer.Option(metavar="TEXT", help="The lane, if not the job's own.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="TEXT", help="The session it belongs to.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="TEXT", help="The tenant it belongs to.")] = None,
+    many: Annotated[
+        bool, typer.Option("--many", help="The payload is a JSON array, or JSON lines: one run for each.")
+    ] = False,
+    json: JsonOption = False,
+) -> None:
+    """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
+    from interlock.cli.payloads import read_many, read_one
+    from interlock.cli.server import client_of, looks_like_duration, moment
+    from interlock.cli.tables import out, print_json
+    from interlock.model.duration import seconds
+
+    limit = seconds(wait, "--wait") if wait else None
+    options: dict[str, Any] = {"lane": lane, "session": session, "tenant": tenant}
+    if delay is not None:
+        options["delay"] = seconds(delay, "--delay")
+    if at is not None:
+        options["at"] = moment(at, "--at")
+    if deadline is not None:
+        exact = not looks_like_duration(deadline)
+        found = moment(deadline, "--deadline", or_duration=True) if exact else seconds(deadline, "--deadline")
+        options["deadline"] = found
+    with client_of(flags) as client:
+        if many:
+            payloads = read_many(payload, parameter or [])
+            handles = _submit_many(client, job, payloads, key, options, wait is not None, json)
+        else:
+            handles = [client.submit(job, read_one(payload, parameter or []), idempotency_key=key, **options)]
+            if wait is None and json:
+                print_json({"id": handles[0].id})
+            elif wait is None:
+                out(handles[0].id)
+        if wait is not None:
+            _wait(client, handles, limit, json)
+
+
+def _submit_many(
+    client: "Client", job: str, payloads: list[Any], key: str | None, options: dict[str, Any], wait: bool, json: bool
+) -> "list[BlockingRunHandle]":
+    """In batches. The ids are printed at the end, after a failure too; a reader that goes away stops no batch."""
+    from interlock.cli.tables import out, print_json
+    from interlock.client.submitting import new_run
+
+    options["tenant"] = options["tenant"] or "default"
+    runs = [
+        new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
+        for place, one in enumerate(payloads)
+    ]
+    handles: list[BlockingRunHandle] = []
+    whole = False
+    try:
+        for batch in batches(runs):
+            handles += client.submit_many(batch)
+        whole = True
+    finally:
+        # If not all were submitted, nothing will be waited for: the ids are all that there is to tell.
+        if handles and not (wait and whole):
+            if json:
+                print_json({"ids": [one.id for one in handles]})
+            else:
+                out("\n".join(one.id for one in handles))
+    return handles
+
+
+def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
+    """As large as the server takes them, in number and in bytes."""
+    from interlock.client.http.operations import MOST_RUNS
+    from interlock.client.submitting import MOST_BYTES
+
+    batch: list[NewRun] = []
+    size = 0
+    for one in runs:
+        if batch and (len(batch) == MOST_RUNS or size + len(one.payload) > MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += len(one.payload)
+    yield batch
+
+
+def _wait(client: "Client", handles: "list[BlockingRunHandle]", limit: float | None, json: bool) -> None:
+    """Print each result on a line of its own; raises for the first run that did not succeed, once all have ended."""
+    import sys
+    import time
+
+    from interlock.cli.output import say
+    from interlock.cli.tables import print_json
+    from interlock.model.error import RunEnded, WaitTimeout
+
+    if sys.stderr.isatty() and not json:
+        say(f"waiting for {handles[0].id if len(handles) == 1 else f'{len(handles):,} runs'} …")
+    end = None if limit is None else time.monotonic() + limit
+    failure: RunEnded | WaitTimeout | None = None
+    for one in handles:
+        try:
+            result = one.result(None if end is None else max(0.0, end - time.monotonic()))
+            if not json:
+                print_json(result)
+        except RunEnded as error:
+            failure = failure or error
+        except WaitTimeout:
+            failure = failure or WaitTimeout(one.id, limit or 0.0)
+        if json:
+            print_json(client.get(one.id))
+    if failure is not None:
+        raise failure

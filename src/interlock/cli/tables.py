@@ -1,0 +1,96 @@
+"""Tables and JSON on standard output: drawn to fit a terminal, plain and complete when piped."""
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from interlock.cli.output import safe, safe_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+GAP = 2
+LEAST = 6
+"""characters that a column keeps, unless it gives way"""
+
+
+class Column(NamedTuple):
+    title: str
+    right: bool = False
+    wrap: bool = False
+    """break long values over several lines, where those of other columns are cut"""
+    gives_way: bool = False
+    """cut this before any other"""
+
+
+def out(text: str) -> None:
+    """One line of output."""
+    sys.stdout.write(text + "\n")
+
+
+def json_text(value: Any, indent: bool = False) -> str:
+    import msgspec
+
+    data = msgspec.json.encode(value)
+    return safe_json((msgspec.json.format(data, indent=2) if indent else data).decode())
+
+
+def print_json(value: Any, indent: bool = False) -> None:
+    """For a program, on one line; for a person, indented."""
+    out(json_text(value, indent or sys.stdout.isatty()))
+
+
+def console() -> "Console":
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Table":
+    """Cells are text, or rich's own Text where they are coloured."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
+    natural = [max(len(cell) for cell in (column.title, *cells)) for column, *cells in zip(columns, *rows, strict=True)]
+    for column, width in zip(columns, fitted(columns, natural, console().width), strict=True):
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.wrap,
+            overflow="fold" if column.wrap else "ellipsis",
+            width=width,
+        )
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
+    """How wide each is to be: what gives way is cut first, then what wraps, then the longest. An id is known by its
+    beginning, a state is not."""
+    widths = list(natural)
+    excess = sum(widths) + GAP * (len(widths) - 1) - room
+    for place in sorted(
+        range(len(widths)), key=lambda at: (not columns[at].gives_way, not columns[at].wrap, -natural[at])
+    ):
+        spare = widths[place] - (1 if columns[place].gives_way else LEAST)
+        cut = max(0, min(excess, spare))
+        widths[place] -= cut
+        excess -= cut
+    return widths
+
+
+def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
+    """For a program that reads it: tabs between the values, nothing else, nothing cut."""
+    if sys.stdout.isatty():
+        console().print(rich_table(columns, rows))
+        return
+    for row in rows:
+        out("\t".join(plain(cell) for cell in row))
+
+
+def plain(cell: Any) -> str:
+    """On one line, without tabs: a reader may cut at them."""
+    return safe(" ".join(str(cell).split()))

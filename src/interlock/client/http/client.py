@@ -1,0 +1,151 @@
+"""`Client`: submit runs and follow them over HTTP, blocking. Threads may share one."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from interlock.client.handle import limit_of
+from interlock.client.http.address import read_token
+from interlock.client.http.blocking import BlockingTransport
+from interlock.client.http.exchange import read_policy
+from interlock.client.http.following import EventFilter, Following
+from interlock.client.http.operations import Operations, RunFilter, RunOptions
+from interlock.model.duration import Duration
+from interlock.model.message import NewRun
+from interlock.model.run import RunStats
+from interlock.model.state import State
+from interlock.model.view import Event, HistoryEntry, LogLine, RunDetail, RunInfo
+
+
+class Client:
+    """A server over HTTP: `url` is http://host:port or unix:/path; without one what INTERLOCK_URL names, else the
+    local socket. Without a `token`, the one in INTERLOCK_TOKEN.
+
+    `timeout` bounds connecting and each silence of the server, not the time a run takes. What fails because the server
+    is away is tried again, `retries` times; that is safe for a submit too, because each has an idempotency key.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        token: str | None = None,
+        timeout: Duration = "30s",
+        retries: int = 5,
+        connections: int = 8,
+    ) -> None:
+        self._policy = read_policy(url, timeout, retries, connections)
+        self._operations = Operations(self._policy)
+        self._transport = BlockingTransport(self._policy, read_token(token, self._policy.address))
+
+    def __repr__(self) -> str:
+        return f"Client({self._policy.address.shown!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close every connection. What still waits in another thread ends with an error."""
+        self._transport.close()
+
+    def submit(
+        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> "BlockingRunHandle":
+        """Submit one run; it is durable when this returns. The options are those of `App.submit`."""
+        return self.handle(self._transport.perform(self._operations.submit(job, payload, options)))
+
+    def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> "list[BlockingRunHandle]":
+        """Submit up to 1,000 runs, all or none: pairs of job and payload, or what `interlock.run(...)` makes."""
+        return [self.handle(run_id) for run_id in self._transport.perform(self._operations.submit_many(runs))]
+
+    def handle(self, run_id: str) -> "BlockingRunHandle":
+        """A handle on a run whose id is known."""
+        return BlockingRunHandle(run_id, self._operations, self._transport)
+
+    def get(self, run_id: str) -> RunDetail:
+        return self._transport.perform(self._operations.get(run_id))
+
+    def result(self, run_id: str, timeout: Duration | None = None) -> Any:
+        """Wait for the end of a run, and return what its handler returned. As with `BlockingRunHandle.result`."""
+        return self.handle(run_id).result(timeout)
+
+    def cancel(self, run_id: str, reason: str = "cancelled") -> State:
+        return self._transport.perform(self._operations.cancel(run_id, reason))
+
+    def runs(self, **asked: Unpack[RunFilter]) -> Iterator[RunInfo]:
+        """Runs, the newest first; all that there are, or `limit` of them."""
+        return self._transport.iterate(self._operations.runs(asked))
+
+    def history(self, run_id: str) -> list[HistoryEntry]:
+        """Every transition of a run, in order."""
+        return self._transport.perform(self._operations.history(run_id))
+
+    def logs(self, run_id: str) -> list[LogLine]:
+        return self._transport.perform(self._operations.logs(run_id))
+
+    def events(self, **asked: Unpack[EventFilter]) -> Iterator[tuple[int | None, Event]]:
+        """What happens, as it happens, each with its position, until the caller leaves. It survives the server.
+
+        With `after`, what was stored after that position is told first. Where more happens than can be told there is a
+        `GapEvent`; with `complete` what it left out is read again instead.
+        """
+        return self._transport.iterate(Following(self._policy, asked).events())
+
+    def ready(self) -> dict[str, Any]:
+        """Whether the server works and gets on, and what it found when it checked."""
+        return self._transport.perform(self._operations.ready())
+
+    def metrics(self) -> str:
+        """The figures of the server, as Prometheus reads them."""
+        return self._transport.perform(self._operations.metrics())
+
+
+class BlockingRunHandle:
+    """`RunHandle` for code that blocks: the same methods, without `await`."""
+
+    __slots__ = ("_operations", "_transport", "id")
+
+    def __init__(self, run_id: str, operations: Operations, transport: BlockingTransport) -> None:
+        self.id = run_id
+        self._operations = operations
+        self._transport = transport
+
+    def __repr__(self) -> str:
+        return f"BlockingRunHandle({self.id!r})"
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Wait for the end and return what the handler returned.
+
+        Raises `RunEnded` if the run did not succeed, `WaitTimeout` if it has not ended in time; the run goes on then.
+        """
+        return self._transport.perform(self._operations.wait(self.id, limit_of(timeout))).unpack()
+
+    def wait(self, timeout: Duration | None = None) -> State:
+        """Wait for the end, whichever it is."""
+        return self._transport.perform(self._operations.wait(self.id, limit_of(timeout))).state
+
+    def cancel(self, reason: str = "cancelled") -> State:
+        """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
+        return self._transport.perform(self._operations.cancel(self.id, reason))
+
+    def info(self) -> RunInfo:
+        return self._transport.perform(self._operations.get(self.id))
+
+    def state(self) -> State:
+        return self.info().state
+
+    def history(self) -> list[HistoryEntry]:
+        """Every transition, in order."""
+        return self._transport.perform(self._operations.history(self.id))
+
+    def logs(self) -> list[LogLine]:
+        return self._transport.perform(self._operations.logs(self.id))
+
+    def stats(self) -> RunStats:
+        """The figures of the run: time in each state, attempts, heartbeats, latency."""
+        return self._transport.perform(self._operations.get(self.id)).stats

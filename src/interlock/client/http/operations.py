@@ -1,0 +1,289 @@
+"""What the clients do, written once: each operation builds its requests, reads the answers and follows the pages."""
+
+import os
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, TypedDict, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from interlock.client.access import Ending
+from interlock.client.http.exchange import (
+    Iteration,
+    Operation,
+    Pause,
+    Policy,
+    Request,
+    Tell,
+    decoded,
+    exchange,
+    not_ours,
+)
+from interlock.client.submitting import check_size, check_text, instant, new_run
+from interlock.model.duration import Duration
+from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownRun, WaitTimeout, rebuild
+from interlock.model.message import NewRun
+from interlock.model.state import TERMINAL, State
+from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage
+
+T = TypeVar("T")
+
+MOST_RUNS = 1000
+"""runs in one batch"""
+PAGE = 200
+LONGEST_WAIT = 30.0
+"""seconds for which the server is asked to wait; then it is asked again"""
+SPARE = 5.0
+"""seconds that a wait with a limit may take longer, if the server does not answer"""
+MOST_WAITING = 256
+"""waits that have a connection each; when there are more, those look now and then instead, through the pool"""
+ASKS_A_SECOND = 200
+"""how often they look, all of them together"""
+SHORT_PAUSE = 0.5
+"""seconds before a server that does not wait, though asked to, is asked again"""
+
+States = State | str | Iterable[State | str]
+
+
+class RunOptions(TypedDict, total=False):
+    """What a submit may say of a run besides job and payload."""
+
+    tenant: str | None
+    lane: str | None
+    session: str | None
+    idempotency_key: str | None
+    deadline: Duration | datetime | None
+    at: datetime | float | None
+    delay: Duration | None
+    occurrence: datetime | float | None
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs to list."""
+
+    state: States
+    job: str | None
+    tenant: str | None
+    session: str | None
+    lane: str | None
+    since: datetime | float | None
+    until: datetime | float | None
+    live: bool | None
+    limit: int | None
+
+
+class _Submitted(msgspec.Struct):
+    id: str
+
+
+class _SubmittedBatch(msgspec.Struct):
+    ids: list[str]
+
+
+class _Cancelled(msgspec.Struct):
+    state: State
+
+
+class Operations:
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        self._waiting: set[object] = set()
+        self._reached = False
+        """the server has answered: a wait goes on while it is away, whereas nobody there at all is an error"""
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, job: str, payload: Mapping[str, Any] | None, options: RunOptions) -> Operation[str]:
+        if unknown := options.keys() - RunOptions.__annotations__.keys():
+            raise TypeError(f"submit() got an unexpected argument {min(unknown)!r}")
+        now = self._policy.now()
+        tenant = options.get("tenant")
+        given: dict[str, Any] = {**options, "tenant": "default" if tenant is None else tenant}
+        new = new_run(job, payload, now=now, **given)
+        body = _body(new, now, tenant)
+        if options.get("delay") is not None:
+            # A delay counts from when the server takes the run, whatever the clocks say.
+            body["delay"] = round((body.pop("at") or now) - now, 6)
+        submitted = yield from self._post("/api/v1/runs", body, _Submitted, _key_for([new]))
+        return submitted.id
+
+    def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> Operation[list[str]]:
+        now = self._policy.now()
+        ready = [_new_run(place, one, now) for place, one in enumerate(runs)]
+        if not 1 <= len(ready) <= MOST_RUNS:
+            raise BadValue("runs", len(ready), f"a number of runs from 1 to {MOST_RUNS:,}")
+        check_size(ready)
+        # A token may belong to a tenant of its own, which is what a run of no particular tenant then gets.
+        bodies = [_body(new, now, None if new.tenant == "default" else new.tenant) for new in ready]
+        submitted = yield from self._post("/api/v1/runs/batch", {"runs": bodies}, _SubmittedBatch, _key_for(ready))
+        return submitted.ids
+
+    # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, run_id: str) -> Operation[RunDetail]:
+        return (yield from self._fetch(Request("GET", _path(run_id)), RunDetail))
+
+    def wait(self, run_id: str, limit: float | None) -> Operation[Ending]:
+        place = object()
+        self._waiting.add(place)
+        try:
+            return (yield from self._until_ended(run_id, limit))
+        except (NotRunning, ConnectionLost) as error:
+            raise rebuild(error.code, f"run {run_id}: {error}") from error
+        finally:
+            self._waiting.discard(place)
+
+    def _until_ended(self, run_id: str, limit: float | None) -> Operation[Ending]:
+        elapsed, timeout = self._policy.elapsed, self._policy.timeout
+        end = None if limit is None else elapsed() + limit
+        while True:
+            asked, crowd = elapsed(), len(self._waiting)
+            wait = LONGEST_WAIT if end is None else round(max(0.0, min(LONGEST_WAIT, end - asked)), 3)
+            wait = 0.0 if crowd > MOST_WAITING or not self._reached else wait
+            query = {"wait": f"{wait:.3f}s"} if wait else {}
+            within = wait + (timeout if end is None else min(timeout, SPARE))
+            request = Request("GET", _path(run_id, query=query), within=within, alone=crowd <= MOST_WAITING)
+            run = yield from self._fetch(request, RunDetail, end, patient=self._reached)
+            if run.state in TERMINAL:
+                return Ending(run_id, run.state, run.reason, run.error, run.result)
+            now = elapsed()
+            if limit is not None and end is not None and now >= end:
+                raise WaitTimeout(run_id, limit)
+            pause = 0.0
+            if crowd > MOST_WAITING:
+                pause = crowd / ASKS_A_SECOND
+            elif now - asked < min(wait, SHORT_PAUSE):
+                pause = SHORT_PAUSE
+            if pause:
+                yield Pause(pause if end is None else min(pause, end - now))
+
+    def cancel(self, run_id: str, reason: str) -> Operation[State]:
+        check_text("reason", reason)
+        cancelled = yield from self._post(_path(run_id, "/cancel"), {"reason": reason}, _Cancelled)
+        return cancelled.state
+
+    def history(self, run_id: str) -> Operation[list[HistoryEntry]]:
+        return (yield from self._fetch(Request("GET", _path(run_id, "/history")), History)).entries
+
+    def logs(self, run_id: str) -> Operation[list[LogLine]]:
+        lines: list[LogLine] = []
+        query: dict[str, str] = {}
+        while True:
+            page = yield from self._fetch(Request("GET", _path(run_id, "/logs", query)), LogPage)
+            lines += page.lines
+            if page.next is None:
+                return lines
+            query = {"cursor": page.next}
+
+    # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def runs(self, asked: RunFilter) -> Iteration:
+        if unknown := asked.keys() - RunFilter.__annotations__.keys():
+            raise TypeError(f"runs() got an unexpected argument {min(unknown)!r}")
+        limit = asked.get("limit")
+        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+            raise BadValue("limit", limit, "a whole number of 1 or more")
+        return self._pages(_query(asked), limit)
+
+    def _pages(self, query: dict[str, Any], left: int | None) -> Iteration:
+        while True:
+            query["limit"] = str(PAGE if left is None else min(PAGE, left))
+            page = yield from self._fetch(Request("GET", f"/api/v1/runs?{urlencode(query, doseq=True)}"), RunPage)
+            for run in page.runs[:left]:
+                yield Tell(run)
+            if left is not None:
+                left -= len(page.runs)
+            if page.next is None or (left is not None and left <= 0):
+                return
+            query["cursor"] = page.next
+
+    # ── the server ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def ready(self) -> Operation[dict[str, Any]]:
+        request = Request("GET", "/readyz")
+        answer = yield from exchange(request, self._policy, also=frozenset({503}))
+        return decoded(request, answer, dict[str, Any], self._policy.address)
+
+    def metrics(self) -> Operation[str]:
+        request = Request("GET", "/metrics")
+        answer = yield from exchange(request, self._policy)
+        if not answer.headers.get("content-type", "").startswith("text/plain"):
+            raise not_ours(request, answer, self._policy.address, "something instead of metrics")
+        return answer.body.decode(errors="replace")
+
+    # ── the way there ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fetch(
+        self, request: Request, kind: type[T], until: float | None = None, patient: bool = False
+    ) -> Operation[T]:
+        answer = yield from exchange(request, self._policy, until, patient=patient)
+        found = decoded(request, answer, kind, self._policy.address)
+        self._reached = True
+        return found
+
+    def _post(self, path: str, body: Mapping[str, Any], kind: type[T], key: str | None = None) -> Operation[T]:
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return (yield from self._fetch(Request("POST", path, msgspec.json.encode(body), headers), kind))
+
+
+def _path(run_id: str, rest: str = "", query: Mapping[str, str] | None = None) -> str:
+    check_text("run", run_id)
+    if run_id in ("", ".", "..") or "/" in run_id:
+        raise UnknownRun(run_id)
+    return f"/api/v1/runs/{quote(run_id, safe=':')}{rest}" + (f"?{urlencode(query)}" if query else "")
+
+
+def _new_run(place: int, one: object, now: float) -> NewRun:
+    if isinstance(one, NewRun):
+        return one
+    if not isinstance(one, (tuple, list)) or len(one) != 2:
+        # Not quoted: it may have a secret in it.
+        raise BadValue(f"runs[{place}]", type(one).__name__, "a pair of job and payload, or made by interlock.run(...)")
+    return new_run(one[0], one[1], now=now)
+
+
+def _body(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
+    """A run as the server reads it: its deadline is a duration, so that a clock that is off does not matter."""
+    start = new.at or new.occurrence or now
+    body = {
+        "job": new.job_id,
+        "payload": msgspec.Raw(new.payload),
+        "tenant": tenant,
+        "lane": new.lane,
+        "session": new.session,
+        "idempotency_key": new.idempotency_key,
+        "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
+        "at": new.at,
+        "occurrence": new.occurrence,
+    }
+    return {name: value for name, value in body.items() if value is not None}
+
+
+def _key_for(runs: list[NewRun]) -> str | None:
+    """A key for this very call, so that it can be repeated; None if every run is safe to repeat by itself."""
+    if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
+        return None
+    return os.urandom(16).hex()
+
+
+def _query(asked: RunFilter) -> dict[str, Any]:
+    query: dict[str, Any] = {}
+    state = asked.get("state") or ()
+    states = [state] if isinstance(state, str) else list(state)
+    for one in states:
+        check_text("state", one)
+    if states:
+        query["state"] = states
+    for name in ("job", "tenant", "session", "lane"):
+        text = asked.get(name)
+        if text is not None:
+            check_text(name, text)
+            query[name] = text
+    for name, when in (("since", asked.get("since")), ("until", asked.get("until"))):
+        if when is not None:
+            query[name] = repr(instant(when, name))
+    live = asked.get("live")
+    if live is not None:
+        query["live"] = "true" if live else "false"
+    return query

@@ -1,0 +1,139 @@
+"""Which value of a setting counts, and where it came from."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from interlock.config import file, lane_limits
+from interlock.config.kinds import Lanes, Optional, Place, did_you_mean
+from interlock.config.settings import (
+    CLIENT_SETTINGS,
+    DEFAULTS,
+    PREFIX,
+    SETTINGS,
+    ClientSettings,
+    Setting,
+    Settings,
+    flag_of,
+    variable_of,
+)
+from interlock.core.state import DEFAULT_LANES
+from interlock.model.error import BadConfig, shown
+
+CONFIG_VARIABLE = "INTERLOCK_CONFIG"
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "INTERLOCK_BENCH_DIR"})
+NOT_OURS = re.compile(
+    r"INTERLOCK_(TEST_.*|(.+_)?(SERVICE_(HOST|PORT(_.+)?)=.*|PORT(=|_[0-9]+_[A-Z]+=)[a-z]+://.*|PORT_[0-9]+_[A-Z]+_.+))",
+    re.DOTALL,
+)
+"""NAME=VALUE for tests; and what Kubernetes sets in every container once there is a service interlock or interlock-…"""
+
+DEFAULT = "default"
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """The settings that count, and where each came from: `flag --slots`, `INTERLOCK_SLOTS`, `interlock.yaml:7`,
+    `default`. A lane has a source of its own, as `lanes.main`."""
+
+    settings: Settings
+    client: ClientSettings
+    sources: dict[str, str]
+    file: str | None
+    """the settings file, if there is one"""
+
+
+def defaults() -> Resolved:
+    """The settings if nothing is set."""
+    return _resolve({}, {}, None)
+
+
+def resolve(
+    flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
+) -> Resolved:
+    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes`; None was not given."""
+    environment = os.environ if environment is None else environment
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    return _resolve(given, environment, _file(config, environment))
+
+
+def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None) -> Resolved:
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    for name, setting in (SETTINGS | CLIENT_SETTINGS).items():
+        if name == "lanes":
+            continue
+        values[name], sources[name] = _one(name, setting, given, environment, found)
+    _check_variables(environment, values["tokens"])
+    values["lanes"] = {}
+    for source, lane, limit in _lanes(given.get("lanes") or [], environment, found):
+        values["lanes"][lane] = limit
+        sources[f"lanes.{lane}"] = source
+    return Resolved(
+        Settings(**{name: values[name] for name in SETTINGS}),
+        ClientSettings(**{name: values[name] for name in CLIENT_SETTINGS}),
+        sources,
+        found.name if found else None,
+    )
+
+
+def _file(config: str | None, environment: Mapping[str, str]) -> file.File | None:
+    name = config if config is not None else environment.get(CONFIG_VARIABLE) or None
+    if name is None:
+        if not os.path.lexists(file.DEFAULT_NAME):
+            return None
+        name = file.DEFAULT_NAME
+    found = file.read(Path(name), name)
+    for key in found.values:
+        if key not in SETTINGS:
+            raise BadConfig(f"{name}:{found.lines[key]}: {shown(key)} is not a setting{did_you_mean(key, SETTINGS)}")
+    return found
+
+
+def _one(
+    name: str,
+    setting: Setting,
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    found: file.File | None,
+) -> tuple[Any, str]:
+    variable = variable_of(name)
+    if name in flags:
+        return setting.kind.read(flags[name], Place(flag_of(name))), f"flag {flag_of(name)}"
+    text = environment.get(variable) if setting.in_environment else None
+    if text or (text is not None and not isinstance(setting.kind, Optional)):
+        return setting.kind.read(text, Place(variable)), variable
+    if found is not None and name in found.values:
+        place = Place(name, found.name, found.lines)
+        return setting.kind.check(found.values[name], place), place.source()
+    return DEFAULTS[name], DEFAULT
+
+
+def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | None) -> Iterator[tuple[str, str, int]]:
+    """Every lane with its source, the weakest source first."""
+    for lane, limit in DEFAULT_LANES.items():
+        yield DEFAULT, lane, limit
+    if found is not None and found.values.get("lanes") is not None:
+        place = Place("lanes", found.name, found.lines)
+        for lane, limit in Lanes().check(found.values["lanes"], place).items():
+            yield place.at(lane).source(), lane, limit
+    for lane, limit in lane_limits.from_environment(environment).items():
+        yield lane_limits.LANE_PREFIX + lane.upper(), lane, limit
+    for lane, limit in lane_limits.from_flags(flags).items():
+        yield f"flag --lane {lane}", lane, limit
+
+
+def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
+    """A variable with a typing mistake would otherwise be a setting that silently does not count."""
+    known = {variable_of(name) for name, setting in (SETTINGS | CLIENT_SETTINGS).items() if setting.in_environment}
+    known = (known - {variable_of("lanes")}) | OTHER_VARIABLES | {token.env for token in tokens}
+    for name in sorted(environment):
+        if not name.startswith(PREFIX) or name in known or name.startswith(lane_limits.LANE_PREFIX):
+            continue
+        if not NOT_OURS.fullmatch(f"{name}={environment[name]}"):
+            lanes = name == variable_of("lanes")
+            hint = f"; each lane has its own: {lane_limits.LANE_PREFIX}<NAME>" if lanes else did_you_mean(name, known)
+            raise BadConfig(f"{name}: there is no such setting{hint}")

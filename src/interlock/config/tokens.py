@@ -1,0 +1,102 @@
+"""The tokens that the settings file lists: who may come in over HTTP."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from interlock.config.kinds import Kind, Place, Schema, Text, did_you_mean
+from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
+from interlock.model.error import BadValue
+
+SECRETS = ("sha256", "token", "env")
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """A caller, and the secret it shows, given as exactly one of `sha256`, `token` and `env`."""
+
+    name: str
+    role: Role
+    tenant: str = "default"
+    sha256: str | None = None
+    """of the token, in hexadecimal digits"""
+    token: str | None = None
+    env: str | None = None
+    """the environment variable that has it"""
+
+    def grant(self) -> Grant:
+        """What a gateway needs to know this token again; raises if the variable that should have it does not."""
+        if self.sha256 is not None:
+            digest = bytes.fromhex(self.sha256)
+        elif self.env is not None:
+            kind = Tokens.FIELDS["token"]
+            text = os.environ.get(self.env, "")
+            if not kind.pattern.fullmatch(text):
+                raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable that has {kind.expected}")
+            digest = digest_of(text)
+        else:
+            digest = digest_of(self.token or "")
+        return Grant(digest, Caller(self.name, self.role, self.tenant))
+
+
+class Tokens(Kind):
+    """A list of tokens."""
+
+    FIELDS: Mapping[str, Text] = {
+        "name": Text(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", "a name of letters, digits, '_', '.', '@' and '-'"),
+        "role": Text("|".join(Role), f"one of {', '.join(Role)}"),
+        "tenant": Text(r"\*|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", f"a tenant's name, or '{EVERY_TENANT}' for every one"),
+        "sha256": Text(r"[0-9a-fA-F]{64}", "64 hexadecimal digits", hidden=True),
+        "token": Text(r"[!-~]{16,512}", "16 to 512 printable characters without spaces", hidden=True),
+        "env": Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"),
+    }
+
+    def check(self, value: object, place: Place) -> list[Token]:
+        if not isinstance(value, (list, tuple)):
+            raise BadValue(str(place), "…", "a list of tokens")
+        found: dict[str, Token] = {}
+        owners: dict[bytes, str] = {}
+        for number, one in enumerate(value):
+            token = one if isinstance(one, Token) else self._token(one, place.at(number))
+            if token.name in found:
+                raise BadValue(str(place.at(number).at("name")), token.name, "a name of its own: two tokens have it")
+            found[token.name] = token
+            if token.env is None:
+                owner = owners.setdefault(token.grant().digest, token.name)
+                if owner != token.name:
+                    raise BadValue(str(place.at(number)), token.name, f"given a secret of its own: {owner!r} has it")
+        return list(found.values())
+
+    def _token(self, value: object, place: Place) -> Token:
+        if not isinstance(value, dict):
+            raise BadValue(str(place), "…", "a mapping with name, role and one of sha256, token, env")
+        fields: dict[str, Any] = {}
+        for key, one in value.items():
+            if key not in self.FIELDS:
+                raise BadValue(str(place.at(key)), key, f"a field of a token{did_you_mean(key, self.FIELDS)}")
+            fields[key] = self.FIELDS[key].check(one, place.at(key))
+        for key in ("name", "role"):
+            if key not in fields:
+                raise BadValue(str(place), sorted(fields), f"complete: {key} is missing")
+        if sum(key in fields for key in SECRETS) != 1:
+            raise BadValue(str(place), fields["name"], "given with exactly one of sha256, token and env")
+        return Token(**fields | {"role": Role(fields["role"])})
+
+    def schema(self) -> Schema:
+        fields = {name: kind.schema() for name, kind in self.FIELDS.items()}
+        fields["role"] = {"enum": [role.value for role in Role]}
+        fields["tenant"]["default"] = "default"
+        return {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": fields,
+                "required": ["name", "role"],
+                "oneOf": [{"required": [name]} for name in SECRETS],
+                "additionalProperties": False,
+            },
+        }
+
+    def show(self, value: list[Token]) -> str:
+        return ", ".join(f"{token.name} ({token.role.value} of {token.tenant})" for token in value)

@@ -1,0 +1,177 @@
+"""What is shown of runs: the same values from Python, over HTTP and on the command line."""
+
+from typing import Any
+
+import msgspec
+
+from interlock.model.run import Run, RunStats, Transition, update_id
+from interlock.model.state import State
+
+
+class ProgressInfo(msgspec.Struct, frozen=True):
+    percent: float
+    text: str
+
+
+class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A run as it stands. Times are seconds since 1970."""
+
+    id: str
+    job_id: str
+    tenant: str
+    session: str | None
+    idempotency_key: str | None
+    created_at: float
+    scheduled_at: float
+    deadline_at: float | None
+    job_version: str
+    lane: str
+    state: State
+    previous: State | None
+    reason: str
+    actor: str
+    changed_at: float
+    seq: int
+    attempt: int
+    fence: int
+    failures: int
+    crashes: int
+    worker_id: str | None
+    due_at: float | None
+    started_at: float | None
+    attempt_started_at: float | None
+    stop: str | None
+    stop_reason: str | None
+    stop_actor: str | None
+    ended_at: float | None
+    outcome: str | None
+    exit_code: int | None
+    heartbeats: int
+    has_checkpoint: bool
+    error: str | None
+    progress: ProgressInfo | None = None
+    """the latest that a running attempt reported"""
+
+
+class RunDetail(RunInfo, frozen=True, kw_only=True):
+    """A run with what went in and what came out; secrets in the payload are masked."""
+
+    payload: Any
+    result: Any
+    stats: RunStats
+
+
+class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One transition. Its id is the same wherever and however often it is read: what was seen once is known again."""
+
+    id: str
+    seq: int
+    before: State | None
+    after: State
+    at: float
+    attempt: int
+    reason: str
+    actor: str
+
+
+class LogLine(msgspec.Struct, frozen=True):
+    at: float
+    attempt: int
+    level: str
+    text: str
+
+
+class RunPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Runs, the newest first. A page may be short, even empty, though more follow: go on while there is a `next`."""
+
+    runs: list[RunInfo]
+    next: str | None
+    """the cursor of the page that follows; null on the last"""
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    entries: list[HistoryEntry]
+
+
+class LogPage(msgspec.Struct, frozen=True, kw_only=True):
+    lines: list[LogLine]
+    next: str | None
+    """the cursor of the page that follows; null on the last"""
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What one commit did to one run; `state` is where that left it."""
+
+    run_id: str
+    job_id: str
+    tenant: str
+    state: State
+    transitions: list[HistoryEntry]
+
+
+class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    job_id: str
+    tenant: str
+    at: float
+    attempt: int
+    level: str
+    text: str
+
+
+class ProgressEvent(msgspec.Struct, frozen=True, kw_only=True):
+    run_id: str
+    job_id: str
+    tenant: str
+    percent: float
+    text: str
+
+
+class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """More happened than could be told: what lies after `after`, up to and including `until`, was left out. A stream
+    opened after `after` tells it."""
+
+    after: int
+    until: int
+
+
+class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The first event of a stream: everything after `position` will be told."""
+
+    position: int
+
+
+Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | GapEvent
+
+EVENT_NAMES: dict[type, str] = {
+    HelloEvent: "hello",
+    RunEvent: "run",
+    LogEvent: "log",
+    ProgressEvent: "progress",
+    GapEvent: "gap",
+}
+"""what each is called in the stream"""
+
+
+def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
+    fields = {name: getattr(run, name) for name in _SHOWN}
+    return RunInfo(**fields, has_checkpoint=bool(run.has_checkpoint), progress=progress)
+
+
+_SHOWN = tuple(name for name in RunInfo.__struct_fields__ if name not in ("has_checkpoint", "progress"))
+
+
+def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:
+    return [
+        HistoryEntry(
+            id=update_id(run_id, one.attempt, one.seq),
+            seq=one.seq,
+            before=one.before,
+            after=one.after,
+            at=one.at,
+            attempt=one.attempt,
+            reason=one.reason,
+            actor=one.actor,
+        )
+        for one in transitions
+    ]

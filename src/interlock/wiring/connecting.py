@@ -1,0 +1,12 @@
+"""A client's link to a scheduler on this machine."""
+
+from pathlib import Path
+
+from interlock.buses.socket import SocketBus
+from interlock.client.connection import Connection
+
+
+async def connect(path: str | Path) -> Connection:
+    connection = Connection(SocketBus(path))
+    await connection.open()
+    return connection

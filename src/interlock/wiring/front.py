@@ -1,0 +1,157 @@
+"""The front door as the scheduler has it: the sockets, and the gateway that serves them.
+
+The sockets are made here, once, and live as long as the scheduler does. When a gateway process dies, whoever connects
+meanwhile waits for the next one instead of being refused.
+"""
+
+import asyncio
+import os
+import socket
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+from interlock.api.settings import GatewaySettings
+from interlock.buses.listening import bind_tcp, bind_unix, is_loopback
+from interlock.config import MEMORY, Settings
+from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
+from interlock.ports.store import Reader
+from interlock.supervision.keeper import Keeper
+
+if TYPE_CHECKING:
+    from interlock.wiring.gateway import Gateway
+
+T = TypeVar("T")
+
+PATIENCE = 5.0
+"""seconds a gateway process has to end"""
+LEFTOVER = 2.0
+"""seconds in which the gateway of a scheduler that was killed ends as well, and lets go of its sockets"""
+
+
+class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
+    database: str
+    socket: str
+    """of the scheduler"""
+    listeners: list[int]
+    """descriptors of the sockets to serve on"""
+    settings: GatewaySettings
+    log_level: str
+    log_format: str
+    parent: int
+    """the process of the scheduler"""
+
+
+class Front:
+    def __init__(self, settings: Settings, reader: Reader) -> None:
+        self._settings = settings
+        self._reader = reader
+        self._sockets: list[socket.socket] = []
+        self._options: int | None = None
+        """where a gateway process reads what it needs to know"""
+        self._keeper: Keeper | None = None
+        self._inside: Gateway | None = None
+        self.url: str | None = None
+        """where it is served over TCP, once it is"""
+        address = settings.http_address()
+        if address is not None and not settings.tokens and not is_loopback(address[0]):
+            raise TokensNeeded(settings.http)
+        self._gateway = GatewaySettings(
+            grants=[token.grant() for token in settings.tokens],
+            hosts=settings.hosts,
+            origins=settings.origins,
+            max_body=settings.max_body,
+            max_connections=settings.max_connections,
+            request_timeout=settings.request_timeout,
+            secret_names=settings.secret_names,
+        )
+
+    @property
+    def restarts(self) -> int:
+        return 0 if self._keeper is None else self._keeper.restarts
+
+    async def open(self) -> None:
+        """Take the sockets, or raise and leave none."""
+        settings = self._settings
+        if settings.http == "off":
+            return
+        address = settings.http_address()
+        try:
+            if address is not None:
+                tcp = await _once_free(lambda: bind_tcp(*address))
+                self._sockets.append(tcp)
+                host, port = tcp.getsockname()[:2]
+                self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            self._sockets.append(await _once_free(lambda: bind_unix(settings.http_socket_path())))
+        except BaseException:
+            self.close()
+            raise
+
+    async def start(self) -> None:
+        """Serve them; the scheduler must be listening."""
+        if not self._sockets:
+            return
+        settings = self._settings
+        if settings.database == MEMORY:
+            from interlock.wiring.gateway import Gateway
+
+            self._inside = Gateway(self._reader, settings.socket_path(), self._gateway)
+            await self._inside.start([one.dup() for one in self._sockets])
+            return
+        descriptors = [one.fileno() for one in self._sockets]
+        options = GatewayOptions(
+            database=settings.database,
+            socket=str(settings.socket_path()),
+            listeners=descriptors,
+            settings=self._gateway,
+            log_level=settings.log_level,
+            log_format=settings.log_format,
+            parent=os.getpid(),
+        )
+        # In a file that has no name: unlike arguments, others cannot read it.
+        self._options = os.memfd_create("gateway")
+        os.write(self._options, msgspec.json.encode(options))
+        self._keeper = Keeper(
+            "gateway",
+            [lambda: [sys.executable, "-m", "interlock.cli.gateway_process", str(self._options)]],
+            PATIENCE,
+            pass_fds=[*descriptors, self._options],
+        )
+        self._keeper.start()
+
+    async def stop(self) -> None:
+        if self._keeper is not None:
+            await self._keeper.stop()
+        if self._inside is not None:
+            await self._inside.stop()
+        self.close()
+
+    def kill(self) -> None:
+        if self._keeper is not None:
+            self._keeper.kill()
+
+    def close(self) -> None:
+        for one in self._sockets:
+            if one.family == socket.AF_UNIX:
+                with suppress(FileNotFoundError):
+                    self._settings.http_socket_path().unlink()
+            one.close()
+        self._sockets.clear()
+        if self._options is not None:
+            os.close(self._options)
+            self._options = None
+
+
+async def _once_free(make: Callable[[], T]) -> T:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + LEFTOVER
+    while True:
+        try:
+            return make()
+        except (PortTaken, SocketInUse):
+            if loop.time() > end:
+                raise
+        await asyncio.sleep(0.05)

@@ -1,0 +1,95 @@
+"""A worker put together from its parts: link, executor processes, signals."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from random import SystemRandom
+
+import msgspec
+
+from interlock import config
+from interlock.buses.socket import SocketBus
+from interlock.model.error import NotRunning
+from interlock.model.secret import SECRET_NAMES
+from interlock.worker.host import Host, HostSettings
+from interlock.worker.pool import ProcessPool
+
+
+class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
+    app: str
+    socket: str
+    name: str = "worker"
+    slots: int = 64
+    processes: int = 2
+    drain: float = 5.0
+    memory_limit: int = 0
+    log_level: str = "warning"
+    log_format: str = "text"
+    path: list[str] = []
+    """where the app is imported from, besides where Python looks anyway"""
+    instance: str = ""
+    secret_names: Sequence[str] = SECRET_NAMES
+
+    def __post_init__(self) -> None:
+        config.check(self)
+
+
+async def run_worker(options: WorkerOptions) -> None:
+    """A worker until it is told to stop; raises if there is no scheduler or the app cannot be loaded."""
+    bus = SocketBus(options.socket)
+    os.environ["INTERLOCK_SOCKET"] = options.socket
+    if not options.instance:
+        await _check_scheduler(bus)
+    pool = ProcessPool(
+        target=options.app,
+        threads=options.slots,
+        processes=options.processes,
+        memory_limit=options.memory_limit,
+        path=options.path,
+        secret_names=options.secret_names,
+    )
+    settings = HostSettings(
+        worker_id=f"{options.name}-{os.getpid()}-{SystemRandom().getrandbits(16):04x}",
+        slots=options.slots,
+        processes=options.processes,
+        instance=options.instance,
+        pid=os.getpid(),
+    )
+    host: Host | None = None
+    try:
+        await pool.start(lambda message: host.report(message) if host is not None else None)
+        host = Host(bus, pool, pool.jobs, settings)
+        _stop_on_signals(host, options.drain)
+        await host.run()
+    finally:
+        await pool.close()
+        await bus.close()
+
+
+async def _check_scheduler(bus: SocketBus) -> None:
+    """A worker started by a person says at once that nobody is there; later it waits for a scheduler to come back."""
+    try:
+        _, writer = await asyncio.open_unix_connection(str(bus.path))
+    except OSError as error:
+        raise NotRunning(str(bus.path)) from error
+    writer.close()
+    await writer.wait_closed()
+
+
+def _stop_on_signals(host: Host, drain: float) -> None:
+    loop = asyncio.get_running_loop()
+    signals: list[int] = []
+
+    def stop(number: int) -> None:
+        signals.append(number)
+        if len(signals) == 1:
+            host.leave()
+            loop.call_later(drain, host.interrupt)
+        elif len(signals) == 2:
+            host.interrupt()
+        else:
+            host.abandon()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)

@@ -1,0 +1,414 @@
+"""Runs as they are submitted, looked at and stopped over HTTP; and what a probe is told."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import sound
+from tests.helpers.http import Http, Raw, head
+from tests.helpers.places import lines_of, tell_to_go
+from tests.helpers.processes import alive, wait_until
+from tests.helpers.server import Server
+
+RUNS = "/api/v1/runs"
+BATCH = "/api/v1/runs/batch"
+
+
+def detail(http: Http, run_id: str) -> dict[str, Any]:
+    found: dict[str, Any] = http.get(f"{RUNS}/{run_id}").json
+    return found
+
+
+def states(http: Http, run_id: str) -> list[str]:
+    return [entry["after"] for entry in http.get(f"{RUNS}/{run_id}/history").json["entries"]]
+
+
+def wait_for_state(http: Http, run_id: str, state: str) -> None:
+    wait_until(lambda: detail(http, run_id)["state"] == state, f"the run is {state}")
+
+
+# ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("RUN-17")
+def test_a_submit_is_answered_with_where_the_run_is(http: Http) -> None:
+    answer = http.post(RUNS, {"job": "echo", "payload": {"value": {"deep": [1, None, "ü"]}}})
+    assert answer.status == 201
+    assert set(answer.json) == {"id"}
+    assert answer.headers["location"] == f"{RUNS}/{answer.json['id']}"
+    run = http.get(answer.headers["location"], wait="30s").json
+    assert (run["state"], run["result"]) == ("succeeded", {"deep": [1, None, "ü"]})
+    assert run["payload"] == {"value": {"deep": [1, None, "ü"]}}
+    assert run["stats"]["attempts"] == 1
+
+
+def test_a_submit_that_waits_is_answered_with_the_result(http: Http) -> None:
+    answer = http.post(RUNS, {"job": "add", "payload": {"left": 2, "right": 3}}, wait="30s")
+    assert (answer.status, answer.json["state"], answer.json["result"]) == (200, "succeeded", 5)
+    failed = http.post(RUNS, {"job": "fail", "payload": {"text": "so be it"}}, wait="30s")
+    assert (failed.status, failed.json["state"], failed.json["result"]) == (200, "failed", None)
+    assert "so be it" in failed.json["error"]
+
+
+def test_a_wait_that_ends_first_shows_the_run_as_it_stands(server: Server) -> None:
+    hold = {"folder": str(server.folder), "name": "outlasts"}
+    answer = server.http.post(RUNS, {"job": "hold", "payload": hold}, wait="50ms")
+    assert (answer.status, answer.json["ended_at"], answer.json["result"]) == (200, None, None)
+    run_id = answer.json["id"]
+    assert server.http.get(f"{RUNS}/{run_id}", wait="0s").json["ended_at"] is None
+    tell_to_go(server.folder, "outlasts")
+    assert server.http.ended(run_id)["state"] == "succeeded"
+
+
+def test_every_field_of_a_submit_arrives(http: Http) -> None:
+    fields = {"tenant": "green", "lane": "cron", "session": "s 1", "idempotency_key": "every field"}
+    run_id = http.submit("echo", {"value": 1}, **fields, delay="1h", deadline="30m")
+    run = detail(http, run_id)
+    assert {name: run[name] for name in fields} == fields
+    assert run["state"] == "prerun"
+    assert run["due_at"] == pytest.approx(run["created_at"] + 3600, abs=30)
+    assert run["deadline_at"] == pytest.approx(run["due_at"] + 1800, abs=1)
+    timed = detail(http, http.submit("echo", at=4e9))
+    assert (timed["due_at"], timed["state"]) == (4e9, "prerun")
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_a_submit_that_is_repeated_is_the_same_run(http: Http) -> None:
+    body: dict[str, Any] = {"job": "echo", "payload": {"value": {"a": 1, "b": 2}}}
+    first = http.post(RUNS, body, {"Idempotency-Key": "again"})
+    same = http.post(RUNS, {"job": "echo", "payload": {"value": {"b": 2, "a": 1}}}, {"Idempotency-Key": "again"})
+    in_body = http.post(RUNS, body | {"idempotency_key": "again"})
+    assert [first.status, same.status, in_body.status] == [201, 201, 201]
+    assert first.json == same.json == in_body.json
+    http.ended(first.json["id"])
+    assert http.post(RUNS, body, {"Idempotency-Key": "again"}).json == first.json, "after its end as well"
+    assert states(http, first.json["id"]).count("dispatched") == 1
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_a_batch_that_is_repeated_is_the_same_runs(http: Http) -> None:
+    runs = [{"job": "echo", "payload": {"value": number}} for number in range(20)]
+    runs[7]["idempotency_key"] = "its own"
+    first = http.post(BATCH, {"runs": runs}, {"Idempotency-Key": "many"})
+    assert first.status == 201
+    assert http.post(BATCH, {"runs": runs}, {"Idempotency-Key": "many"}).json == first.json
+    keys = [detail(http, run_id)["idempotency_key"] for run_id in first.json["ids"]]
+    assert keys == [f"many/{place}" if place != 7 else "its own" for place in range(20)]
+    alone = http.post(RUNS, runs[3], {"Idempotency-Key": "many/3"})
+    assert alone.json["id"] == first.json["ids"][3]
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_many_at_once_with_one_key_are_one_run(http: Http) -> None:
+    found: list[str] = []
+
+    def submit() -> None:
+        found.append(http.submit("echo", idempotency_key="at once"))
+
+    threads = [threading.Thread(target=submit) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 20
+    assert len(set(found)) == 1
+
+
+def test_a_batch_of_a_thousand(http: Http) -> None:
+    runs = [{"job": "echo", "payload": {"value": number}, "session": "thousand"} for number in range(1000)]
+    ids = http.post(BATCH, {"runs": runs}).json["ids"]
+    assert len(set(ids)) == 1000
+    wait_until(lambda: not http.runs(session="thousand", live="true"), "all of them have ended")
+    ended = http.runs(session="thousand", state="succeeded", limit=300)
+    assert {run["id"] for run in ended} == set(ids)
+    assert detail(http, ids[123])["result"] == 123
+
+
+# ── listing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_filter(http: Http) -> None:
+    """Each run differs from the first in one thing, and each filter finds just the ones that have it."""
+    base = {"tenant": "filters", "session": "f1", "lane": "main", "delay": "1h"}
+    runs = {
+        "plain": http.submit("echo", **base),
+        "job": http.submit("echo.thread", **base),
+        "session": http.submit("echo", **base | {"session": "f2"}),
+        "lane": http.submit("echo", **base | {"lane": "cron"}),
+        "ended": http.submit("echo", **base | {"delay": None}),
+        "failed": http.submit("fail", **base | {"delay": None}),
+    }
+    for name in ("ended", "failed"):
+        http.ended(runs[name])
+    elsewhere = http.submit("echo", **base | {"tenant": "filters-2"})
+    middle = detail(http, runs["lane"])["created_at"]
+
+    def found(**query: object) -> set[str]:
+        names = {run_id: name for name, run_id in runs.items()} | {elsewhere: "elsewhere"}
+        return {names[run["id"]] for run in http.runs(tenant="filters", **query)}
+
+    every = set(runs)
+    assert found() == every
+    assert found(limit=1) == every
+    assert found(job="echo.thread") == {"job"}
+    assert found(session="f2") == {"session"}
+    assert found(lane="cron") == {"lane"}
+    assert found(state="prerun") == every - {"ended", "failed"}
+    assert found(state=["succeeded", "failed"]) == {"ended", "failed"}
+    assert found(state="failed") == {"failed"}
+    assert found(live="true") == every - {"ended", "failed"}
+    assert found(live="false") == {"ended", "failed"}
+    assert found(since=middle) | found(until=middle) == every
+    assert found(since=middle) & found(until=middle) == set()
+    assert "lane" in found(since=middle)
+    assert found(live="true", session="f1", job="echo", lane="main") == {"plain"}
+    assert found(job="echo", state="failed") == set()
+    assert found(job="*") == set()
+    assert {run["id"] for run in http.runs(tenant="filters-2")} == {elsewhere}
+    assert [run["id"] for run in http.runs(tenant="filters", limit=4)] == list(reversed(runs.values()))
+
+
+def test_pages_while_new_runs_come(http: Http) -> None:
+    """Every run that was there is on one page, once, and those that came since are on none of the later ones."""
+    there = [http.submit("echo", session="pages", delay="1h") for _ in range(23)]
+    found: list[str] = []
+    cursor: dict[str, Any] = {}
+    while True:
+        page = http.get(RUNS, session="pages", limit=5, **cursor).json
+        found += [run["id"] for run in page["runs"]]
+        if page["next"] is None:
+            break
+        cursor = {"cursor": page["next"]}
+        http.submit("echo", session="pages", delay="1h")
+        # One that has been passed changes its state meanwhile, and so does one that has not.
+        http.post(f"{RUNS}/{found[-1]}/cancel")
+        http.post(f"{RUNS}/{there[0]}/cancel")
+    assert found == list(reversed(there))
+
+
+def test_a_list_has_no_payloads(http: Http) -> None:
+    run_id = http.submit("echo", {"value": "in the payload"}, session="bare")
+    http.ended(run_id)
+    (run,) = http.runs(session="bare")
+    assert "in the payload" not in str(run)
+    assert {name: value for name, value in detail(http, run_id).items() if name in run} == run
+
+
+# ── cancelling ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("RUN-10")
+def test_a_run_that_waits_is_cancelled(http: Http) -> None:
+    run_id = http.submit("echo", delay="1h")
+    for _ in range(3):
+        answer = http.post(f"{RUNS}/{run_id}/cancel", {"reason": "changed my mind"})
+        assert (answer.status, answer.json) == (200, {"id": run_id, "state": "cancelled"})
+    run = detail(http, run_id)
+    assert (run["reason"], run["actor"]) == ("changed my mind", "local")
+    assert states(http, run_id) == ["prerun", "cancelled"]
+
+
+@pytest.mark.behaviour("RUN-10")
+@pytest.mark.parametrize(("job", "state"), [("echo", "succeeded"), ("fail", "failed")])
+def test_a_cancel_of_a_run_that_has_ended_returns_its_state(http: Http, job: str, state: str) -> None:
+    run_id = http.submit(job)
+    http.ended(run_id)
+    before = http.get(f"{RUNS}/{run_id}").body
+    assert http.post(f"{RUNS}/{run_id}/cancel").json == {"id": run_id, "state": state}
+    assert http.get(f"{RUNS}/{run_id}").body == before
+
+
+@pytest.mark.behaviour("RUN-10", "RUN-11")
+@pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
+def test_a_run_that_runs_is_asked_to_stop(server: Server, job: str) -> None:
+    http, name = server.http, f"stop-{job}"
+    run_id = http.submit(job, {"folder": str(server.folder), "name": name})
+    wait_for_state(http, run_id, "running")
+    answer = http.post(f"{RUNS}/{run_id}/cancel", {"reason": "enough"})
+    assert answer.status == 200
+    assert answer.json["state"] in ("running", "terminating")
+    http.post(f"{RUNS}/{run_id}/cancel", {"reason": "really"})
+    run = http.ended(run_id)
+    assert (run["state"], run["stop_reason"]) == ("cancelled", "enough")
+    assert lines_of(server.folder / f"{name}.stopped") == ["1 cancel"]
+    assert not (server.folder / f"{name}.ended").exists()
+    assert states(http, run_id).count("cancelled") == 1
+
+
+@pytest.mark.behaviour("RUN-11")
+def test_work_that_does_not_stop_is_killed_with_what_it_started(server: Server) -> None:
+    http = server.http
+    run_id = http.submit("stubborn", {"folder": str(server.folder)})
+    wait_until(lambda: lines_of(server.folder / "stubborn.started"), "it has begun")
+    (pids,) = lines_of(server.folder / "stubborn.started")
+    http.post(f"{RUNS}/{run_id}/cancel")
+    assert http.ended(run_id)["state"] == "cancelled"
+    wait_until(lambda: not any(alive(int(pid)) for pid in pids.split()), "nothing of it is left")
+
+
+# ── history, logs, progress ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_history_of_a_run(http: Http) -> None:
+    run_id = http.submit("flaky", {"failures": 1})
+    run = http.ended(run_id)
+    entries = http.get(f"{RUNS}/{run_id}/history").json["entries"]
+    assert [entry["seq"] for entry in entries] == list(range(1, run["seq"] + 1))
+    assert [entry["before"] for entry in entries] == [None, *(entry["after"] for entry in entries[:-1])]
+    assert [entry["after"] for entry in entries].count("running") == 2
+    assert len({entry["id"] for entry in entries}) == len(entries)
+    assert [entry["at"] for entry in entries] == sorted(entry["at"] for entry in entries)
+    assert http.get(f"{RUNS}/{run_id}/history").json["entries"] == entries
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_logs_in_pages(http: Http) -> None:
+    run_id = http.submit("chatter", {"lines": 25})
+    http.ended(run_id)
+    whole = http.get(f"{RUNS}/{run_id}/logs").json
+    assert [line["text"].split()[0] for line in whole["lines"]] == [str(number) for number in range(25)]
+    assert {(line["level"], line["attempt"]) for line in whole["lines"]} == {("info", 1)}
+    assert whole["next"] is None
+    for limit in (1, 7, 25):
+        found: list[Any] = []
+        cursor: dict[str, Any] = {}
+        while True:
+            page = http.get(f"{RUNS}/{run_id}/logs", limit=limit, **cursor).json
+            assert len(page["lines"]) <= limit
+            found += page["lines"]
+            if page["next"] is None:
+                break
+            cursor = {"cursor": page["next"]}
+        assert found == whole["lines"]
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_progress_and_logs_of_a_run_under_way(server: Server) -> None:
+    http = server.http
+    run_id = http.submit("progress", {"folder": str(server.folder), "name": "seen-live"})
+    wait_until(lambda: detail(http, run_id)["progress"], "its progress is known")
+    assert detail(http, run_id)["progress"] == {"percent": 42.0, "text": "under way"}
+    wait_until(lambda: http.get(f"{RUNS}/{run_id}/logs").json["lines"], "its line is stored")
+    (line,) = http.get(f"{RUNS}/{run_id}/logs").json["lines"]
+    assert (line["level"], line["text"]) == ("warning", "a line")
+    tell_to_go(server.folder, "seen-live")
+    assert http.ended(run_id)["progress"] is None
+
+
+# ── probes and trouble ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("OBS-3")
+def test_probes(http: Http) -> None:
+    assert http.get("/healthz").json == {"alive": True}
+    ready = http.get("/readyz")
+    assert (ready.status, ready.json["ready"]) == (200, True)
+    assert {name: check["ok"] for name, check in ready.json["checks"].items()} == {"store": True, "scheduler": True}
+
+
+@pytest.mark.behaviour("OBS-1", "OBS-3")
+def test_metrics(http: Http) -> None:
+    http.ended(http.submit("echo"))
+    answer = http.get("/metrics")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+    samples = [line for line in answer.body.decode().splitlines() if line and not line.startswith("#")]
+    assert len(samples) > 10
+    for line in samples:
+        name, _, value = line.rpartition(" ")
+        assert name.startswith("interlock_")
+        assert float(value) >= 0 or value == "NaN"
+
+
+@pytest.mark.behaviour("OBS-3")
+def test_a_scheduler_that_stands_still_is_not_ready(folder: Path) -> None:
+    with sound(Server(folder, "--http", "127.0.0.1:0")) as server:
+        http = server.http
+        run_id = http.submit("echo")
+        http.ended(run_id)
+        os.kill(server.pid, signal.SIGSTOP)
+        try:
+            answer = http.get("/readyz")
+            assert (answer.status, answer.json["ready"]) == (503, False)
+            assert answer.json["checks"]["store"]["ok"] is True
+            assert answer.json["checks"]["scheduler"]["ok"] is False
+            assert http.get("/healthz").status == 200
+            # What is stored can be looked at all the same.
+            assert detail(http, run_id)["state"] == "succeeded"
+            assert http.get("/metrics").code == "store_unavailable"
+        finally:
+            os.kill(server.pid, signal.SIGCONT)
+        wait_until(lambda: http.get("/readyz").status == 200, "it is ready again")
+        assert http.ended(http.submit("echo", {"value": 2}))["result"] == 2
+
+
+def test_a_gateway_that_is_killed_is_replaced_and_nobody_is_refused(folder: Path) -> None:
+    with sound(Server(folder, "--http", "127.0.0.1:0")) as server:
+        http = server.http
+        run_id = http.submit("hold", {"folder": str(folder), "name": "goes-on"})
+        wait_for_state(http, run_id, "running")
+        first = server.gateway()
+        with http.events() as stream:
+            os.kill(first, signal.SIGKILL)
+            waiting = [Raw(server.url) for _ in range(20)]
+            with pytest.raises((EOFError, ConnectionResetError)):
+                stream.next()
+        for raw in waiting:
+            raw.send(head("GET", f"{RUNS}/{run_id}"))
+        for raw in waiting:
+            answer = raw.answer()
+            assert (answer.status, answer.json["state"]) == (200, "running")
+            raw.close()
+        assert server.gateway() != first
+        assert server.local.get("/readyz").status == 200
+        tell_to_go(folder, "goes-on")
+        assert http.ended(run_id)["attempt"] == 1, "the run was none the wiser"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_stops_answers_those_who_wait(folder: Path, number: signal.Signals) -> None:
+    with Server(folder, "--http", "127.0.0.1:0", "--drain", "0s") as server:
+        run_id = server.http.submit("echo", delay="1h")
+        with Raw(server.url) as raw, server.http.events() as stream:
+            raw.send(head("GET", f"{RUNS}/{run_id}?wait=300s"))
+            wait_until(lambda: server.http.get("/readyz").status == 200, "it answers others meanwhile")
+            server.send(number)
+            assert server.ended() == 0
+            answer = raw.answer()
+            assert (answer.status, answer.json["state"]) == (200, "prerun")
+            assert raw.ended()
+            assert stream.raw.ended()
+    assert "Traceback" not in server.said, server.said
+
+
+@pytest.mark.behaviour("OBS-4", "RUN-17")
+def test_nothing_is_forgotten_over_a_crash(folder: Path) -> None:
+    """Everything that HTTP told before a kill -9 it tells after the restart."""
+    server = Server(folder, "--http", "local")
+    with server:
+        http = server.local
+        done = http.submit("chatter", {"lines": 5})
+        http.ended(done)
+        later = http.submit("echo", {"value": "later"}, delay="1h", session="kept")
+        paths = [f"{RUNS}/{done}/history", f"{RUNS}/{done}/logs", f"{RUNS}/{later}/history", f"{RUNS}?session=kept"]
+        before = [http.get(path).body for path in paths]
+        accepted = http.submit("echo", {"value": "just in time"})
+        server.kill()
+        server.start()
+        assert [http.get(path).body for path in paths] == before
+        assert http.ended(accepted)["result"] == "just in time"
+        assert {run["id"] for run in http.runs()} == {done, later, accepted}
+
+
+def test_a_crash_just_after_the_start_leaves_no_gateway_behind(folder: Path) -> None:
+    """The gateway takes longer to start than the scheduler: it must notice that there is none any more."""
+    server = Server(folder, "--http", "127.0.0.1:0", "--workers", "0")
+    for _ in range(3):
+        server.start()
+        server.kill()
+    with server:
+        assert server.http.get("/healthz").status == 200
+        assert server.gateway()

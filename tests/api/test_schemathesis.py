@@ -1,0 +1,139 @@
+"""The description and the server agree, for whatever can be made of the description; shown by Schemathesis.
+
+The event stream never ends, so it is left out there and held against its description here.
+"""
+
+import subprocess
+import sys
+from typing import Any
+
+import jsonschema_rs
+import pytest
+
+from tests.api.tokens import TOKENS, as_
+from tests.helpers.http import Http, ends
+from tests.helpers.places import tell_to_go
+from tests.helpers.server import Server, environment
+
+EVENTS = {"hello": "HelloEvent", "run": "RunEvent", "log": "LogEvent", "progress": "ProgressEvent"}
+
+
+def run_schemathesis(server: Server, *options: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
+         "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
+        env=environment(SCHEMATHESIS_HOOKS="tests.api.schemathesis_hooks"),
+        cwd=server.folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "Operations:       10 selected / 11 total" in ended.stdout
+    assert "Traceback" not in server.said
+
+
+@pytest.mark.behaviour("OBS-3")
+def test_without_tokens(server: Server) -> None:
+    run_schemathesis(server, "--max-examples", "30")
+
+
+def test_with_a_token(guarded: Server) -> None:
+    token = f"Authorization: Bearer {TOKENS['boss'].text}"
+    run_schemathesis(guarded, "--max-examples", "15", "--header", token)
+
+
+def test_with_tokens_and_none_sent(guarded: Server) -> None:
+    """Everything is 401, and that is part of the description."""
+    before = as_(guarded, "boss").count()
+    run_schemathesis(guarded, "--max-examples", "5", "--phases", "coverage,fuzzing")
+    assert as_(guarded, "boss").count() == before
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/api/v1/runs/x", "/api/v1/runs/x/history", "/api/v1/runs/x/logs"])
+def test_a_missing_token_shows_before_anything_else(guarded: Server, path: str) -> None:
+    assert guarded.http.get(path, nonsense="1").code == "unauthorized"
+
+
+# ── the document ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def description(http: Http) -> dict[str, Any]:
+    answer = http.get("/openapi.json")
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    found: dict[str, Any] = answer.json
+    return found
+
+
+def test_the_description_says_where_a_token_is_needed(server: Server, guarded: Server) -> None:
+    def secured(http: Http) -> set[str]:
+        return {
+            operation["operationId"]
+            for path in description(http)["paths"].values()
+            for operation in path.values()
+            if "security" in operation
+        }
+
+    every = {"submit", "submit_many", "runs", "run", "cancel", "history", "logs", "events", "metrics"}
+    assert secured(server.http) == set()
+    assert secured(guarded.http) == every
+
+
+def test_every_reference_leads_somewhere(http: Http) -> None:
+    document = description(http)
+    assert document["openapi"] == "3.1.0"
+
+    def references(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            return {value["$ref"]} if "$ref" in value else set().union(*map(references, value.values()))
+        return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+    known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert references(document) <= known
+    assert known - references(document) <= {f"#/components/schemas/{name}" for name in [*EVENTS.values(), "GapEvent"]}
+
+
+# ── the event stream ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_events_are_as_described(server: Server) -> None:
+    document = description(server.http)
+    assert set(document["paths"]["/api/v1/events"]["get"]["responses"]["200"]["content"]) == {"text/event-stream"}
+    seen = set()
+    with server.http.events() as stream:
+        assert stream.headers["content-type"] == "text/event-stream; charset=utf-8"
+        run_id = server.http.submit("progress", {"folder": str(server.folder), "name": "described"})
+        for event in stream.until(lambda told: told.name == "progress" and told.data["run_id"] == run_id):
+            check_event(document, event.name, event.data)
+            seen.add(event.name)
+        tell_to_go(server.folder, "described")
+        for event in stream.until(ends([run_id])):
+            check_event(document, event.name, event.data)
+            seen.add(event.name)
+    check_event(document, "hello", {"position": stream.position})
+    assert seen == {"run", "log", "progress"}
+
+
+def check_event(document: dict[str, Any], name: str, data: Any) -> None:
+    schema = {"$ref": f"#/components/schemas/{EVENTS[name]}", "components": document["components"]}
+    jsonschema_rs.validate(schema, data)
+
+
+@pytest.mark.parametrize(
+    ("query", "headers", "code"),
+    [
+        ({"type": "runs"}, {}, "bad_value"),
+        ({"after": "-1"}, {}, "bad_value"),
+        ({"after": "null"}, {}, "bad_value"),
+        ({"after": "x"}, {}, "bad_value"),
+        ({"from": "1"}, {}, "unknown_field"),
+        ({}, {"Last-Event-ID": "x"}, "bad_value"),
+        ({}, {"Last-Event-ID": "-1"}, "bad_value"),
+        ({}, {"Last-Event-ID": "9" * 19}, "bad_value"),
+    ],
+)
+def test_a_stream_that_cannot_be(http: Http, query: dict[str, str], headers: dict[str, str], code: str) -> None:
+    answer = http.get("/api/v1/events", headers, **query)
+    assert (answer.status, answer.code) == (400, code)

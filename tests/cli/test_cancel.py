@@ -1,0 +1,92 @@
+"""`interlock cancel`: named runs, runs by filter, and being asked first."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.asking import ask, detail, printed, refused
+from tests.cli.terminal import Terminal
+from tests.client.faulty import Faulty, Reply, answer, problem
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server, interlock
+
+
+def waiting(server: Server, *options: str) -> str:
+    """A run that is due tomorrow."""
+    return ask(server, "submit", "echo", "--delay", "1d", *options).stdout.strip()
+
+
+@pytest.mark.behaviour("RUN-10")
+def test_runs_by_name(server: Server) -> None:
+    one, two = waiting(server), waiting(server)
+    ended = ask(server, "cancel", one, two, "--reason", "not needed")
+    assert (ended.stdout, ended.stderr, ended.returncode) == (f"{one}\tcancelled\n{two}\tcancelled\n", "", 0)
+    assert detail(server, one)["reason"] == "not needed"
+    assert ask(server, "cancel", one).stdout == f"{one}\tcancelled\n"
+    three = waiting(server)
+    assert printed(server, "cancel", "latest", "--json") == {"runs": [{"id": three, "state": "cancelled"}]}
+
+
+@pytest.mark.behaviour("RUN-11")
+def test_running_work(server: Server) -> None:
+    run_id = ask(server, "submit", "hold", "-p", f"folder={server.folder}", "-p", "name=never").stdout.strip()
+    wait_until(lambda: detail(server, run_id)["state"] == "running", "it runs")
+    assert ask(server, "cancel", run_id).stdout == f"{run_id}\trunning\n"
+    ended = ask(server, "show", run_id, "--wait")
+    assert ended.stderr == f"error: run {run_id} ended as cancelled: cancelled [run_not_succeeded]\n"
+
+
+def test_the_others_are_cancelled_though_one_is_not_there(server: Server) -> None:
+    one, two = waiting(server), waiting(server)
+    ended = ask(server, "cancel", one, "nothing", two)
+    assert ended.stdout == f"{one}\tcancelled\n{two}\tcancelled\n"
+    assert (ended.stderr, ended.returncode) == ("error: run: 'nothing' does not exist [unknown_run]\n", 3)
+
+
+def test_what_was_cancelled_before_a_failure_is_told(folder: Path) -> None:
+    replies = (Reply(answer({"id": "a", "state": "cancelled"})), Reply(problem("forbidden", "not this one", 403)))
+    with Faulty(*replies) as faulty:
+        ended = interlock(folder, "cancel", "a", "b", "--json", "--url", faulty.url)
+    assert json.loads(ended.stdout) == {"runs": [{"id": "a", "state": "cancelled"}]}
+    assert (json.loads(ended.stderr)["error"]["code"], ended.returncode) == ("forbidden", 6)
+
+
+def test_runs_by_filter(server: Server) -> None:
+    chosen = [waiting(server, "--session", "chosen") for _ in range(3)]
+    other = waiting(server, "--session", "other")
+    refused(
+        server, "cancel", "--session", "chosen",
+        exit_code=2, says="nobody can be asked whether to cancel 3 runs: add --yes", code="usage",
+    )  # fmt: skip
+    assert {detail(server, one)["state"] for one in chosen} == {"prerun"}
+    ended = ask(server, "cancel", "--session", "chosen", "--job", "echo", "--yes")
+    assert sorted(line.split("\t")[0] for line in ended.stdout.splitlines()) == sorted(chosen)
+    assert detail(server, other)["state"] == "prerun"
+    again = ask(server, "cancel", "--session", "chosen", "--yes")
+    assert (again.stdout, again.stderr, again.returncode) == ("", "no run to cancel\n", 0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "code"), [("y\n", "cancelled", 0), ("n\n", "prerun", 1), ("\x03", "prerun", 130)]
+)
+def test_a_person_is_asked(server: Server, answer: str, state: str, code: int) -> None:
+    run_id = waiting(server, "--session", f"asked-{code}")
+    with Terminal(server.folder, "cancel", "--session", f"asked-{code}") as terminal:
+        terminal.wait_for("Cancel 1 run? [y/N]:")
+        terminal.enter(answer)
+        assert terminal.ended() == code
+        assert "Traceback" not in terminal.text
+    assert detail(server, run_id)["state"] == state
+
+
+def test_everything(server: Server) -> None:
+    waiting(server)
+    assert ask(server, "cancel", "--all", "--yes").returncode == 0
+    assert ask(server, "runs", "--live").stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [[], ["some-run", "--job", "echo"], ["some-run", "--all"], ["--yes"]])
+def test_one_way_or_the_other(server: Server, arguments: list[str]) -> None:
+    says = "name the runs to cancel, or choose them with options like --job or --all; not both"
+    refused(server, "cancel", *arguments, exit_code=2, says=says, code="usage")

@@ -1,0 +1,186 @@
+"""`interlock doctor`: what it finds, what it says to do, and that looking changes nothing."""
+
+import json
+import os
+import socket
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.cli import checks
+from tests.cli.conftest import serving
+from tests.cli.terminal import Terminal, in_a_terminal
+from tests.helpers.server import JOBS, Server, interlock
+
+SECRET = "a-secret-of-some-length"
+
+
+def found(folder: Path, *options: str, **extra: str) -> dict[str, dict[str, Any]]:
+    """The checks by name; the exit code must say whether one failed."""
+    ended = interlock(folder, "doctor", "--json", *options, **extra)
+    assert ended.stderr == ""
+    answer = json.loads(ended.stdout)
+    failed = any(one["level"] == "failed" for one in answer["checks"])
+    assert (answer["ok"], ended.returncode) == (not failed, 1 if failed else 0)
+    assert all(one["fix"] for one in answer["checks"] if one["level"] != "ok")
+    return {one["name"]: one for one in answer["checks"]}
+
+
+def levels(findings: dict[str, dict[str, Any]], but: str) -> set[str]:
+    return {one["level"] for name, one in findings.items() if name != but}
+
+
+def test_all_is_well_before_the_first_start(folder: Path) -> None:
+    findings = found(folder, "--http", "127.0.0.1:0", "-A", JOBS)
+    assert {one["level"] for one in findings.values()} == {"ok"}
+    assert "is not there yet" in findings["database"]["detail"]
+    assert "interlock up" in findings["server"]["detail"]
+    assert findings["app"]["detail"].startswith(f"{JOBS} has ")
+    assert list(folder.iterdir()) == []
+
+
+def test_an_app_that_prints_does_not_spoil_the_json(folder: Path) -> None:
+    (folder / "loud.py").write_text("import interlock as il\nprint('hello')\napp = il.App()\n")
+    ended = interlock(folder, "doctor", "--json", "--http", "local", "-A", "loud:app")
+    assert json.loads(ended.stdout)["ok"]
+    assert ended.stderr == "hello\n"
+
+
+def test_all_is_well_while_a_server_runs(server: Server) -> None:
+    findings = found(server.folder, "--http", "local")
+    assert {one["level"] for one in findings.values()} == {"ok"}
+    assert findings["lock"]["detail"] == f"held by process {server.pid}"
+    assert findings["socket"]["detail"] == f"{server.socket} answers"
+    assert findings["http socket"]["detail"] == f"{server.http_socket} answers"
+    assert "server: store" in findings
+    assert "server: scheduler" in findings
+
+
+def test_a_server_that_was_killed(folder: Path) -> None:
+    server = serving(folder, "--workers", "0")
+    server.kill()
+    findings = found(folder, "--http", "local")
+    assert "the next one replaces it" in findings["socket"]["detail"]
+    assert findings["lock"]["detail"] == "free"
+    server = serving(folder, "--workers", "0")
+    server.stop()
+
+
+def test_a_server_without_http(folder: Path) -> None:
+    with Server(folder, "--workers", "0"):
+        findings = found(folder)
+    assert findings["server"]["level"] == "warning"
+    assert "does not serve HTTP" in findings["server"]["detail"]
+
+
+def another_program(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE things (name TEXT)")
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: path.write_text("shopping list\n" * 100), "file is not a database"),
+        (another_program, "another program"),
+        (lambda path: path.mkdir(), "file.db is a directory"),
+    ],
+)
+def test_a_database_that_is_none(folder: Path, make: Callable[[Path], object], says: str) -> None:
+    make(folder / "file.db")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    findings = found(folder, "--db", "file.db", "--http", "local")
+    assert findings["database"]["level"] == "failed"
+    assert says in findings["database"]["detail"]
+    assert levels(findings, but="database") == {"ok"}
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_folder_that_is_not_there(folder: Path) -> None:
+    findings = found(folder, "--db", "nowhere/file.db", "--http", "local")
+    assert findings["folder"]["level"] == "failed"
+    assert findings["folder"]["fix"] == f"mkdir -p {folder / 'nowhere'}"
+
+
+def test_a_port_that_another_program_has(folder: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        findings = found(folder, "--http", address)
+    assert findings["port"]["level"] == "failed"
+    assert findings["port"]["detail"] == f"{address} is taken by another program"
+    assert found(folder, "--http", address)["port"]["detail"] == f"{address} is free"
+
+
+def test_a_port_that_is_served_by_us(folder: Path) -> None:
+    with Server(folder, "--http", "127.0.0.1:0", "--workers", "0") as server:
+        address = server.url.removeprefix("http://")
+        assert found(folder, "--http", address)["port"]["detail"] == f"{address} is served by Interlock"
+        assert "server: store" in found(folder, "--http", "local", "--url", server.url)
+
+
+def test_an_open_address_without_tokens(folder: Path) -> None:
+    findings = found(folder, "--http", "0.0.0.0:8420")
+    assert findings["port"]["level"] == "failed"
+    assert "tokens" in findings["port"]["fix"]
+
+
+def test_settings_with_a_mistake(folder: Path) -> None:
+    (folder / "interlock.yaml").write_text("slots: 1\nhtpp: local\n")
+    findings = found(folder)
+    assert findings["settings"]["level"] == "failed"
+    assert findings["settings"]["detail"] == "interlock.yaml:2: 'htpp' is not a setting; did you mean 'http'?"
+    assert findings["disk space"]["level"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("secret", "mode", "level"),
+    [
+        (f"token: {SECRET}", 0o644, "warning"),
+        (f"token: {SECRET}", 0o640, "warning"),
+        (f"token: {SECRET}", 0o600, "ok"),
+        ("sha256: " + "ab" * 32, 0o644, "ok"),
+        ("env: THE_TOKEN", 0o644, "ok"),
+        ("env: NO_TOKEN", 0o644, "failed"),
+    ],
+)
+def test_tokens_that_others_may_read(folder: Path, secret: str, mode: int, level: str) -> None:
+    file = folder / "interlock.yaml"
+    file.write_text(f"http: local\ntokens:\n- {{name: ci, role: viewer, {secret}}}\n")
+    os.chmod(file, mode)
+    findings = found(folder, THE_TOKEN=SECRET)
+    assert findings["settings"]["level"] == level
+    assert levels(findings, but="settings") == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("text", "level", "says"),
+    [
+        ("1 / 0\n", "failed", "ZeroDivisionError"),
+        ("import interlock\napp = interlock.App()\n", "warning", "has no jobs"),
+    ],
+)
+def test_apps(folder: Path, text: str, level: str, says: str) -> None:
+    (folder / "jobs.py").write_text(text)
+    finding = found(folder, "--http", "local", "-A", "jobs:app")["app"]
+    assert finding["level"] == level
+    assert says in finding["detail"]
+
+
+def test_how_it_reads(folder: Path) -> None:
+    drawn = Terminal.plain(in_a_terminal(folder, "doctor", "--http", "local", "-A", "nowhere:app"))
+    assert "✓ python" in drawn
+    assert "✗ app" in drawn
+    assert "→ " in drawn
+    plain = interlock(folder, "doctor", "--http", "local")
+    assert [line.split("\t")[0] for line in plain.stdout.splitlines()] == ["ok"] * len(plain.stdout.splitlines())
+
+
+def test_the_file_system_is_known() -> None:
+    assert checks.file_system(Path("/proc/self")) == "proc"
+    assert checks.file_system(Path("/")) not in (None, "proc")

@@ -1,0 +1,98 @@
+"""The command line where tokens are needed: what each may do, and that no secret is shown."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.helpers.places import clean_folder
+from tests.helpers.server import JOBS, Command, Server, interlock
+
+VIEWER, OPERATOR = "viewer-0123456789abcdef", "operator-0123456789abcdef"
+SETTINGS = f"""\
+app: {JOBS}
+http: 127.0.0.1:0
+workers: 1
+tokens:
+  - {{name: looker, role: viewer, token: {VIEWER}}}
+  - {{name: doer, role: operator, tenant: "*", env: THE_TOKEN}}
+"""
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Server]:
+    """Started as the settings file says, with no option at all."""
+    with clean_folder() as place:
+        (place / "interlock.yaml").write_text(SETTINGS)
+        server = Server(place, "--http", "127.0.0.1:0")
+        server.arguments = ("interlock.cli", "up")
+        server.extra = {"THE_TOKEN": OPERATOR}
+        server.start()
+        yield server
+        assert server.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def elsewhere() -> Iterator[Path]:
+    """A folder from which the server is reached only over TCP."""
+    with clean_folder() as place:
+        yield place
+
+
+@pytest.mark.parametrize("token", [None, "wrong-0123456789abcdef"])
+def test_no_token_or_a_wrong_one(guarded: Server, elsewhere: Path, token: str | None) -> None:
+    extra = {} if token is None else {"INTERLOCK_TOKEN": token}
+    for command in (["runs"], ["submit", "echo"], ["show", "x"], ["cancel", "x"]):
+        ended = interlock(elsewhere, *command, "--url", guarded.url, **extra)
+        assert ended.stderr.endswith(" [unauthorized]\n")
+        assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", 6)
+        assert token is None or token not in ended.stderr
+
+
+def test_doctor_tries_the_token(guarded: Server, elsewhere: Path) -> None:
+    for token, level in ((None, "failed"), ("wrong-0123456789abcdef", "failed"), (VIEWER, "ok")):
+        extra = {} if token is None else {"INTERLOCK_TOKEN": token}
+        ended = interlock(elsewhere, "doctor", "--http", "local", "--url", guarded.url, **extra)
+        checks = {name: found for found, name, *_ in (line.split("\t") for line in ended.stdout.splitlines())}
+        assert (checks["token"], ended.returncode) == (level, 0 if level == "ok" else 1)
+        assert checks["server: store"] == "ok"
+
+
+def test_a_role_that_may_not(guarded: Server, elsewhere: Path) -> None:
+    assert interlock(elsewhere, "runs", "--url", guarded.url, "--token", VIEWER).returncode == 0
+    ended = interlock(elsewhere, "submit", "echo", "--url", guarded.url, INTERLOCK_TOKEN=VIEWER)
+    assert ended.stderr.endswith(" [forbidden]\n")
+    assert (ended.stdout, ended.returncode) == ("", 6)
+
+
+def test_a_role_that_may(guarded: Server, elsewhere: Path) -> None:
+    arguments = ("submit", "echo", "-p", "value=1", "--wait", "--url", guarded.url)
+    assert interlock(elsewhere, *arguments, INTERLOCK_TOKEN=OPERATOR).stdout == "1\n"
+
+
+def test_the_run_of_another_tenant_looks_like_none(guarded: Server, elsewhere: Path) -> None:
+    url = ("--url", guarded.url)
+    run_id = interlock(elsewhere, "submit", "echo", "--tenant", "acme", *url, INTERLOCK_TOKEN=OPERATOR).stdout.strip()
+    assert interlock(elsewhere, "show", run_id, *url, INTERLOCK_TOKEN=OPERATOR).returncode == 0
+    ended = interlock(elsewhere, "show", run_id, *url, INTERLOCK_TOKEN=VIEWER)
+    assert ended.stderr == f"error: run: '{run_id}' does not exist [unknown_run]\n"
+    assert ended.returncode == 3
+
+
+def test_the_owner_needs_none_on_the_socket(guarded: Server) -> None:
+    assert interlock(guarded.folder, "submit", "echo", "-p", "value=2", "--wait").stdout == "2\n"
+
+
+def test_a_token_whose_variable_is_missing_stops_the_start(guarded: Server, elsewhere: Path) -> None:
+    (elsewhere / "interlock.yaml").write_text(SETTINGS)
+    command = Command(elsewhere, "interlock.cli", "up", name="without")
+    command.begin()
+    assert command.ended() == 2
+    (elsewhere / "interlock.yaml").unlink()
+    assert command.said.startswith("error: tokens: doer: env: 'THE_TOKEN' is not a variable that has")
+
+
+def test_an_open_address_needs_tokens(elsewhere: Path) -> None:
+    ended = interlock(elsewhere, "up", "-A", JOBS, "--http", "0.0.0.0:0")
+    assert ended.stderr.endswith(" [tokens_needed]\n")
+    assert (ended.stderr.count("\n"), ended.returncode) == (1, 2)

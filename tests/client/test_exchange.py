@@ -1,0 +1,149 @@
+"""When a request is made again, after how long, and what is raised in the end; nothing is sent here."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+import interlock as il
+from interlock.client.http.address import read_address
+from interlock.client.http.exchange import Failure, Operation, Pause, Policy, Request, Response, exchange, retry_after
+
+REQUEST = Request("GET", "/api/v1/runs/r1")
+
+
+def policy(**options: Any) -> Policy:
+    return Policy(read_address("http://host:1", {}), random=Random(1), now=lambda: 1000.0, **options)
+
+
+def play(operation: Operation[Any], answers: list[Response | Failure]) -> tuple[Any, list[float]]:
+    """Run an operation on these answers, the last of them for ever; what it returned or raised, and its pauses."""
+    pauses: list[float] = []
+    given: Response | Failure | None = None
+    left = list(answers)
+    try:
+        while True:
+            step = operation.send(given)
+            given = None
+            if isinstance(step, Pause):
+                pauses.append(step.seconds)
+            else:
+                given = left.pop(0) if len(left) > 1 else left[0]
+    except StopIteration as end:
+        return end.value, pauses
+    except il.InterlockError as error:
+        return error, pauses
+
+
+def status(number: int, kind: str = "application/problem+json", body: bytes = b"", **headers: str) -> Response:
+    content = body or b'{"code": "draining", "detail": "it stops"}'
+    return Response(number, {"content-type": kind} | {k.replace("_", "-"): v for k, v in headers.items()}, content)
+
+
+def failure(kind: Any, reused: bool = False) -> Failure:
+    return Failure(kind, OSError("why"), reused)
+
+
+OK = status(200, "application/json", b"{}")
+
+
+@pytest.mark.parametrize(
+    "trouble", [failure("unreachable"), failure("lost"), failure("silent"), *map(status, (429, 502, 503, 504))]
+)
+def test_who_is_away_is_asked_again(trouble: Response | Failure) -> None:
+    answer, pauses = play(exchange(REQUEST, policy()), [trouble, trouble, OK])
+    assert answer is OK
+    assert len(pauses) == 2
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        failure("denied"),
+        failure("insecure"),
+        failure("garbled"),
+        *map(status, (301, 400, 401, 403, 404, 409, 413, 500)),
+    ],
+)
+def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Failure) -> None:
+    error, pauses = play(exchange(REQUEST, policy()), [trouble, OK])
+    assert isinstance(error, il.InterlockError)
+    assert pauses == []
+
+
+def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
+    _, pauses = play(exchange(REQUEST, policy(retries=9)), [failure("lost")])
+    wholes = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
+    assert len(pauses) == 9
+    for pause, whole in zip(pauses, wholes, strict=True):
+        assert whole / 2 <= pause <= whole
+    assert len(set(pauses)) == 9
+    assert policy().backoff(10_000) <= 2.0
+
+
+def test_without_retries_the_first_answer_counts() -> None:
+    error, pauses = play(exchange(REQUEST, policy(retries=0)), [status(503)])
+    assert (error.code, str(error), pauses) == ("draining", "it stops", [])
+
+
+def test_the_server_says_how_long_to_leave_it_alone() -> None:
+    _, pauses = play(
+        exchange(REQUEST, policy(retries=2)), [status(503, retry_after="7"), status(503, retry_after="0"), OK]
+    )
+    assert pauses[0] == 7.0
+    assert pauses[1] <= 0.1
+    error, pauses = play(exchange(REQUEST, policy()), [status(503, retry_after="3600")])
+    assert (error.code, pauses) == ("draining", [])
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        (None, 0), ("5", 5), ("0.5", 0.5), ("-3", 0), ("soon", 0), ("nan", 0), ("inf", 0), ("", 0),
+        ("Thu, 01 Jan 1970 00:16:50 GMT", 10), ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Mon, 99 Foo 1970", 0),
+    ],
+)  # fmt: skip
+def test_how_long_is_given_in_seconds_or_as_a_date(value: str | None, seconds: float) -> None:
+    assert retry_after(value, 1000.0) == seconds
+
+
+def test_connections_that_were_closed_while_idle_cost_no_retry_and_no_pause() -> None:
+    stale = failure("lost", reused=True)
+    answer, pauses = play(exchange(REQUEST, policy(retries=0)), [stale] * 8 + [OK])
+    assert (answer, pauses) == (OK, [])
+    error, _ = play(exchange(REQUEST, policy(retries=0)), [stale])
+    assert error.code == "connection_lost"
+
+
+def test_there_is_no_retry_that_would_begin_too_late() -> None:
+    operation = exchange(REQUEST, policy(elapsed=lambda: 100.0), until=100.02)
+    error, pauses = play(operation, [failure("unreachable")])
+    assert (error.code, pauses) == ("not_running", [])
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "says"),
+    [
+        (failure("unreachable"), "not_running", "no scheduler answers at http://host:1; start one with: interlock up"),
+        (failure("denied"), "forbidden", "http://host:1 cannot be opened (why)"),
+        (failure("insecure"), "internal", "http://host:1: no secure connection (why)"),
+        (failure("silent"), "connection_lost", "GET http://host:1/api/v1/runs/r1 was not answered in time"),
+        (failure("lost"), "connection_lost", "GET http://host:1/api/v1/runs/r1: the connection broke"),
+        (failure("garbled"), "internal", "is not HTTP"),
+        (status(404, body=b'{"code": "unknown_run", "detail": "run: x"}'), "unknown_run", "run: x"),
+        (status(418, body=b'{"code": "new_one", "detail": "hm"}'), "internal", "hm (new_one)"),
+        (
+            status(400, body=b'{"code": "bad_va'),
+            "internal",
+            "/api/v1/runs/r1 was answered with status 400 and unexpected",
+        ),
+        (status(400, body=b'{"code": 5, "detail": "x"}'), "internal", "status 400 and unexpected content"),
+        (status(502, "text/html", b"<h1>Bad"), "internal", "status 502 and an answer that is not ours (text/html)"),
+        (status(301, "", b"x"), "internal", "status 301 and an answer that is not ours (of no type)"),
+    ],
+)
+def test_what_is_raised_in_the_end(answer: Response | Failure, code: str, says: str) -> None:
+    error, _ = play(exchange(Request("GET", "/api/v1/runs/r1?wait=30s"), policy(retries=0)), [answer])
+    assert error.code == code
+    assert says in str(error)
+    assert "\n" not in str(error)

@@ -1,0 +1,157 @@
+"""How a stream of events is followed through everything that may break it; it is played by hand."""
+
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+import interlock as il
+from interlock.client.http.address import read_address
+from interlock.client.http.exchange import Failure, Open, Pause, Policy, Read, Response, Tell
+from interlock.client.http.following import EventFilter, Following
+from interlock.model.view import GapEvent, HelloEvent, LogEvent
+
+
+def policy(**options: Any) -> Policy:
+    return Policy(read_address("http://host:1", {}), random=Random(1), **options)
+
+
+OPENED = Response(200, {"content-type": "text/event-stream; charset=utf-8"}, b"")
+LINE = LogEvent(run_id="r", job_id="j", tenant="t", at=1.0, attempt=1, level="info", text="x")
+
+
+def sent(event: Any, name: str, position: int | None = None) -> bytes:
+    head = "" if position is None else f"id: {position}\n"
+    return f"{head}event: {name}\ndata: {msgspec.json.encode(event).decode()}\n\n".encode()
+
+
+class Play:
+    """A stream played by hand: what is sent to it, what it tells, and where it goes next."""
+
+    def __init__(self, asked: EventFilter | None = None, **options: Any) -> None:
+        self.iteration = Following(policy(**options), asked or {}).events()
+        self.step: Any = next(self.iteration)
+        self.told: list[Any] = []
+        self.pauses: list[float] = []
+
+    @property
+    def asked(self) -> Any:
+        """The path of the request that is made now, and the position it resumes at."""
+        assert isinstance(self.step, Open)
+        return self.step.request.path, self.step.request.headers.get("Last-Event-ID")
+
+    def give(self, answer: Any) -> "Play":
+        self.step = self.iteration.send(answer)
+        while isinstance(self.step, (Tell, Pause)):
+            if isinstance(self.step, Tell):
+                self.told.append(self.step.value)
+            else:
+                self.pauses.append(self.step.seconds)
+            self.step = self.iteration.send(None)
+        return self
+
+    def open(self) -> "Play":
+        assert isinstance(self.step, Open)
+        self.give(OPENED)
+        assert isinstance(self.step, Read)
+        return self
+
+
+@pytest.mark.parametrize("broken", [b"", Failure("lost", OSError()), Failure("silent", OSError())])
+def test_a_broken_stream_goes_on_where_it_was(broken: Any) -> None:
+    play = Play({"job": "a", "types": ("log", "run"), "after": 3})
+    assert play.asked == ("/api/v1/events?type=log&type=run&job=a&after=3", None)
+    play.open().give(sent(LINE, "log", 5) + b"id: 6\nevent: log\n").give(broken)
+    assert play.told == [(5, LINE)]
+    assert play.asked == ("/api/v1/events?type=log&type=run&job=a", "5")
+
+
+def test_the_greeting_is_told_once_and_says_where_to_resume() -> None:
+    play = Play()
+    assert play.asked == ("/api/v1/events", None)
+    hello = HelloEvent(position=41)
+    play.open().give(sent(hello, "hello")).give(b"")
+    assert play.told == [(None, hello)]
+    assert play.asked == ("/api/v1/events", "41")
+    play.open().give(sent(HelloEvent(position=41), "hello") + sent(LINE, "log", 42))
+    assert play.told == [(None, hello), (42, LINE)]
+
+
+def test_events_of_unknown_kinds_are_left_out_and_still_count() -> None:
+    play = Play().open().give(b"id: 9\nevent: news\ndata: whatever\n\n").give(b"")
+    assert play.told == []
+    assert play.asked == ("/api/v1/events", "9")
+
+
+def test_a_gap_is_told_or_read_again() -> None:
+    gap = GapEvent(after=5, until=90)
+    play = Play().open().give(sent(LINE, "log", 5) + sent(gap, "gap")).give(b"")
+    assert play.told == [(5, LINE), (None, gap)]
+    assert play.asked == ("/api/v1/events", "90")
+    play = (
+        Play({"complete": True, "run": "r"})
+        .open()
+        .give(sent(LINE, "log", 5) + sent(gap, "gap") + sent(LINE, "log", 91))
+    )
+    assert play.told == [(5, LINE)]
+    assert play.asked == ("/api/v1/events?run=r&after=5", None)
+    play.open().give(sent(LINE, "log", 6)).give(b"")
+    assert play.asked == ("/api/v1/events?run=r", "6")
+
+
+def test_pauses_grow_until_something_is_told() -> None:
+    play = Play().open().give(sent(LINE, "log", 1))
+    for _ in range(4):
+        play.give(b"").open().give(sent(HelloEvent(position=1), "hello"))
+    assert play.pauses[3] > play.pauses[0] * 2
+    play.give(sent(LINE, "log", 2)).give(b"")
+    assert play.pauses[4] <= 0.05
+
+
+def test_a_server_that_was_there_is_waited_for_and_one_that_never_was_is_not() -> None:
+    away = Failure("unreachable", OSError())
+    play = Play()
+    for _ in range(5):
+        play.give(away)
+    with pytest.raises(il.InterlockError, match="no scheduler answers at http://host:1"):
+        play.give(away)
+    assert len(play.pauses) == 5
+    play = Play().open().give(b"")
+    for _ in range(100):
+        play.give(away)
+    assert max(play.pauses) <= 2.0
+
+
+def test_a_refusal_ends_the_stream() -> None:
+    problem = {"content-type": "application/problem+json"}
+    refusal = Response(401, problem, b'{"code": "unauthorized", "detail": "a token is needed"}')
+    with pytest.raises(il.InterlockError, match="a token is needed"):
+        Play().give(refusal)
+    with pytest.raises(il.InterlockError, match="a token is needed"):
+        Play().open().give(b"").give(refusal)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Response(200, {"content-type": "application/json"}, b"{}"),
+        Response(200, {"content-type": "text/html"}, b""),
+        Response(204, {}, b""),
+    ],
+)
+def test_what_is_no_stream_is_an_error(answer: Response) -> None:
+    with pytest.raises(il.InterlockError, match=r"GET http://host:1/api/v1/events was answered with status 20"):
+        Play().give(answer)
+
+
+def test_an_event_that_cannot_be_read_is_an_error() -> None:
+    with pytest.raises(il.InterlockError, match="event 'log'"):
+        Play().open().give(b"event: log\ndata: {\n\n")
+
+
+@pytest.mark.parametrize("asked", [{"after": -1}, {"after": True}, {"after": "5"}, {"run": 5}, {"types": [5]}])
+def test_a_wish_that_makes_no_sense_is_refused(asked: Any) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        Following(policy(), asked)
+    assert caught.value.code == "bad_value"

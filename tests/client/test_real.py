@@ -1,0 +1,249 @@
+"""Both clients against a real server: what they submit is run, and what they follow survives the server."""
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+import interlock as il
+from interlock.model.run import replay
+from interlock.model.view import HelloEvent, LogEvent, ProgressEvent, RunEvent
+from tests.client.faces import KINDS, Face, face
+from tests.helpers.places import lines_of, run_async, tell_to_go
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server
+
+PATIENT = 40
+"""retries of a client that is to outlast a restart"""
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=["tcp", "unix"])
+def client(request: pytest.FixtureRequest, kind: str, server: Server) -> Iterator[Face]:
+    url = server.url if request.param == "tcp" else f"unix:{server.http_socket}"
+    with face(kind, url, retries=PATIENT) as one:
+        yield one
+
+
+def test_a_run_from_submit_to_end(client: Face) -> None:
+    run = client("submit", "add", {"left": 1, "right": 2})
+    assert run("result", "30s") == 3
+    assert client("result", run.id) == 3
+    assert run("wait") is run("state") is il.State.SUCCEEDED
+    found = client("get", run.id)
+    assert (found.id, found.payload, found.result, found.stats.attempts) == (run.id, {"left": 1, "right": 2}, 3, 1)
+    assert run("info") == found
+    assert run("history") == client("history", run.id)
+    assert replay(run("history")) is il.State.SUCCEEDED
+    assert run("stats").attempts == 1
+    assert run("cancel") is client("cancel", run.id) is il.State.SUCCEEDED
+
+
+def test_a_run_that_fails(client: Face) -> None:
+    run = client("submit", "fail", {"text": "so be it"})
+    with pytest.raises(il.RunEnded, match="ended as failed: RuntimeError: so be it"):
+        run("result", 30)
+
+
+def test_options_arrive(client: Face) -> None:
+    key = f"☃ {uuid4()}"
+    options = {"tenant": "acme", "session": "s-1", "idempotency_key": key, "delay": "1h", "deadline": "2h"}
+    run = client("submit", "echo", {"value": "☃"}, **options)
+    found = client("get", run.id)
+    assert (found.tenant, found.session, found.idempotency_key) == ("acme", "s-1", key)
+    assert found.state is il.State.PRERUN
+    assert 3599 <= found.scheduled_at - found.created_at <= 3601
+    assert 7199 <= found.deadline_at - found.scheduled_at <= 7201
+    assert client("submit", "echo", {"value": "☃"}, **options).id == run.id
+    with pytest.raises(il.InterlockError) as caught:
+        client("submit", "echo", {"value": "other"}, **options)
+    assert caught.value.code == "idempotency_conflict"
+    with pytest.raises(il.WaitTimeout):
+        run("result", "50ms")
+    assert run("cancel", "no longer needed") is il.State.CANCELLED
+    assert run("history")[-1].reason == "no longer needed"
+    assert client("submit", "echo", idempotency_key=key, tenant="other").id != run.id
+
+
+def test_a_batch_is_all_or_none(client: Face) -> None:
+    runs = client(
+        "submit_many", [("add", {"left": number}) for number in range(999)] + [il.run("echo", {"value": "☃"})]
+    )
+    assert len({run.id for run in runs}) == 1000
+    assert [run("result", 30) for run in runs[:3]] == [1, 2, 3]
+    assert runs[-1]("result", 30) == "☃"
+    session = str(uuid4())
+    with pytest.raises(il.InterlockError, match="'left' is missing"):
+        client("submit_many", [il.run("echo", session=session), ("add", None)])
+    assert list(client("runs", session=session)) == []
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "code"),
+    [
+        ("submit", ("ecko",), "unknown_job"),
+        ("submit", ("add", {"left": "x"}), "bad_payload"),
+        ("get", ("nothing",), "unknown_run"),
+        ("result", ("nothing",), "unknown_run"),
+        ("cancel", ("nothing",), "unknown_run"),
+        ("history", ("nothing",), "unknown_run"),
+        ("logs", ("nothing",), "unknown_run"),
+    ],
+)
+def test_what_the_server_refuses_is_raised_as_in_the_process(
+    client: Face, method: str, arguments: tuple[Any, ...], code: str
+) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        client(method, *arguments)
+    assert caught.value.code == code
+    assert "\n" not in str(caught.value)
+
+
+def test_a_running_run_is_stopped(client: Face, server: Server) -> None:
+    run = client("submit", "hold", {"folder": str(server.folder), "name": f"stop-{uuid4()}"})
+    wait_until(lambda: run("state") is il.State.RUNNING, "it runs")
+    client("cancel", run.id, "enough")
+    assert run("wait", 30) is il.State.CANCELLED
+    with pytest.raises(il.RunEnded, match="cancelled"):
+        run("result")
+
+
+def test_runs_are_listed_over_as_many_pages_as_there_are(client: Face) -> None:
+    session = str(uuid4())
+    runs = client("submit_many", [il.run("echo", session=session) for _ in range(450)])
+    for run in runs:
+        run("wait", 30)
+    newest_first = [run.id for run in reversed(runs)]
+    assert [run.id for run in client("runs", session=session)] == newest_first
+    assert [run.id for run in client("runs", session=session, limit=201)] == newest_first[:201]
+    assert [run.id for run in client("runs", session=session, state=("failed", il.State.SUCCEEDED))] == newest_first
+    assert list(client("runs", session=session, live=True)) == []
+    assert list(client("runs", session=session, job="add")) == []
+    since = client("get", newest_first[0]).created_at
+    assert newest_first[0] in [run.id for run in client("runs", session=session, since=since)]
+    with pytest.raises(il.InterlockError, match="state"):
+        list(client("runs", state="odd"))
+
+
+def test_readiness_and_metrics(client: Face) -> None:
+    assert client("ready")["ready"] is True
+    assert "# TYPE interlock_" in client("metrics")
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_logs_and_progress_are_seen_as_they_come(client: Face, server: Server) -> None:
+    name = f"progress-{uuid4()}"
+    with_all = client("events", job="progress")
+    assert isinstance(next(with_all)[1], HelloEvent)
+    run = client("submit", "progress", {"folder": str(server.folder), "name": name})
+    seen: dict[type, Any] = {}
+    while not {LogEvent, ProgressEvent} <= seen.keys():
+        position, event = next(with_all)
+        assert (position is None) == isinstance(event, ProgressEvent)
+        seen[type(event)] = event
+    assert seen[LogEvent].text == "a line"
+    assert seen[ProgressEvent].percent == 42
+    assert run("info").progress.text == "under way"
+    tell_to_go(server.folder, name)
+    assert next(event for _, event in with_all if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED)
+    with_all.close()
+    assert [line.text for line in run("logs")] == ["a line"]
+    told = client("events", run=run.id, types=["log"], after=0)
+    assert isinstance(next(told)[1], HelloEvent)
+    assert next(told)[1] == seen[LogEvent]
+    told.close()
+
+
+def test_long_logs_come_whole(client: Face, folder: Path) -> None:
+    for attempt in (1, 2):
+        tell_to_go(folder, f"attempt-{attempt}")
+    run = client("submit", "chatty", {"folder": str(folder), "lines": 700})
+    assert run("result", 30) == 2
+    assert len(client("logs", run.id)) == 2800
+
+
+def test_many_threads_share_a_client(server: Server) -> None:
+    """More of them than connections, and all wait at once."""
+    with il.Client(server.url, connections=3) as client, ThreadPoolExecutor(24) as threads:
+
+        def one(number: int) -> int:
+            return int(client.submit("add", {"left": number}).result("60s"))
+
+        assert list(threads.map(one, range(240))) == list(range(1, 241))
+
+
+def test_many_tasks_share_a_client(server: Server) -> None:
+    """More of them wait than may have a connection each."""
+
+    async def body() -> None:
+        async with il.AsyncClient(server.url) as client:
+            runs = await asyncio.gather(*(client.submit("add", {"left": number}) for number in range(400)))
+            assert all(isinstance(run, il.RunHandle) for run in runs)
+            assert await asyncio.gather(*(run.result("60s") for run in runs)) == list(range(1, 401))
+
+    run_async(body())
+
+
+# ── through a crash ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def followed(told: Iterator[tuple[int | None, Any]]) -> list[tuple[int, Any]]:
+    """Events up to the end of the one run that they are of."""
+    found = []
+    for position, event in told:
+        if position is not None:
+            found.append((position, event))
+            if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED:
+                break
+    return found
+
+
+@pytest.mark.behaviour("RUN-17")
+def test_events_and_results_survive_a_crash_of_the_server(kind: str, folder: Path) -> None:
+    with Server(folder, "--http", "local", "--drain", "1s") as server:
+        with face(kind, f"unix:{server.http_socket}", retries=PATIENT) as client:
+            run = client("submit", "hold", {"folder": str(folder), "name": "work"})
+            told = client("events", run=run.id, after=0, complete=True)
+            assert isinstance(next(told)[1], HelloEvent)
+            first = next(told)
+            wait_until(lambda: lines_of(folder / "work.started"), "the work has begun")
+            server.kill()
+            restart = threading.Thread(target=server.start)
+            restart.start()
+            # Asked while nobody is there: it is answered once somebody is.
+            assert client("get", run.id).id == run.id
+            restart.join()
+            tell_to_go(folder, "work")
+            assert run("result", "30s") >= 1
+            events = [first, *followed(told)]
+            told.close()
+            positions = [position for position, _ in events]
+            assert positions == sorted(set(positions))
+            entries = list(itertools.chain.from_iterable(event.transitions for _, event in events))
+            assert entries == run("history")
+        server.wait_for_strays()
+
+
+@pytest.mark.behaviour("RUN-6", "RUN-17")
+def test_submits_during_a_crash_are_each_made_once(folder: Path) -> None:
+    with Server(folder, "--http", "local", "--drain", "1s") as server:
+        with il.Client(f"unix:{server.http_socket}", retries=PATIENT) as client, ThreadPoolExecutor(16) as threads:
+            submits = [threads.submit(client.submit, "add", {"left": number}) for number in range(600)]
+            wait_until(lambda: sum(one.done() for one in submits) > 100, "some are in")
+            server.kill()
+            server.start()
+            runs = [one.result(60) for one in submits]
+            assert len({run.id for run in runs}) == 600
+            assert [run.result("60s") for run in runs] == list(range(1, 601))
+            assert sorted(run.id for run in client.runs()) == sorted(run.id for run in runs)
+        server.wait_for_strays()

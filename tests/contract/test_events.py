@@ -1,0 +1,188 @@
+"""The reader port's events: every history row and log line by position, resumable anywhere."""
+
+import copy
+
+import pytest
+
+from interlock.core.decisions import Batch
+from interlock.model.error import StoreUnavailable
+from interlock.model.state import State
+from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, LogEntry, StoredEvent
+from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.samples import NAME, created, entry, everything, make_run, take
+
+FIRST = [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]
+SECOND = [entry(3, State.SCHEDULED, State.DISPATCHED)]
+THIRD = [entry(4, State.DISPATCHED, State.RUNNING), entry(5, State.RUNNING, State.TERMINATING)]
+
+
+def batches() -> list[Batch]:
+    """Three commits: positions 1 and 2; 3 to 6; and, after a commit that was lost, 9 to 11."""
+    first = created(make_run("a", tenant="blue"), make_run("b", job_id="play"))
+    first.history, first.position = [("a", FIRST), ("b", FIRST)], 1
+    second = Batch(history=[("b", SECOND), ("a", SECOND)], position=3)
+    second.logs = [("a", 1, 1, 5.0, "info", "one"), ("b", 1, 1, 6.0, "error", "two")]
+    third = Batch(history=[("a", THIRD)], position=9)
+    third.logs = [("a", 1, 2, 7.0, "info", "three"), ("b", 1, 2, 8.0, "info", "four")]
+    return [first, second, third]
+
+
+EVENTS = [
+    StoredEvent(1, "a", "work", "blue", FIRST),
+    StoredEvent(2, "b", "play", "default", FIRST),
+    StoredEvent(3, "a", "work", "blue", [], LogEntry(3, 5.0, 1, "info", "one")),
+    StoredEvent(4, "b", "play", "default", [], LogEntry(4, 6.0, 1, "error", "two")),
+    StoredEvent(5, "b", "play", "default", SECOND),
+    StoredEvent(6, "a", "work", "blue", SECOND),
+    StoredEvent(9, "a", "work", "blue", [], LogEntry(9, 7.0, 1, "info", "three")),
+    StoredEvent(10, "b", "play", "default", [], LogEntry(10, 8.0, 1, "info", "four")),
+    StoredEvent(11, "a", "work", "blue", THIRD),
+]
+
+
+async def fill(store: AnyStore) -> int:
+    lease = await take(store)
+    for batch in batches():
+        await store.commit(batch, NAME, lease.epoch)
+    return lease.epoch
+
+
+def test_events_are_in_order_and_can_be_resumed_at_every_position(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await fill(store)
+        assert (await store.events(0, 1000)).events == EVENTS
+        for run_id in (None, "a", "b", "unknown"):
+            events = [one for one in EVENTS if run_id in (None, one.run_id)]
+            for after in range(13):
+                for limit in (1, 2, 5, 1000):
+                    expected = [one for one in events if one.position > after][:limit]
+                    assert (await store.events(after, limit, run_id)).events == expected
+
+    with_store(body)
+
+
+def test_an_event_may_be_asked_for_after_any_number(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await fill(store)
+        for after in (-(2**80), -1):
+            assert (await store.events(after, 1000)).events == EVENTS
+            assert len(await store.logs("a", after)) == 2
+        for after in (2**63 - 1, 2**63, 2**80):
+            assert (await store.events(after, 1000)).events == []
+            assert (await store.events(after, 1000, "a")).events == []
+            assert await store.logs("a", after) == []
+
+    with_store(body)
+
+
+def test_the_position_is_that_of_the_last_row_or_line(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        for batch, position in zip(batches(), (2, 6, 11), strict=True):
+            await store.commit(batch, NAME, lease.epoch)
+            assert await store.position() == (await store.load(256)).position == position
+        await store.commit(created(make_run("c")), NAME, lease.epoch)
+        assert await store.position() == 11, "what has neither history nor lines takes no position"
+
+    with_store(body)
+
+
+def test_positions_go_on_after_opening_again(with_store: WithStore) -> None:
+    with_store(fill)
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store, "t2", 2000.0)
+        assert await store.position() == 11
+        await store.commit(Batch(logs=[("b", 1, 3, 9.0, "info", "five")], position=12), NAME, lease.epoch)
+        assert [event.position for event in (await store.events(10, 10)).events] == [11, 12]
+
+    with_store(body)
+
+
+def test_a_batch_stored_twice_leaves_every_event_where_it_was(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        for batch in batches():
+            await store.commit(batch, NAME, epoch)
+            moved = copy.deepcopy(batch)
+            moved.position = 100
+            await store.commit(moved, NAME, epoch)
+        assert (await store.events(0, 1000)).events == EVENTS
+
+    with_store(body)
+
+
+@pytest.mark.parametrize("what", ["history", "logs"])
+def test_a_position_that_is_taken_is_refused_and_nothing_of_the_batch_is_stored(
+    with_store: WithStore, what: str
+) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        before = await everything(store)
+        batch = created(make_run("new"))
+        if what == "history":
+            batch.history, batch.position = [("new", FIRST), ("b", THIRD)], 10
+        else:
+            batch.logs, batch.position = [("new", 1, 1, 9.0, "info", "x"), ("b", 1, 3, 9.0, "info", "y")], 8
+        with pytest.raises(StoreUnavailable):
+            await store.commit(batch, NAME, epoch)
+        assert await everything(store) == before
+        batch.position = 12
+        await store.commit(batch, NAME, epoch)
+        assert [event.position for event in (await store.events(11, 10)).events] == [12, 13]
+
+    with_store(body)
+
+
+@pytest.mark.parametrize(("job_id", "tenant"), [("work", None), (None, "blue"), ("play", "default"), ("play", "blue")])
+def test_events_of_a_job_and_of_a_tenant_are_all_of_them_wherever_one_goes_on(
+    with_store: WithStore, job_id: str | None, tenant: str | None
+) -> None:
+    wanted = [one for one in EVENTS if job_id in (None, one.job_id) and tenant in (None, one.tenant)]
+
+    async def body(store: AnyStore) -> None:
+        await fill(store)
+        for limit in (1, 2, 1000):
+            found, after, more = [], 0, True
+            while more:
+                rows = await store.events(after, limit, None, job_id, tenant)
+                assert len(rows.events) <= limit
+                assert rows.reached > after
+                found += rows.events
+                after, more = rows.reached, rows.more
+            assert found == wanted
+            assert after == 11
+
+    with_store(body)
+
+
+def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        far = Batch(history=[("a", [entry(6, State.TERMINATING, State.SUCCEEDED)])], position=3 * MOST_LOOKED_AT)
+        await store.commit(far, NAME, epoch)
+        near = await store.events(11, 10)
+        assert (near.events, near.reached, near.more) == ([], 11 + MOST_LOOKED_AT, True)
+        assert [one.position for one in (await store.events(11, 10, "a")).events] == [3 * MOST_LOOKED_AT]
+        last = await store.events(3 * MOST_LOOKED_AT - 1, 10)
+        assert (len(last.events), last.reached, last.more) == (1, 3 * MOST_LOOKED_AT, False)
+
+    with_store(body)
+
+
+def test_one_call_gives_so_many_bytes_and_leaves_nothing_out(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        long = "x" * (MOST_EVENT_BYTES // 4)
+        many = Batch(history=[("b", THIRD)], position=12)
+        many.logs = [("a", 2, number, 9.0, "info", long) for number in range(10)]
+        await store.commit(many, NAME, epoch)
+        positions, after, more = [], 0, True
+        while more:
+            rows = await store.events(after, 1000)
+            assert sum(len(one.line.text) for one in rows.events if one.line is not None) <= 2 * MOST_EVENT_BYTES
+            positions += [one.position for one in rows.events]
+            after, more = rows.reached, rows.more
+        assert positions == [one.position for one in EVENTS] + list(range(12, 23))
+
+    with_store(body)

@@ -1,0 +1,58 @@
+"""All documents: their links lead somewhere, every example is of a kind that is run, the picture is harmless."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, blocks
+
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+RUN = {
+    "README.md": {"sh"},
+    "docs/getting-started.md": {"python", "sh", "yaml"},
+    "docs/http.md": {"sh"},
+    "docs/jobs.md": {"python"},
+    "docs/operations.md": {"sh", "yaml"},
+    "docs/python.md": {"python"},
+}
+"""document → the languages of its blocks that a test runs"""
+SHOWN = {"console", "text", "json"}
+"""what is only to be looked at"""
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_example_is_run(document: Path) -> None:
+    found = {block.language for block in blocks(name_of(document))} - SHOWN
+    assert found == RUN.get(name_of(document), set())
+
+
+def anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", document.read_text(), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_link_leads_somewhere(document: Path) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = document if not path else (document.parent / path).resolve()
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_picture_fetches_nothing() -> None:
+    text = (ROOT / "docs" / "terminal.svg").read_text()
+    root = ElementTree.fromstring(text)
+    assert {found.tag.rpartition("}")[2] for found in root.iter()} == {"svg", "title", "style", "rect", "text"}
+    assert re.findall(r"https?:[^\"]*|url\(|@import|href", text) == ["http://www.w3.org/2000/svg"]
+    words = " ".join("".join(found.itertext()) for found in root.iter() if found.tag.endswith("}text"))
+    assert "$ interlock runs run job state age took what" in words
+    assert "retrying" in words

@@ -1,0 +1,69 @@
+"""`make run` in a fresh clone: it shows work, says what to try, and what it says works as it stands."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.cli.terminal import Terminal
+from tests.docs.blocks import ROOT, free_address
+from tests.docs.test_tour import like_a_clone
+from tests.helpers.server import environment
+
+
+class Make(Terminal):
+    COMMAND = ("make",)
+
+
+def elsewhere(command: str, folder: Path) -> str:
+    """What a command prints in another terminal, which knows nothing of the first."""
+    kept = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
+    kept["PATH"] = f"{Path(sys.executable).parent}:{kept['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=kept, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def steps_of(said: str) -> list[str]:
+    """The commands that were shown last."""
+    *_, last = said.split("in another terminal, in this folder, try\n")
+    return [line.strip() for line in re.match(r"(?:  \S.*\n)+", last)[0].splitlines()]  # type: ignore[index]
+
+
+def test_make_run(folder: Path) -> None:
+    like_a_clone(folder)
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    address = free_address()
+    with Make(folder, "run", INTERLOCK_HTTP=address) as terminal:
+        terminal.wait_for("demo.flaky", f"http://{address}")
+        steps = steps_of(terminal.text)
+        assert steps == [
+            ".venv/bin/interlock submit demo.greet --wait",
+            ".venv/bin/interlock runs --watch",
+            ".venv/bin/interlock show latest",
+            f"curl 'http://{address}/api/v1/runs?limit=3'",
+        ]
+        assert elsewhere(steps[0], folder) == '"hello world"\n'
+        assert "\tdemo." in elsewhere(f"{steps[1]} | head -n 1", folder)
+        assert "state\t" in elsewhere(steps[2], folder)
+        assert '{"runs":[{"id":' in elsewhere(steps[3], folder)
+        terminal.enter("\x03")
+        terminal.ended()
+        assert "stopped: " in terminal.text
+
+
+def test_a_server_that_commands_do_not_find_by_themselves(folder: Path) -> None:
+    """The first step says where it is."""
+    (folder / "data").mkdir()
+    options = ("-A", "tests.helpers.jobs:app", "--db", "data/other.db", "--http", "local")
+    with Terminal(folder, "up", *options) as terminal:
+        terminal.wait_for("in another terminal")
+        export, submit, *_ = steps_of(terminal.text)
+        assert export == "export INTERLOCK_SOCKET=data/other.db.sock"
+        assert submit == "interlock submit echo --wait"
+        assert elsewhere(f"{export}; {submit}", folder) == "null\n"
+        terminal.enter("\x03")
+        assert terminal.ended() == 0

@@ -1,0 +1,54 @@
+"""The tour of the README works as it is pasted into a fresh clone."""
+
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import ROOT, of_language, run_shell
+
+
+def like_a_clone(folder: Path) -> None:
+    """What the tour needs of a clone, set up already: nothing is to be installed."""
+    for name in ("requirements.lock", "pyproject.toml", "Makefile"):
+        shutil.copy(ROOT / name, folder)
+    (folder / ".venv").mkdir()
+    for part in Path(sys.prefix).iterdir():
+        if part.name != "ready":
+            (folder / ".venv" / part.name).symlink_to(part)
+    (folder / ".venv" / "ready").touch()
+
+
+@pytest.mark.behaviour("RUN-17", "RUN-20", "LIV-4", "OBS-4")
+def test_the_tour(folder: Path) -> None:
+    like_a_clone(folder)
+    (tour,) = of_language("README.md", "sh")
+    said = run_shell(tour.text, folder)
+    assert said.count('{"ready":true,') == 2, said
+    assert said.count("error") == 0, said
+    submitted = said.index('"3 pages"')
+    over_http = said.index('{"id":"', submitted)
+    from_python = said.index("5 pages", over_http)
+    listed = re.findall(r"^(\w+)\treport\tsucceeded\t1\t", said[from_python:], re.M)
+    assert len(listed) == 3, said
+    _, _, killed = said[from_python:].partition("Killed")
+    assert killed, said
+    # What was logged while there was no scheduler is there too. A line on its way at that very instant may not be.
+    logged = [int(page) for page in re.findall(r"^2\S+\t1\tinfo\tpage (\d+) written$", killed, re.M)]
+    assert logged == sorted(logged)
+    assert len(logged) >= 19, said
+    assert logged[0] == 1
+    assert logged[-1] == 20
+    assert "attempts\t1\n" in killed, said
+    assert 'result\t"20 pages"\n' in killed, said
+    assert [found[0] for found in re.finditer(r"(?<=^state\t)\w+(?=\t)", killed, re.M)] == [
+        "pending",
+        "scheduled",
+        "dispatched",
+        "running",
+        "terminating",
+        "succeeded",
+    ]
+    assert "0 submitted, 1 succeeded, 0 kept for the next start" in killed, said

@@ -1,0 +1,54 @@
+"""An engine counts what it commits and refuses, and tells whoever asks."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from interlock.model import message as m
+from interlock.model.exposition import exposition
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
+
+
+def values(bench: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """What a client is answered, as Prometheus reads it."""
+    bench.client.say(m.AskMetrics(999))
+    report = bench.client.of(m.MetricsReport)[-1]
+    families = text_string_to_metric_families(exposition(report.families))
+    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_an_engine_tells_what_it_has_committed_refused_and_lost() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        store.takes = 0.2
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("one")
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        sent = worker.of(m.Dispatch)[0]
+        worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
+        await until(lambda: bool(worker.of(m.Settled)))
+        bench.client.say(m.Submit(50, [m.NewRun("nothing", b"{}")]))
+        store.failing = True
+        bench.submit()
+        await until(lambda: len(bench.client.of(m.Problem)) == 2)
+        assert values(bench)["interlock_store_available", frozenset()] == 0
+        store.failing = False
+        # What was just told is told again for a moment.
+        await until(lambda: values(bench)["interlock_store_available", frozenset()] == 1)
+        found = values(bench)
+        job = ("job", "job")
+        assert found["interlock_runs_received_total", frozenset({job})] == 1
+        assert found["interlock_runs_dispatched_total", frozenset({job})] == 1
+        assert found["interlock_runs_completed_total", frozenset({job, ("state", "succeeded")})] == 1
+        assert found["interlock_submits_refused_total", frozenset({("code", "unknown_job")})] == 1
+        assert found["interlock_submits_refused_total", frozenset({("code", "store_unavailable")})] == 1
+        assert found["interlock_recoveries_total", frozenset()] == 1
+        assert found["interlock_leases_lost_total", frozenset()] == 0
+        assert found["interlock_store_position", frozenset()] == 2
+        commits = found["interlock_commit_duration_seconds_count", frozenset()]
+        assert found["interlock_commit_duration_seconds_sum", frozenset()] == pytest.approx(0.2 * commits)
+        await bench.stop()
+
+    on_virtual_time(body)

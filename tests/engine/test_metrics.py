@@ -1,0 +1,246 @@
+"""What is counted of a scheduler's life, and that Prometheus can read it."""
+
+import math
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from interlock.core.decisions import Decisions
+from interlock.core.step import Command
+from interlock.engine.metrics import SECONDS, Histogram, Metrics
+from interlock.model.error import LeaseLost, StoreUnavailable
+from interlock.model.exposition import exposition
+from interlock.model.job import Job
+from interlock.model.message import Family, LogLine
+from interlock.model.state import TERMINAL, State
+from tests.core.machine import Machine, retrying_job
+
+Labels = frozenset[tuple[str, str]]
+
+
+class Counted(Machine):
+    """A machine whose every pass is counted, as the engine does it."""
+
+    def __init__(self, *jobs: Job, **lanes: int) -> None:
+        self.metrics = Metrics()
+        self.taken = 0.003
+        super().__init__(*jobs, lanes=lanes or None)
+        self.metrics.begin(self.state)
+
+    def step(self, *commands: Command) -> Decisions:
+        decisions = super().step(*commands)
+        self.metrics.add(decisions, self.taken)
+        return decisions
+
+    def restart(self) -> None:
+        super().restart()
+        self.metrics.begin(self.state)
+
+    def read(self, available: bool = True, position: int = 7) -> dict[tuple[str, Labels], float]:
+        """Every sample, as Prometheus itself reads it."""
+        text = exposition(self.metrics.families(available=available, position=position))
+        return {(name, labels): value for name, labels, value in samples_of(text)}
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.read()[f"interlock_{name}", frozenset(labels.items())]
+
+
+def samples_of(text: str) -> Iterator[tuple[str, Labels, float]]:
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            yield sample.name, frozenset(sample.labels.items()), sample.value
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_the_life_of_runs_is_counted_by_job_and_end() -> None:
+    machine = Counted(Job(id="work"), Job(id="other"))
+    machine.worker_up()
+    first, second, third = machine.submit(), machine.submit(), machine.submit("other")
+    for run_id in (first, second, third):
+        machine.started(run_id)
+    machine.finished(first)
+    machine.finished(second, "failed")
+    machine.cancel(third)
+    machine.finished(third, "cancelled")
+    assert machine.value("runs_received_total", job="work") == 2
+    assert machine.value("runs_received_total", job="other") == 1
+    assert machine.value("runs_dispatched_total", job="work") == 2
+    assert machine.value("runs_completed_total", job="work", state="succeeded") == 1
+    assert machine.value("runs_completed_total", job="work", state="failed") == 1
+    assert machine.value("runs_completed_total", job="other", state="cancelled") == 1
+    assert machine.metrics.submitted == 3
+    assert machine.metrics.ended == {"succeeded": 1, "failed": 1, "cancelled": 1}
+    assert [run.id for run in machine.metrics.recent] == [first, second, third]
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_retries_and_crashes_are_told_apart() -> None:
+    machine = Counted(retrying_job(2, max_crashes=2))
+    machine.worker_up()
+    run_id = machine.running()
+    machine.finished(run_id, "failed")
+    machine.advance(60)
+    machine.started(run_id)
+    machine.lost(run_id)
+    assert machine.state_of(run_id) is State.DISPATCHED
+    machine.started(run_id)
+    machine.lost(run_id)
+    assert machine.state_of(run_id) is State.ORPHANED
+    assert machine.value("runs_retried_total", job="work") == 1
+    assert machine.value("runs_crashed_total", job="work") == 2
+    assert machine.value("runs_dispatched_total", job="work") == 3
+    assert machine.value("dead_letters_total") == 1
+    assert machine.value("dispatch_latency_seconds_count") == 1
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_how_long_runs_wait_and_take_is_measured() -> None:
+    machine = Counted(Job(id="work"))
+    run_id = machine.submit()
+    later = machine.submit(at=machine.wall + 60)
+    machine.advance(4)
+    machine.worker_up()
+    machine.started(run_id)
+    machine.advance(0.2)
+    machine.finished(run_id)
+    assert machine.value("dispatch_latency_seconds_count") == 1
+    assert machine.value("dispatch_latency_seconds_sum") == 4
+    assert machine.value("dispatch_latency_seconds_bucket", le="2.5") == 0
+    assert machine.value("dispatch_latency_seconds_bucket", le="5") == 1
+    assert machine.value("run_duration_seconds_sum", job="work") == pytest.approx(0.2, abs=1e-6)
+    assert machine.value("run_duration_seconds_bucket", job="work", le="+Inf") == 1
+    machine.advance(55.8)
+    assert machine.state_of(later) is State.DISPATCHED
+    assert machine.value("dispatch_latency_seconds_sum") == pytest.approx(4, abs=1e-6)
+    assert machine.value("dispatch_latency_seconds_count") == 2
+
+
+def test_a_run_that_never_began_has_no_duration_and_a_clock_set_back_no_negative_one() -> None:
+    machine = Counted(Job(id="work"))
+    machine.cancel(machine.submit())
+    assert ("interlock_run_duration_seconds_count", frozenset({("job", "work")})) not in machine.read()
+    run_id = machine.running()
+    machine.wall -= 3600
+    machine.finished(run_id)
+    assert machine.value("run_duration_seconds_sum", job="work") == 0
+    assert machine.value("run_duration_seconds_count", job="work") == 1
+
+
+def test_commits_are_measured_and_a_pass_without_one_is_not() -> None:
+    machine = Counted(Job(id="work"))
+    before = machine.value("commit_duration_seconds_count")
+    machine.taken = 2.0
+    machine.submit()
+    machine.step()
+    assert machine.metrics.commits == before + 1
+    assert machine.value("commit_duration_seconds_count") == before + 1
+    assert machine.value("commit_duration_seconds_sum") == pytest.approx(2.0 + 0.003 * before)
+    assert machine.value("commit_rows_count") == before + 1
+    assert machine.value("commit_rows_sum") >= 2
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_what_is_there_now_is_read_from_the_state() -> None:
+    machine = Counted(Job(id="work"), main=1, team=2)
+    machine.running()
+    machine.submit()
+    machine.submit(at=machine.wall + 100)
+    live = {state: machine.value("runs_live", state=state) for state in State if state not in TERMINAL}
+    assert {state: count for state, count in live.items() if count} == {"prerun": 1, "scheduled": 1, "running": 1}
+    assert machine.value("lane_active", lane="main") == 1
+    assert machine.value("lane_limit", lane="team") == 2
+    assert machine.value("lane_waiting", lane="main") == 1
+    assert machine.value("workers") == 1
+    assert machine.value("worker_slots") == 100
+    assert machine.value("worker_attempts") == 1
+    assert machine.value("store_available") == 1
+    assert machine.value("store_position") == 7
+    assert machine.read(available=False)["interlock_store_available", frozenset()] == 0
+    machine.worker_down()
+    assert machine.value("workers") == 0
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_what_is_counted_in_the_state_is_not_lost_with_it() -> None:
+    machine = Counted(Job(id="work"))
+    run = machine.run(machine.running())
+    stale = ("one", LogLine(run.id, run.fence + 1, 1, machine.wall, "info", "late"))
+    full = ("one", LogLine(run.id, run.fence, 1, machine.wall, "info", "x" * 5_000_000))
+    machine.step(stale, full)
+    machine.restart()
+    machine.metrics.failed(StoreUnavailable("the disk is full"))
+    machine.step(stale)
+    machine.metrics.failed(LeaseLost("scheduler", "taken"))
+    machine.metrics.refused("bad_payload")
+    machine.metrics.refused("bad_payload")
+    assert machine.value("stale_messages_total") == 2
+    assert machine.value("log_lines_dropped_total") == 1
+    assert machine.value("recoveries_total") == 2
+    assert machine.value("leases_lost_total") == 1
+    assert machine.value("submits_refused_total", code="bad_payload") == 2
+    assert machine.value("runs_received_total", job="work") == 1
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_no_label_is_the_id_of_a_run_or_a_worker() -> None:
+    machine = Counted(Job(id="work"))
+    machine.worker_up("worker-1-abcd")
+    ids = {"worker-1-abcd"}
+    for number in range(20):
+        run_id = machine.submit(occurrence=1000.0 + number)
+        machine.started(run_id)
+        machine.finished(run_id)
+        ids.add(run_id)
+    samples = machine.read()
+    labels = {value for _, pairs in samples for _, value in pairs}
+    assert labels.isdisjoint(ids)
+    assert {name for _, pairs in samples for name, _ in pairs} == {"job", "state", "lane", "le"}
+
+
+def test_names_and_kinds_are_what_prometheus_expects() -> None:
+    families = Metrics().families(available=True, position=0)
+    read = {family.name: family for family in text_string_to_metric_families(exposition(families))}
+    assert len(read) == len(families)
+    for family in families:
+        assert family.name.startswith("interlock_")
+        assert family.name.endswith("_total") is (family.kind == "counter")
+        found = read[family.name.removesuffix("_total")]
+        assert found.type == family.kind
+        assert found.documentation == family.text
+
+
+@given(st.lists(st.floats(0, 10_000), max_size=50))
+def test_a_histogram_counts_what_is_at_most_each_bound(values: list[float]) -> None:
+    histogram = Histogram(SECONDS)
+    for value in values:
+        histogram.add(value)
+    samples = {(suffix, labels.get("le")): value for suffix, labels, value in histogram.samples({"job": "x"})}
+    for bound in SECONDS:
+        assert samples["_bucket", f"{bound:g}"] == sum(value <= bound for value in values)
+    assert samples["_bucket", "+Inf"] == samples["_count", None] == len(values)
+    assert samples["_sum", None] == pytest.approx(math.fsum(values))
+
+
+# A job's name, a lane's and a code are plain, but what is written must be readable whatever it is.
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"))
+VALUE = st.floats() | st.integers(-(2**53), 2**53).map(float)
+
+
+@given(TEXT, VALUE)
+def test_any_label_and_value_arrives_as_it_was(label: str, value: float) -> None:
+    text = exposition([Family("interlock_thing", "gauge", "Some thing.", [("", {"job": label, "b": "x"}, value)])])
+    ((name, labels, read),) = samples_of(text)
+    assert name == "interlock_thing"
+    assert labels == {("job", label), ("b", "x")}
+    assert read == value or (math.isnan(read) and math.isnan(value))
+
+
+def test_a_help_text_may_have_line_breaks_and_backslashes() -> None:
+    text = exposition([Family("interlock_thing", "gauge", "a \\ b\nc", [("", {}, 1.5)])])
+    (family,) = text_string_to_metric_families(text)
+    assert family.documentation == "a \\ b\nc"
+    assert text.endswith("interlock_thing 1.5\n")
+    assert exposition([]) == ""

@@ -1,0 +1,166 @@
+"""What clients ask beside submitting: waits that are given up, progress, and whether the scheduler gets on."""
+
+import pytest
+
+from interlock.model import message as m
+from interlock.model.state import State
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
+
+
+def test_a_wait_given_up_while_a_pass_is_under_way_is_forgotten() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        run_id = bench.client.of(m.Accepted)[0].run_ids[0]
+        store.takes = 0.5
+        bench.submit()
+        await pass_time(0.1)
+        # The pass that takes this question has to wait for the write that is under way.
+        bench.client.say(m.Ask(90, run_id, True))
+        await pass_time(0.1)
+        bench.client.say(m.Forget(90))
+        bench.client.say(m.Ask(91, run_id, True))
+        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
+        worker = bench.worker("one")
+        await until(lambda: len(worker.of(m.Dispatch)) == 2)
+        for sent in worker.of(m.Dispatch):
+            worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
+        await until(lambda: bool(bench.client.of(m.RunReport)))
+        await pass_time(2)
+        assert [report.request for report in bench.client.of(m.RunReport)] == [91]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_a_client_that_is_gone_is_not_answered_by_a_pass_under_way() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        run_id = bench.client.of(m.Accepted)[0].run_ids[0]
+        store.takes = 0.5
+        bench.submit()
+        await pass_time(0.1)
+        bench.client.say(m.Ask(90, run_id, True))
+        await pass_time(0.1)
+        bench.client.close()
+        await until(lambda: len(store.runs_by_id) == 2)
+        await pass_time(2)
+        assert bench.engine.desk.waiting == {}
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("one")
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        sent = worker.of(m.Dispatch)[0]
+        worker.say(m.Started(sent.run_id, sent.fence), m.Progress(sent.run_id, sent.fence, 40.0, "far"))
+        await until(lambda: bench.engine.state.progress != {})
+        store.takes = 100.0
+        bench.submit()
+        await pass_time(0.1)
+        bench.client.say(m.AskProgress(70, sent.run_id), m.AskProgress(71, "unknown"))
+        assert bench.client.of(m.ProgressReport) == [
+            m.ProgressReport(70, (40.0, "far")),
+            m.ProgressReport(71, None),
+        ]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("OBS-3")
+def test_the_status_tells_of_work_that_nobody_takes() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+
+        def starved() -> float:
+            bench.client.say(m.AskStatus(80))
+            return bench.client.of(m.StatusReport)[-1].starved
+
+        await pass_time(20)
+        assert starved() == 0.0, "there is nothing to do"
+        bench.submit()
+        await pass_time(20)
+        assert starved() == pytest.approx(20, abs=1.1)
+        worker = bench.worker("one")
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        await pass_time(2)
+        assert starved() == 0.0
+        # From now on it says nothing: after three beats that do not come, it takes no work.
+        await pass_time(60)
+        assert starved() > 20
+        sent = worker.of(m.Dispatch)[-1]
+        worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
+        await pass_time(2)
+        assert starved() == 0.0
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("OBS-3")
+def test_the_status_tells_of_a_write_that_hangs() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        await pass_time(5)
+        store.takes = 30.0
+        bench.submit()
+        await pass_time(12)
+        bench.client.say(m.AskStatus(80))
+        status = bench.client.of(m.StatusReport)[-1]
+        assert status.since_pass > 10
+        assert status.since_write > 10
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        store.takes = 0.0
+        await pass_time(5)
+        bench.client.say(m.AskStatus(81))
+        status = bench.client.of(m.StatusReport)[-1]
+        assert status.since_pass < 2
+        assert status.since_write < 5
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_the_position_told_is_one_that_is_stored() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.client.say(m.Watch(60, True))
+        assert bench.client.of(m.StatusReport)[-1].position == 0
+        store.takes = 0.5
+        bench.submit()
+        await pass_time(0.1)
+        bench.client.say(m.AskStatus(61))
+        assert bench.client.of(m.StatusReport)[-1].position == 0, "it is under way"
+        store.failing = True
+        await until(lambda: bool(bench.client.of(m.Problem)))
+        store.failing, store.takes = False, 0.0
+        await until(lambda: bench.engine.available)
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        assert [news.position for news in bench.client.of(m.News)][-1] == await store.position() == 1
+        run = store.runs_by_id[bench.client.of(m.Accepted)[0].run_ids[0]]
+        assert run.state is State.SCHEDULED
+        await bench.stop()
+
+    on_virtual_time(body)
