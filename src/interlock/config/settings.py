@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hosts: Annotated[
         list[str], Setting("Names the server answers to, besides its address and localhost.", Texts(HOST))
     ] = []
-    max_body: Annotated[int, Setting("The largest body of a request.", Size(1024, 2**30))] = 16 * 2**20
+    max_body: Annotated[int, Setting("The largest body of a request.", Size(1024, 2**30))] = 20 * 2**20
     max_connections: Annotated[int, Setting("How many connections HTTP takes at once.", Whole(1, 1_000_000))] = 4096
     request_timeout: Annotated[float, Setting("How long a client may take to send a request.", Span("100ms", "1h"))] = (
         30.0
