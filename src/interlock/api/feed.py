@@ -45,6 +45,8 @@ FEWEST = 20
 """events a round tells, however many readers there are, if they are no larger than usual"""
 REST = 9.0
 """how many times as long as a round worked the feed rests after it"""
+REST_AFTER_SKIP = 19.0
+"""the same when not everything can be told in any case: then the machine has better things to do"""
 SHORTEST_REST = 0.005
 LONGEST_REST = 1.0
 REST_OF_CATCHING_UP = 3.0
@@ -170,6 +172,7 @@ class Feed:
         self._progress: dict[str, tuple[str, str, float, str]] = {}
         self._news = asyncio.Event()
         self._pumping: asyncio.Task[None] | None = None
+        self._rest = REST
         self._starting = asyncio.Lock()
         self._catching_up = asyncio.Lock()
         self._greeted = 0.0
@@ -288,7 +291,7 @@ class Feed:
                 # What was written goes out as the loop turns, which is the greater part of the work.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-                await asyncio.sleep(min(LONGEST_REST, max(SHORTEST_REST, REST * (process_time() - begun))))
+                await asyncio.sleep(min(LONGEST_REST, max(SHORTEST_REST, self._rest * (process_time() - begun))))
         finally:
             self._pumping = None
         await self._watch(False)
@@ -309,6 +312,7 @@ class Feed:
         behind = self._newest - self._position
         plain = sum(len(self._groups[wish]) for wish in self._plain)
         most = max(FEWEST, min(ROUND, ROUND_BYTES // (EVENT_BYTES * max(1, plain))))
+        self._rest = REST_AFTER_SKIP if behind > most else REST
         if behind > most:
             # Even then the newest are told, so that whoever watches sees something move.
             await self._skip(self._newest - most // 4)
