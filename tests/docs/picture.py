@@ -57,7 +57,7 @@ def _work(client: il.Client) -> str:
     ended.append(synced := client.submit("orders.sync", {"shop": "shop.example"}))
     client.submit("report.nightly", {"day": "2026-01-31"})
     client.submit("report.nightly", {"day": "2026-02-01"}, delay="2h")
-    client.submit("mail.send", {"to": "bob@example.org"}, delay="1h").cancel("bob has left")
+    client.submit("mail.send", {"to": "team@example.org"}, delay="1h").cancel("no longer needed")
     for run in ended:
         run.wait("60s")
     return synced.id

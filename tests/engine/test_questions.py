@@ -7,20 +7,25 @@ from interlock.model.state import State
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
 
+async def asked_during_a_write() -> tuple[Bench, str]:
+    """An engine whose pass has taken a question for a run, and waits for the write that is under way."""
+    store = SlowStore()
+    bench = Bench(store)
+    await bench.start()
+    bench.submit()
+    await until(lambda: bool(bench.client.of(m.Accepted)))
+    run_id = bench.client.of(m.Accepted)[0].run_ids[0]
+    store.takes = 0.5
+    bench.submit()
+    await pass_time(0.1)
+    bench.client.say(m.Ask(90, run_id, True))
+    await pass_time(0.1)
+    return bench, run_id
+
+
 def test_a_wait_given_up_while_a_pass_is_under_way_is_forgotten() -> None:
     async def body() -> None:
-        store = SlowStore()
-        bench = Bench(store)
-        await bench.start()
-        bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
-        run_id = bench.client.of(m.Accepted)[0].run_ids[0]
-        store.takes = 0.5
-        bench.submit()
-        await pass_time(0.1)
-        # The pass that takes this question has to wait for the write that is under way.
-        bench.client.say(m.Ask(90, run_id, True))
-        await pass_time(0.1)
+        bench, run_id = await asked_during_a_write()
         bench.client.say(m.Forget(90))
         bench.client.say(m.Ask(91, run_id, True))
         await until(lambda: len(bench.client.of(m.Accepted)) == 2)
@@ -38,19 +43,9 @@ def test_a_wait_given_up_while_a_pass_is_under_way_is_forgotten() -> None:
 
 def test_a_client_that_is_gone_is_not_answered_by_a_pass_under_way() -> None:
     async def body() -> None:
-        store = SlowStore()
-        bench = Bench(store)
-        await bench.start()
-        bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
-        run_id = bench.client.of(m.Accepted)[0].run_ids[0]
-        store.takes = 0.5
-        bench.submit()
-        await pass_time(0.1)
-        bench.client.say(m.Ask(90, run_id, True))
-        await pass_time(0.1)
+        bench, _ = await asked_during_a_write()
         bench.client.close()
-        await until(lambda: len(store.runs_by_id) == 2)
+        await until(lambda: len(bench.store.runs_by_id) == 2)
         await pass_time(2)
         assert bench.engine.desk.waiting == {}
         await bench.stop()

@@ -76,7 +76,8 @@ FIELDS: dict[str, dict[str, str]] = {
         "deadline": "How long after the submit, or after it is due, it must have ended.",
         "delay": "How long it waits before it is due.",
         "at": "When it is due; not together with `delay`.",
-        "occurrence": "Makes it the job's run for this instant, which exists once: its id is `<job>:<seconds>`, and `:<tenant>` for another than `default`.",
+        "occurrence": "Makes it the job's run for this instant, which exists once: its id is `<job>:<seconds>`, and "
+        "`:<tenant>` for another than `default`.",
     },
     "BatchBody": {"runs": "The runs, each as for a single submit."},
     "CancelBody": {"reason": "Why; it is kept with the run."},
