@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.api.protocol import MOST_BODIES
 from interlock.config import Settings
 from interlock.wiring.scheduler import Scheduler
 from tests.api.conftest import sound
@@ -391,6 +392,20 @@ def test_a_question_with_a_body(strict: Server, size: int) -> None:
         raw.send(head("GET", "/healthz", **{"Content-Length": str(size)}) + b"x" * size + HEALTH)
         assert raw.answer().status == 200
         assert raw.answer().status == 200
+
+
+def test_a_body_behind_its_refusal_counts_for_nothing_and_does_not_stay(strict: Server) -> None:
+    """Whoever is refused at the door could otherwise use up what all requests may hold together, and keep it."""
+    size = MOST_BODIES + 1
+    with Raw(strict.url) as raw:
+        refused = {"Origin": "http://elsewhere.example", "Content-Type": "application/json"}
+        raw.send(head("POST", RUNS, **refused, **{"Content-Length": str(size)}))
+        assert raw.answer().code == "wrong_origin"
+        part = b"x" * 2**20
+        for sent in range(0, size, len(part)):
+            raw.send(part[: size - sent])
+        assert strict.http.post(RUNS, {"job": "echo"}).status == 201
+        assert raw.ended(), "it is waited for"
 
 
 # ── those who wait and go ───────────────────────────────────────────────────────────────────────────────────────────

@@ -40,7 +40,7 @@ RUNS, LOGS = "r", "l"
 STARVED = 30.0
 """the same for runs that are due while no worker takes any"""
 UNANSWERED = 60.0
-"""seconds after which a submit is given up, the scheduler having said nothing"""
+"""seconds after which a submit or a cancel is given up, the scheduler having said nothing"""
 MOST_SUBMITTING = 64 * 1024 * 1024
 """bytes of payloads that may wait for the scheduler's word"""
 LISTINGS = 2
@@ -111,9 +111,16 @@ class Backend:
 
     async def cancel(self, run_id: str, reason: str, caller: Caller) -> m.RunReport:
         await self._run(run_id, caller)
-        return await self.connection.ask(
-            lambda number: m.Cancel(number, run_id, reason, caller.name), m.RunReport, what="cancel", repeatable=True
-        )
+        try:
+            async with asyncio.timeout(UNANSWERED):
+                return await self.connection.ask(
+                    lambda number: m.Cancel(number, run_id, reason, caller.name),
+                    m.RunReport,
+                    what="cancel",
+                    repeatable=True,
+                )
+        except TimeoutError as error:
+            raise ConnectionLost("cancel") from error
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -173,12 +180,17 @@ class Backend:
             self._secrets = {job.version: job.secrets for job in await self.reader.jobs()}
         return self._secrets.get(run.job_version, ())
 
-    async def runs(self, wanted: RunFilter, cursor: str | None, limit: int, caller: Caller) -> RunPage:
+    async def runs(
+        self, wanted: RunFilter, cursor: str | None, limit: int, caller: Caller, gone: Callable[[], bool]
+    ) -> RunPage:
+        """A page; not for those who are `gone` when it is their turn."""
         if caller.tenant != EVERY_TENANT:
             if wanted.tenant not in (None, caller.tenant):
                 return RunPage(runs=[], next=None)
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant)
         async with self._listing:
+            if gone():
+                raise ConnectionLost("the list")
             found = await self.reader.runs(wanted, _read_cursor(RUNS, cursor), limit)
         return RunPage(runs=[info_of(run) for run in found.runs], next=_cursor(RUNS, found.next))
 

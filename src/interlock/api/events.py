@@ -67,7 +67,7 @@ class EventStream(ASGIResponse):
         await write(hello(at))
         more = True
         while more and not subscriber.over.is_set():
-            data, at, more = await feed.stored(self._wish, at)
+            data, at, more = await feed.stored(subscriber, at)
             if data:
                 await write(data)
         await feed.position()
@@ -75,7 +75,7 @@ class EventStream(ASGIResponse):
         subscriber.seen = max(at, joined)
         more = at < joined
         while more and not subscriber.over.is_set():
-            data, at, more = await feed.stored(self._wish, at, joined)
+            data, at, more = await feed.stored(subscriber, at, joined)
             if data:
                 await write(data)
 

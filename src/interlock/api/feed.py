@@ -49,6 +49,7 @@ REST_AFTER_SKIP = 19.0
 """the same when not everything can be told in any case: then the machine has better things to do"""
 SHORTEST_REST = 0.005
 LONGEST_REST = 1.0
+LONGEST_REST_AFTER_SKIP = 5.0
 REST_OF_CATCHING_UP = 3.0
 """the same for readers that go back"""
 PATIENCE = 1.0
@@ -228,11 +229,14 @@ class Feed:
         if not self._groups:
             self._news.set()
 
-    async def stored(self, wish: Wish, after: int, until: int | None = None) -> tuple[bytes, int, bool]:
+    async def stored(self, subscriber: Subscriber, after: int, until: int | None = None) -> tuple[bytes, int, bool]:
         """A page of what the store has for a reader: the bytes, how far it went, and whether there may be more."""
+        wish = subscriber.wish
         async with self._catching_up:
-            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant)
+            if subscriber.over.is_set():
+                return b"", after, False
             begun = perf_counter()
+            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant)
             reached = rows.reached if until is None else min(rows.reached, until)
             data = b"".join(
                 told(one).data
@@ -275,7 +279,7 @@ class Feed:
                 except TimeoutError:
                     heard = False
                 self._news.clear()
-                begun = process_time()
+                begun, told_until = process_time(), self._position
                 try:
                     if not heard:
                         # Nothing happened, or the scheduler has gone and come back and does not know that we listen.
@@ -288,10 +292,14 @@ class Feed:
                     # Whatever was being told, nobody may take it for all there was: they come again, and resume.
                     logger.exception("internal error")
                     self._end_all()
+                if told_until < self._position < self._newest:
+                    # A round that was full is followed by another, without waiting for word.
+                    self._news.set()
                 # What was written goes out as the loop turns, which is the greater part of the work.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
-                await asyncio.sleep(min(LONGEST_REST, max(SHORTEST_REST, self._rest * (process_time() - begun))))
+                longest = LONGEST_REST if self._rest == REST else LONGEST_REST_AFTER_SKIP
+                await asyncio.sleep(min(longest, max(SHORTEST_REST, self._rest * (process_time() - begun))))
         finally:
             self._pumping = None
         await self._watch(False)

@@ -154,6 +154,9 @@ class Connection(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         self._unfinished = 0
+        if self.cycle.response_complete:
+            # It was answered without being read, and what still comes of it is dropped.
+            return
         self._body += len(body)
         self.load.bodies += len(body)
         if self.load.bodies > MOST_BODIES:
@@ -168,7 +171,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
-        self._awaiting = None
+        # Behind an answer that did not wait for it, the next request is what is waited for.
+        self._awaiting = self.loop.time() if self.cycle.response_complete else None
         self._arriving = False
         self._unfinished = 0
         super().on_message_complete()

@@ -153,7 +153,8 @@ async def runs(
         until=until,
         live=live,
     )
-    return await backend_of(request).runs(wanted, cursor, limit, caller)
+    connection = request.scope[CONNECTION]  # type: ignore[literal-required]
+    return await backend_of(request).runs(wanted, cursor, limit, caller, lambda: connection.lost)
 
 
 @get("/api/v1/runs/{run_id:str}", summary="A run", operation_id="run", tags=["runs"])

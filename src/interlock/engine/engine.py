@@ -382,6 +382,7 @@ class Engine:
             self._inbox.put_first(StartDraining())
         self._inbox.put_first(Define(self._catalog.jobs()))
         self.available = True
+        self._families_until = 0.0
         self.desk.check_watched()
         return True
 
@@ -412,6 +413,7 @@ class Engine:
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self._lease = None
         self.available = False
+        self._families_until = 0.0
         waiting, self._inbox = self._inbox, Inbox()
         self._refuse(waiting.take(waiting.weight), error)
         self.desk.drop_workers()

@@ -115,7 +115,11 @@ class Scheduler:
             raise
         self._running = asyncio.get_running_loop().create_task(self.engine.run())
         self.keeper.start()
-        await self.front.start()
+        try:
+            await self.front.start()
+        except BaseException:
+            await self.stop()
+            raise
 
     async def ready(self, given_up: asyncio.Event) -> None:
         """Until a worker has joined, where there are to be any; raises if they cannot load the app."""

@@ -127,6 +127,9 @@ class Following:
                 position = self._advance(message, event)
                 if event is not None and not self._known(event):
                     yield Tell((position, event))
+            # A stream that has little to tell still says how far it is.
+            if parser.last_id is not None and parser.last_id.isdecimal():
+                self._position = max(int(parser.last_id), self._position or 0)
 
     def _read(self, request: Request, message: ServerSentEvent) -> Event | None:
         """The event; None if it is of a kind this client does not know."""

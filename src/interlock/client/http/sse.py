@@ -23,6 +23,8 @@ class EventParser:
         self._at_start: bytes | None = b""
         """what came so far, while it may yet be the beginning of a byte order mark"""
         self._after_return = False
+        self.last_id: str | None = None
+        """the last that was given, with an event or alone"""
         self._clear()
 
     def _clear(self) -> None:
@@ -55,6 +57,8 @@ class EventParser:
 
     def _take(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if not line:
+            if self._id is not None:
+                self.last_id = self._id
             if self._data:
                 events.append(ServerSentEvent(self._name or "message", "\n".join(self._data), self._id))
             self._clear()
