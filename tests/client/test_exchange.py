@@ -7,7 +7,17 @@ import pytest
 
 import interlock as il
 from interlock.client.http.address import read_address
-from interlock.client.http.exchange import Failure, Operation, Pause, Policy, Request, Response, exchange, retry_after
+from interlock.client.http.exchange import (
+    RETRIES_AFTER_LOSS,
+    Failure,
+    Operation,
+    Pause,
+    Policy,
+    Request,
+    Response,
+    exchange,
+    retry_after,
+)
 
 REQUEST = Request("GET", "/api/v1/runs/r1")
 
@@ -71,8 +81,14 @@ def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Fail
     assert pauses == []
 
 
+@pytest.mark.parametrize(("retries", "asked_again"), [(0, 0), (3, 3 + RETRIES_AFTER_LOSS)])
+def test_a_server_that_was_there_and_is_gone_is_waited_for_longer(retries: int, asked_again: int) -> None:
+    _, pauses = play(exchange(REQUEST, policy(retries=retries)), [failure("lost"), failure("unreachable")])
+    assert len(pauses) == asked_again
+
+
 def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
-    _, pauses = play(exchange(REQUEST, policy(retries=9)), [failure("lost")])
+    _, pauses = play(exchange(REQUEST, policy(retries=9)), [failure("unreachable")])
     wholes = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
     assert len(pauses) == 9
     for pause, whole in zip(pauses, wholes, strict=True):

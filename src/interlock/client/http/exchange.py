@@ -61,6 +61,10 @@ class Tell(msgspec.Struct, frozen=True):
     value: Any
 
 
+RETRIES_AFTER_LOSS = 5
+"""more than usual, for a server that was there and is gone: together they last for some seconds"""
+
+
 class Response(msgspec.Struct, frozen=True):
     status: int
     headers: Mapping[str, str]
@@ -146,7 +150,7 @@ def exchange(
 
     `also` are statuses that may be answers too, besides those of success. With `patient`, time alone is the limit.
     """
-    retried, stale = 0, 0
+    retried, stale, most = 0, 0, policy.retries
     while True:
         answer: Response | Failure = yield request
         if isinstance(answer, Response) and answer.status in also and _media_type(answer) != PROBLEM:
@@ -155,7 +159,10 @@ def exchange(
             # Found closed when it was taken up again: no sign of trouble, and the next one is fresh at the latest.
             stale += 1
             continue
-        pause = policy.pause(answer, retried) if patient or retried < policy.retries else None
+        if isinstance(answer, Failure) and answer.kind == "lost" and policy.retries:
+            # Somebody was there and went away: who is started again needs longer than one that is just slow.
+            most = policy.retries + RETRIES_AFTER_LOSS
+        pause = policy.pause(answer, retried) if patient or retried < most else None
         if pause is None or (until is not None and policy.elapsed() + pause > until):
             return checked(request, answer, policy.address)
         retried += 1
