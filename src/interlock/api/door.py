@@ -27,6 +27,12 @@ READ = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
 Scope = dict[str, Any]
 
 
+def asked_by(scope: Any) -> Caller | None:
+    """Who asks, once they are in."""
+    caller: Caller | None = scope[CALLER]
+    return caller
+
+
 class Door:
     """In front of the whole application."""
 

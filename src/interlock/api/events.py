@@ -8,7 +8,7 @@ from litestar.response.base import ASGIResponse
 
 from interlock.api.backend import Backend
 from interlock.api.feed import Feed, Subscriber, Wish, hello
-from interlock.api.protocol import CONNECTION
+from interlock.api.protocol import connection_of
 from interlock.api.runs import Asked, Text, backend_of, caller_of
 from interlock.model.access import EVERY_TENANT, Permission
 from interlock.model.error import BadRequest, BadValue, InterlockError
@@ -32,7 +32,7 @@ class EventStream(ASGIResponse):
             (b"x-accel-buffering", b"no"),
         ]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
-        connection = scope[CONNECTION]
+        connection = connection_of(scope)
         subscriber = Subscriber(self._wish, connection)
         connection.when_lost(subscriber.over.set)
 

@@ -124,8 +124,9 @@ class Connection(HttpToolsProtocol):
         super().on_message_begin()
         self._arriving = True
         self._size = 0
-        self.scope[CONNECTION] = self  # type: ignore[literal-required]
-        self.scope[LOCAL] = self._local  # type: ignore[literal-required]
+        scope: Any = self.scope
+        scope[CONNECTION] = self
+        scope[LOCAL] = self._local
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -224,6 +225,12 @@ class Connection(HttpToolsProtocol):
             self._unread = (now, waiting)
         elif now - self._unread[0] > self.limits.request:
             self.abort()
+
+
+def connection_of(scope: Any) -> Connection:
+    """The connection that a request came by."""
+    connection: Connection = scope[CONNECTION]
+    return connection
 
 
 def limited(limits: Limits) -> type[Connection]:

@@ -11,8 +11,8 @@ from litestar.params import PathParameter, QueryParameter
 from interlock.api import problems
 from interlock.api.backend import Backend
 from interlock.api.bodies import BatchBody, CancelBody, Cancelled, NewRunBody, Submitted, SubmittedBatch
-from interlock.api.door import CALLER
-from interlock.api.protocol import CONNECTION
+from interlock.api.door import asked_by
+from interlock.api.protocol import connection_of
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
@@ -49,7 +49,7 @@ def backend_of(request: Asked) -> Backend:
 
 
 def caller_of(request: Asked, permission: Permission) -> Caller:
-    caller: Caller | None = request.scope[CALLER]  # type: ignore[literal-required]
+    caller = asked_by(request.scope)
     if caller is None:
         raise Unauthorized
     caller.need(permission)
@@ -93,7 +93,7 @@ async def _look(request: Asked, run_id: str, caller: Caller, wait: float) -> Run
     if not wait:
         return await looking
     task = asyncio.get_running_loop().create_task(looking)
-    request.scope[CONNECTION].when_lost(task.cancel)  # type: ignore[literal-required]
+    connection_of(request.scope).when_lost(task.cancel)
     await asyncio.wait([task])
     if task.cancelled():
         raise ConnectionLost("the question")
@@ -153,7 +153,7 @@ async def runs(
         until=until,
         live=live,
     )
-    connection = request.scope[CONNECTION]  # type: ignore[literal-required]
+    connection = connection_of(request.scope)
     return await backend_of(request).runs(wanted, cursor, limit, caller, lambda: connection.lost)
 
 

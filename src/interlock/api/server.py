@@ -23,7 +23,7 @@ from interlock.api import events, health, problems, runs
 from interlock.api.backend import Backend
 from interlock.api.door import Door
 from interlock.api.openapi import document
-from interlock.api.protocol import CONNECTION, SWEEP, Limits, limited
+from interlock.api.protocol import SWEEP, Limits, connection_of, limited
 from interlock.api.settings import GatewaySettings
 from interlock.model.error import (
     BadRequest,
@@ -84,7 +84,7 @@ def _translated(request: Request[Any, Any, Any], error: HTTPException) -> Interl
         return MethodNotAllowed(f"method: {request.method} is not one for {request.scope['path'][:120]!r}")
     if error.status_code == 413:
         return BodyTooLarge(request.app.state.max_body)
-    if request.scope[CONNECTION].lost:  # type: ignore[literal-required]
+    if connection_of(request.scope).lost:
         return ConnectionLost("the request")
     if isinstance(error, ClientException):
         return BadRequest(f"request: {error.detail}")
