@@ -13,24 +13,32 @@ if TYPE_CHECKING:
     from interlock.model.secret import Secret
     from interlock.model.state import State
     from interlock.model.view import RunInfo
+    from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
     from interlock.worker.context import Context
+    from interlock.worker.service import ServiceContext
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Alive",
     "App",
     "AsyncClient",
+    "Backoff",
     "BlockingRunHandle",
+    "Budget",
     "Client",
     "Context",
     "Draining",
     "Fatal",
     "InterlockError",
+    "Limits",
+    "Ready",
     "Retry",
     "RunEnded",
     "RunHandle",
     "RunInfo",
     "Secret",
+    "ServiceContext",
     "State",
     "WaitTimeout",
     "run",
@@ -38,19 +46,25 @@ __all__ = [
 
 # A command must start at once: each name is imported when it is first used, and only what it needs.
 _WHERE = {
+    "Alive": "supervision.spec",
     "App": "app",
     "AsyncClient": "client.http.async_client",
+    "Backoff": "supervision.spec",
     "BlockingRunHandle": "client.http.client",
+    "Budget": "supervision.spec",
     "Client": "client.http.client",
     "Context": "worker.context",
     "Draining": "model.error",
     "Fatal": "model.error",
     "InterlockError": "model.error",
+    "Limits": "supervision.spec",
+    "Ready": "supervision.spec",
     "Retry": "model.job",
     "RunEnded": "model.error",
     "RunHandle": "client.handle",
     "RunInfo": "model.view",
     "Secret": "model.secret",
+    "ServiceContext": "worker.service",
     "State": "model.state",
     "WaitTimeout": "model.error",
     "run": "client.submitting",

@@ -1,33 +1,39 @@
-"""`App`: jobs defined in Python, and the door to the scheduler that runs them."""
+"""`App`: jobs and services defined in Python, and the door to the scheduler that runs them."""
 
 import asyncio
 import inspect
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submitting import new_run, submit
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, NotConnected
+from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
 from interlock.model.message import NewRun
 from interlock.worker.definition import Definition, kind_of
+
+if TYPE_CHECKING:
+    from interlock.config.declared import Declared
+    from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
 
 H = TypeVar("H", bound=Callable[..., Any])
 
 
 class App:
-    """A set of jobs. Define it at the top level of a module, so that workers can import it."""
+    """A set of jobs and services. Define it at the top level of a module, so that workers can import it."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
+        self.services: list[Declared] = []
+        """and groups of them, in the order in which they were declared"""
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
@@ -74,6 +80,88 @@ class App:
             return handler
 
         return define
+
+    # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def service(
+        self,
+        name: str,
+        *,
+        process: Sequence[str] | None = None,
+        container: str | Mapping[str, Any] | None = None,
+        group: str | None = None,
+        env: Mapping[str, str | None] | None = None,
+        cwd: str | None = None,
+        restart: str = "always",
+        backoff: "Backoff | None" = None,
+        budget: "Budget | None" = None,
+        stop_timeout: Duration = 10.0,
+        ready: "Ready | None" = None,
+        alive: "Alive | None" = None,
+        limits: "Limits | None" = None,
+    ) -> Callable[[H], H]:
+        """Declare a service, which is kept up as long as the scheduler runs: the command `process`, or `container`, an
+        image or a mapping of its fields. With neither, this decorates a function, which runs in a process of its own.
+
+        The function may take one argument, an `interlock.ServiceContext`. To end it, an async function is cancelled;
+        in a plain one SystemExit is raised.
+        """
+        from interlock.config.declaring import caller, declare_service
+
+        spot = caller()
+
+        def declare(function: Callable[..., Any] | None) -> None:
+            declared = declare_service(
+                name,
+                spot,
+                function=function,
+                process=process,
+                container=container,
+                group=group,
+                env=env,
+                cwd=cwd,
+                restart=restart,
+                backoff=backoff,
+                budget=budget,
+                stop_timeout=stop_timeout,
+                ready=ready,
+                alive=alive,
+                limits=limits,
+            )
+            self._declare(declared)
+
+        def define(function: H) -> H:
+            declare(function)
+            return function
+
+        if process is not None or container is not None:
+            declare(None)
+        return define
+
+    def group(
+        self,
+        name: str,
+        *,
+        strategy: str = "one_for_one",
+        group: str | None = None,
+        restart: str = "always",
+        backoff: "Backoff | None" = None,
+        budget: "Budget | None" = None,
+    ) -> None:
+        """Declare a group, for services to be in: one_for_one restarts the one that ended, one_for_all all of them,
+        rest_for_one those that were declared after it too."""
+        from interlock.config.declaring import caller, declare_group
+
+        declared = declare_group(
+            name, caller(), strategy=strategy, group=group, restart=restart, backoff=backoff, budget=budget
+        )
+        self._declare(declared)
+
+    def _declare(self, declared: "Declared") -> None:
+        for known in self.services:
+            if known.name == declared.name:
+                raise DuplicateService(declared.name, str(known.spot), str(declared.spot))
+        self.services.append(declared)
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 

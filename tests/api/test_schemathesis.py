@@ -10,12 +10,20 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
+from interlock.model.child import ServiceAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go
 from tests.helpers.server import Server, environment
 
-EVENTS = {"hello": "HelloEvent", "run": "RunEvent", "log": "LogEvent", "progress": "ProgressEvent"}
+EVENTS = {
+    "hello": "HelloEvent",
+    "run": "RunEvent",
+    "log": "LogEvent",
+    "progress": "ProgressEvent",
+    "service": "ServiceEvent",
+    "service_log": "ServiceLogEvent",
+}
 
 
 def run_schemathesis(server: Server, *options: str) -> None:
@@ -31,7 +39,7 @@ def run_schemathesis(server: Server, *options: str) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "Operations:       10 selected / 11 total" in ended.stdout
+    assert "Operations:       20 selected / 21 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -77,6 +85,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
         }
 
     every = {"submit", "submit_many", "runs", "run", "cancel", "history", "logs", "events", "metrics"}
+    every |= {"tree", "services", "service", "service_logs", "reload", *(f"{one}_service" for one in ServiceAction)}
     assert secured(server.http) == set()
     assert secured(guarded.http) == every
 

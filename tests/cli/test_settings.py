@@ -85,6 +85,7 @@ def test_the_file_may_be_elsewhere(by: str) -> None:
 def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> None:
     examples = {
         "app": ("jobs:app", "jobs:app"),
+        "files": ("services.yaml, more", ["services.yaml", "more"]),
         "database": ("data.db", "data.db"),
         "socket": ("/run/x.sock", "/run/x.sock"),
         "http": ("0.0.0.0:80", "0.0.0.0:80"),

@@ -48,7 +48,7 @@ def test_the_version(folder: Path) -> None:
         (["up", "--slot", "3"], "there is no option '--slot'; did you mean '--slots'?"),
         (["--verson"], "there is no option '--verson'; did you mean '--version'?"),
         (["up", "--slots"], "option '--slots' requires an argument"),
-        (["up", "extra"], "got unexpected extra argument(s) (extra)"),
+        (["config", "extra"], "got unexpected extra argument(s) (extra)"),
         (["bench", "--runs", "many"], "invalid value for '--runs': "),
     ],
 )

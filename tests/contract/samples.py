@@ -3,9 +3,11 @@
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
+from interlock.model.child import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
 from interlock.model.run import Run, Transition
@@ -15,6 +17,11 @@ from interlock.ports.store import RunFilter, RunRows
 from tests.contract.conftest import AnyStore
 
 NAME = "scheduler"
+EXIT = Exit(at=1001.0, code=3, error="no more")
+_WEB = ChildInfo(path="services/web", name="web", kind="process", status=Status.STARTING, pid=5, last_exit=EXIT)
+CHANGE = Change(
+    at=1003.0, path=_WEB.path, before=_WEB, after=msgspec.structs.replace(_WEB, status=Status.RUNNING, restarts=1)
+)
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
 
 
@@ -60,8 +67,8 @@ def entry(seq: int, before: State | None, after: State, reason: str = "because")
 
 
 def everything_in_one_batch() -> Batch:
-    """A batch with something in every field: two new runs, and an end of one that was there. Its rows have the
-    positions 10 to 12, its lines 13 and 14."""
+    """A batch with something in every field: two new runs, and an end of one that was there. Its log lines have the
+    positions 10 and 11, its history 12 to 14, the log of services 15 and 16."""
     end = make_run("old", state=State.ORPHANED, previous=State.RUNNING, seq=5, ended_at=1100.0, error="lost", crashes=3)
     batch = created(make_run("new"), make_run("keyed", idempotency_key="k", tenant="blue"))
     batch.updated = updated(end).updated
@@ -75,6 +82,11 @@ def everything_in_one_batch() -> Batch:
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first"), ("old", 1, 2, 1001.75, "error", "second\nline")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
+    batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
+    batch.service_log = [
+        ("web", 7, 1002.0, "stdout", "listening", None),
+        ("web", 8, 1003.0, "status", "running", msgspec.json.encode(CHANGE)),
+    ]
     batch.position = 10
     return batch
 
@@ -110,6 +122,8 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "letters": await store.dead_letters(),
         "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
         "ids": await store.known_ids(ids),
+        "kept": await store.kept(),
+        "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }
 
 

@@ -8,8 +8,12 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
+from msgspec.structs import astuple
 
+from interlock.core.decisions import Batch
+from interlock.model.child import Kept
 from interlock.model.error import (
     CannotOpenDatabase,
     DatabaseTooNew,
@@ -19,11 +23,12 @@ from interlock.model.error import (
     StoreUnavailable,
 )
 from interlock.model.run import Run
-from interlock.stores.sqlite import SqliteStore
+from interlock.model.state import State
+from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import APPLICATION_ID, connect_writer
-from interlock.stores.sqlite.queries import migrations
+from interlock.stores.sqlite.queries import QUERIES, migrations, write_rows
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, make_run, take
+from tests.contract.samples import NAME, created, entry, make_run, take
 
 
 async def nothing(store: AnyStore) -> None:
@@ -90,6 +95,56 @@ def test_opening_an_up_to_date_file_changes_no_schema(database: Path) -> None:
     make(database)
     with closing(sqlite3.connect(database)) as connection:
         assert schema(connection) == before
+
+
+def make_of_version(path: Path, version: int) -> None:
+    """A database as an Interlock of that time left it, with a run that has a history and a log."""
+    with closing(sqlite3.connect(path)) as connection:
+        for script in migrations()[:version]:
+            connection.executescript(script)
+        write_rows(connection, "insert_run", [astuple(make_run("old"))])
+        entries = msgspec.msgpack.encode([entry(1, None, State.PENDING)])
+        connection.execute(QUERIES["insert_history"], (3, "old", 1, entries))
+        connection.execute(QUERIES["insert_log"], (7, "old", 1, 1, 5.0, "info", "line"))
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {version}")
+        connection.commit()
+
+
+@pytest.mark.parametrize("version", range(1, len(migrations())))
+def test_an_older_database_is_brought_up_to_date_with_all_it_has(database: Path, version: int) -> None:
+    make_of_version(database, version)
+
+    async def read() -> None:
+        reader = SqliteReader(database)
+        await reader.open()
+        try:
+            with pytest.raises(StoreUnavailable, match="not up to date"):
+                await reader.position()
+            await asyncio.to_thread(make, database)
+            assert await reader.position() == 7
+        finally:
+            await reader.close()
+
+    asyncio.run(read())
+
+    async def body(store: AnyStore) -> None:
+        assert [run.id for run in (await store.load(256)).runs] == ["old"]
+        assert await store.history("old") == [entry(1, None, State.PENDING)]
+        assert [event.position for event in (await store.events(0, 10)).events] == [3, 7]
+        lease = await take(store)
+        batch = Batch(kept=[("web", Kept(resume_id="1"))], position=8)
+        batch.service_log = [("web", 1, 6.0, "stdout", "said", None)]
+        await store.commit(batch, NAME, lease.epoch)
+        assert await store.position() == 8
+        assert await store.kept() == {"web": Kept(resume_id="1")}
+
+    run_with(SqliteStore(database), body)
+    with closing(sqlite3.connect(database)) as old, closing(sqlite3.connect(":memory:")) as summed:
+        for script in migrations():
+            summed.executescript(script)
+        assert schema(old) == schema(summed)
+        assert old.execute("PRAGMA user_version").fetchone()[0] == len(migrations())
 
 
 @pytest.mark.behaviour("RUN-17")

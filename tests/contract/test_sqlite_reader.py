@@ -62,6 +62,8 @@ async def fails(reader: SqliteReader) -> str:
         reader.position(),
         reader.jobs(),
         reader.dead_letters(),
+        reader.service_log("web"),
+        reader.kept(),
     ):
         with pytest.raises(StoreUnavailable) as caught:
             await call
@@ -84,11 +86,13 @@ def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(database: P
             assert await reader.history(run_id) == await store.history(run_id)
             assert await reader.logs(run_id) == await store.logs(run_id)
             assert (await reader.events(0, 10, run_id)).events == (await store.events(0, 10, run_id)).events
-        assert len((await reader.events(0, 10)).events) == 5
+        assert len((await reader.events(0, 10)).events) == 7
+        assert await reader.service_log("web") == await store.service_log("web")
+        assert await reader.kept() == await store.kept()
         assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
         assert await reader.dead_letters() == await store.dead_letters()
         assert await reader.jobs() == [JOB]
-        assert await reader.position() == 14
+        assert await reader.position() == 16
         await reader.close()
         await store.commit(created(make_run("more")), NAME, lease.epoch)
 
@@ -298,7 +302,8 @@ def test_a_file_that_is_not_ours_in_its_place_makes_the_store_unavailable(databa
 
 
 def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> None:
-    names = ["run", "history", "logs", "position", "transitions", "transitions_of_run", "lines", "lines_of_run"]
+    names = ["run", "history", "logs", "positions", "transitions", "transitions_of_run", "lines", "lines_of_run"]
+    names += ["services", "services_of_service", "last_of_service"]
     statements = {name: QUERIES[f"get_{name}"] for name in names}
     for place, (find, find_floor) in LISTINGS.items():
         statements |= {place: find, f"floor of {place}": find_floor}
@@ -306,10 +311,11 @@ def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> 
         for name, statement in statements.items():
             values = dict.fromkeys(["states", "job_id", "tenant", "session", "lane", "since", "until", "live"])
             numbers = dict.fromkeys(["before", "floor", "most", "limit", "after"], 1)
-            given = ("r1",) if "?" in statement else values | numbers | {"run_id": "r1"}
+            given = ("r1",) if "?" in statement else values | numbers | {"run_id": "r1", "service": "web"}
             plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", given)]
-            assert not [step for step in plan if step.startswith(("SCAN runs", "SCAN history", "SCAN logs"))], name
-            if name in LISTINGS:
+            tables = ("SCAN runs", "SCAN history", "SCAN logs", "SCAN service_log")
+            assert not [step for step in plan if step.startswith(tables)], name
+            if name in LISTINGS or "service" in name:
                 assert not [step for step in plan if "TEMP B-TREE" in step], "found in order"
 
 

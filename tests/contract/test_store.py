@@ -7,13 +7,16 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from interlock.model.child import Kept
 from interlock.model.error import StaleEpoch
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import DeadLetter, Inputs, LogEntry, RunFilter, RunRows, Snapshot
+from interlock.ports.store import DeadLetter, Inputs, LogEntry, RunFilter, RunRows, ServiceEntry, Snapshot, StoredEvent
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
+    CHANGE,
     ENDS,
+    EXIT,
     JOB,
     NAME,
     RUNS,
@@ -76,6 +79,9 @@ def test_a_store_begins_empty(with_store: WithStore) -> None:
         assert (await store.events(0, 10)).events == []
         assert await store.position() == 0
         assert await store.jobs() == []
+        assert await store.kept() == {}
+        assert await store.service_log("web") == []
+        assert await store.prune_service_log(0, 0) == 0
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []
@@ -100,7 +106,7 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         snapshot = await store.load(256)
         assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
         assert snapshot.jobs == await store.jobs() == [JOB]
-        assert snapshot.position == await store.position() == 14
+        assert snapshot.position == await store.position() == 16
         assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
         assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
         assert await store.logs("old") == [
@@ -116,6 +122,11 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
             ("blue", "k"): ("keyed", b"digest")
         }
         assert await store.known_ids(["old", "new", "unknown"]) == frozenset({"old", "new"})
+        assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT)}
+        assert await store.service_log("web") == [
+            ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
+            ServiceEntry(16, "web", 1003.0, "status", "running", CHANGE),
+        ]
 
     with_store(body)
 
@@ -283,6 +294,12 @@ def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: With
     with_store(body)
 
 
+async def first_event(store: AnyStore) -> StoredEvent:
+    event = (await store.events(0, 10)).events[0]
+    assert isinstance(event, StoredEvent)
+    return event
+
+
 def test_what_is_handed_out_is_a_copy(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
@@ -294,12 +311,12 @@ def test_what_is_handed_out_is_a_copy(with_store: WithStore) -> None:
             assert run is not None
             run.state, run.seq, run.payload = State.FAILED, 99, b"changed"
         (await store.history("r1")).append(entry(2, None, State.PENDING))
-        (await store.events(0, 10)).events[0].transitions.append(entry(2, None, State.PENDING))
+        (await first_event(store)).transitions.append(entry(2, None, State.PENDING))
         stored = await store.run("r1")
         assert stored is not None
         assert (stored.state, stored.seq, stored.payload) == (State.SCHEDULED, 2, b"{}")
         assert await store.history("r1") == [entry(1, None, State.PENDING)]
-        assert (await store.events(0, 10)).events[0].transitions == [entry(1, None, State.PENDING)]
+        assert (await first_event(store)).transitions == [entry(1, None, State.PENDING)]
 
     with_store(body)
 

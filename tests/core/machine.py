@@ -67,7 +67,7 @@ class Machine:
         """One pass; what it decides is stored at once."""
         self.last = step(self.state, commands, self.now, self.rng)
         self.last.batch.position = self._position
-        self._position += len(self.last.batch.history) + len(self.last.batch.logs)
+        self._position = self.last.batch.last_position + 1
         self.store.apply(self.last.batch)
         for worker_id, messages in self.last.sends.items():
             handed_over(self.state, worker_id, messages, self.elapsed)

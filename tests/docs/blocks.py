@@ -19,8 +19,8 @@ class Block(NamedTuple):
 
     @property
     def file(self) -> str | None:
-        """The file it is to be put into, if its first line names one: `# jobs.py`."""
-        found = re.match(r"# ([a-z_]+\.(?:py|yaml))\n", self.text)
+        """The file it is to be put into, if its first line names one: `# jobs.py`, `# services/web.yaml`."""
+        found = re.match(r"# ([a-z_/]+\.(?:py|yaml))\n", self.text)
         return None if found is None else found[1]
 
 

@@ -10,12 +10,14 @@ from tests.docs.blocks import ROOT, blocks
 
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = {
-    "README.md": {"sh"},
+    "README.md": {"sh", "yaml"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
     "docs/http.md": {"sh"},
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
     "docs/python.md": {"python"},
+    "docs/services.md": {"python", "sh", "yaml"},
+    "docs/supervision.md": {"python"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from interlock.config import Settings, resolve
+from interlock.config.services import load
 from interlock.config.settings import SETTINGS
 from tests.docs.blocks import ROOT, of_language, run_shell
 from tests.docs.test_getting_started import GETTING_STARTED, put_files, shell_of
@@ -53,11 +54,14 @@ LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
 def test_every_yaml_block_of_every_document_is_valid(folder: Path) -> None:
-    for document in sorted((ROOT / "docs").glob("*.md")):
-        for number, block in enumerate(of_language(f"docs/{document.name}", "yaml")):
+    for document in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        for number, block in enumerate(of_language(str(document.relative_to(ROOT)), "yaml")):
             place = folder / f"{document.stem}-{number}.yaml"
             place.write_text(block.text)
-            assert resolve(config=str(place), environment={}).settings.app == "jobs:app"
+            if re.search(r"^kind:", block.text, re.M):
+                assert load([str(place)]) != []
+            else:
+                assert resolve(config=str(place), environment={}).settings.app == "jobs:app"
 
 
 @pytest.mark.behaviour("OBS-1")

@@ -1,4 +1,4 @@
-"""The socket and the keeper: descriptors are not lost, and what cannot be done now is done later."""
+"""The socket: descriptors are not lost."""
 
 import asyncio
 import os
@@ -8,7 +8,6 @@ from pathlib import Path
 from interlock.buses.socket import SocketBus
 from interlock.model.message import Greeting, Message
 from interlock.ports.bus import Endpoint, Peer
-from interlock.supervision.keeper import Keeper
 from tests.helpers.places import folder, run_async, until
 
 __all__ = ["folder"]
@@ -43,22 +42,5 @@ def test_a_process_that_links_again_and_again_costs_one_descriptor(folder: Path)
             counts.append(len(os.listdir("/proc/self/fd")))
         assert counts[-1] == counts[1]
         await server.close()
-
-    run_async(body())
-
-
-def test_a_process_that_could_not_be_started_is_started_later(folder: Path) -> None:
-    async def body() -> None:
-        tries = []
-
-        def command() -> list[str]:
-            tries.append(1)
-            return ["/nowhere/to/be/found"] if len(tries) < 3 else ["sleep", "600"]
-
-        keeper = Keeper("worker", [command], patience=5.0)
-        keeper.start()
-        await until(lambda: keeper.pids, "it runs")
-        assert len(tries) == 3
-        await keeper.stop()
 
     run_async(body())

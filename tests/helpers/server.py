@@ -46,6 +46,8 @@ class Command:
         self.output = folder / f"{name}.log"
         self.extra: dict[str, str] = {}
         """more of the environment"""
+        self.leads_group = False
+        """whether it has a process group of its own"""
         self.process: subprocess.Popen[bytes] | None = None
 
     def begin(self, *arguments: str) -> None:
@@ -58,6 +60,7 @@ class Command:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                process_group=0 if self.leads_group else None,
             )
 
     @property
@@ -93,15 +96,18 @@ class Command:
 
 
 class Server(Command):
-    def __init__(self, folder: Path, *options: str, target: str = JOBS) -> None:
+    def __init__(self, folder: Path, *options: str, target: str | None = JOBS) -> None:
         self.database = folder / "interlock.db"
         self.socket = folder / "interlock.db.sock"
         self.http_socket = folder / "interlock.db.http"
         if "--http" not in options:
             options = ("--http", "off", *options)
+        if "--drain" not in options:
+            options = ("--drain", "5s", *options)
         self._over_tcp = options[options.index("--http") + 1] not in ("off", "local")
         self._said_before = 0
-        arguments = ("interlock.cli", "up", "-A", target, "--db", str(self.database), *options)
+        app = () if target is None else ("-A", target)
+        arguments = ("interlock.cli", "up", *app, "--db", str(self.database), *options)
         super().__init__(folder, *arguments, name="server")
 
     def __enter__(self) -> "Server":
@@ -170,7 +176,7 @@ class Server(Command):
         return [one.pid for one in processes_of(self.folder) if "interlock.cli.worker_process" in one.command]
 
     def own_workers(self) -> list[int]:
-        mine = set(children_of(self.pid))
+        mine = set(tree_of(self.pid))
         return [pid for pid in self.workers() if pid in mine]
 
     def wait_for_strays(self) -> None:

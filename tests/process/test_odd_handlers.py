@@ -9,7 +9,6 @@ import pytest
 from interlock.config import Settings
 from interlock.model.error import InterlockError, RunEnded
 from interlock.model.state import State
-from interlock.supervision.keeper import end_session
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
@@ -165,10 +164,6 @@ def test_a_killed_worker_leaves_nothing_that_its_handlers_had_started(folder: Pa
                 await until(lambda: not alive(left), "what it had started is gone")
 
     run_async(body())
-
-
-def test_the_rest_of_a_session_that_does_not_exist_is_nothing() -> None:
-    end_session(2**22 + 1)
 
 
 def test_giving_up_while_the_scheduler_starts_leaves_nothing(folder: Path) -> None:

@@ -1,7 +1,6 @@
 """What the routes stand on: the store, read directly, and the scheduler, asked over its link."""
 
 import asyncio
-import re
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,14 +8,15 @@ from typing import Any
 import msgspec
 
 from interlock.api.bodies import Check, NewRunBody, Readiness
+from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
+from interlock.api.tree import Tree
 from interlock.client.connection import Connection
 from interlock.client.submitting import check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.error import (
-    BadCursor,
     BadValue,
     ConnectionLost,
     InterlockError,
@@ -34,9 +34,6 @@ STANDSTILL = 5.0
 """seconds without a turn of the scheduler's loop after which it is not ready"""
 NO_WRITE = 10.0
 """the same for a write of any kind: the lease alone is one every few seconds"""
-CURSOR = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS = "r", "l"
-"""the kinds of lists that have cursors"""
 STARVED = 30.0
 """the same for runs that are due while no worker takes any"""
 UNANSWERED = 60.0
@@ -54,6 +51,7 @@ class Backend:
         self.reader = reader
         self.connection = connection
         self.feed = Feed(reader, connection)
+        self.tree = Tree(reader, connection, self.feed)
         self._waits: set[asyncio.Task[m.RunReport]] = set()
         """those who wait for a run to end"""
         self._submitting = 0
@@ -191,8 +189,10 @@ class Backend:
         async with self._listing:
             if gone():
                 raise ConnectionLost("the list")
-            found = await self.reader.runs(wanted, _read_cursor(RUNS, cursor), limit)
-        return RunPage(runs=[info_of(run) for run in found.runs], next=_cursor(RUNS, found.next))
+            found = await self.reader.runs(wanted, read_cursor(RUNS, cursor), limit)
+        return RunPage(
+            runs=[info_of(run) for run in found.runs], next=None if found.next is None else cursor_of(RUNS, found.next)
+        )
 
     async def history(self, run_id: str, caller: Caller) -> History:
         await self._run(run_id, caller)
@@ -200,10 +200,10 @@ class Backend:
 
     async def logs(self, run_id: str, cursor: str | None, limit: int, caller: Caller) -> LogPage:
         await self._run(run_id, caller)
-        lines = await self.reader.logs(run_id, _read_cursor(LOGS, cursor) or 0, limit)
+        lines = await self.reader.logs(run_id, read_cursor(LOGS, cursor) or 0, limit)
         return LogPage(
             lines=[LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
-            next=_cursor(LOGS, lines[-1].position if len(lines) == limit else None),
+            next=cursor_of(LOGS, lines[-1].position) if len(lines) == limit else None,
         )
 
     # ── how it is ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -250,16 +250,3 @@ class Backend:
 
 def _json(data: bytes | None) -> Any:
     return None if data is None else payload.decode(data)
-
-
-def _cursor(kind: str, number: int | None) -> str | None:
-    return None if number is None else f"{kind}{number}"
-
-
-def _read_cursor(kind: str, cursor: str | None) -> int | None:
-    """The number in a cursor; the letter before it says of which kind of list it is."""
-    if cursor is None:
-        return None
-    if not re.fullmatch(CURSOR.format(kind=kind), cursor):
-        raise BadCursor(cursor)
-    return int(cursor[len(kind) :])

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from interlock.model.child import ChildInfo
 from interlock.model.state import State
 
 MOST_RUNS = 1000
@@ -60,6 +61,12 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
+class Services(msgspec.Struct, frozen=True, kw_only=True):
+    """Services and groups of them, each before what is in it, and without it."""
+
+    services: list[ChildInfo]
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     detail: str
@@ -74,7 +81,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool
 
 
-class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error (RFC 9457). `code` is stable; `detail` is one line for a person."""
 
     type: str
@@ -82,3 +89,5 @@ class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True):
     status: int
     detail: str
     code: str
+    faults: list[str] = []
+    """every one there is, where there may be several at once"""

@@ -7,7 +7,8 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from interlock.api.backend import Backend
-from interlock.api.feed import Feed, Subscriber, Wish, hello
+from interlock.api.feed import TYPES, Feed, Subscriber, Wish
+from interlock.api.framing import hello
 from interlock.api.protocol import connection_of
 from interlock.api.runs import Asked, Text, backend_of, caller_of
 from interlock.model.access import EVERY_TENANT, Permission
@@ -92,14 +93,19 @@ async def events(
     run: Text = None,
     job: Text = None,
     tenant: Text = None,
-    kind: Annotated[list[Literal["run", "log", "progress"]] | None, QueryParameter(name="type")] = None,
+    service: Text = None,
+    kind: Annotated[
+        list[Literal["run", "log", "progress", "service", "service_log"]] | None, QueryParameter(name="type")
+    ] = None,
     after: Annotated[int | None, QueryParameter(ge=0, le=LARGEST_POSITION)] = None,
 ) -> ASGIResponse:
-    """Server-sent events: what happens to runs, what they log, and their progress.
+    """Server-sent events: what happens to runs, what they log, and their progress; what happens to services, and what
+    they print.
 
     The `id` of an event is its position. A stream that is opened with `Last-Event-ID`, or with `after`, first tells
     everything that is stored after that position. `gap` says that more happened than could be told, and where to
-    resume for it. A reader that does not take what it is sent is cut off, and may resume.
+    resume for it. A reader that does not take what it is sent is cut off, and may resume. Services are of no tenant:
+    they are told of to those who may see every one, and not where a run, a job or a tenant is asked for.
     """
     caller = caller_of(request, Permission.READ)
     if request.scope["http_version"] == "1.0":
@@ -111,9 +117,9 @@ async def events(
             raise BadValue("Last-Event-ID", last, "the id of an event")
         after = int(last)
     if caller.tenant != EVERY_TENANT:
-        # Another tenant's events are as if there were none.
+        # Another tenant's events are as if there were none, and so are those of services, which have none.
         tenant = caller.tenant if tenant in (None, caller.tenant) else ""
-    wish = Wish(run, job, tenant, frozenset(kind) if kind else Wish().types)
+    wish = Wish(run, job, tenant, frozenset(kind) if kind else TYPES, service)
     return EventStream(backend.feed, wish, after)
 
 

@@ -3,9 +3,9 @@
 The store is read, not the scheduler: a word from it says how far the store has come, and the feed reads on from where
 it was. One reading serves everybody; those with the same wish share the bytes as well. Whatever happens, the feed works
 for a tenth of the time of one core at the most: when more is stored than it can tell in that time it leaves out a
-stretch and says so with a `gap`, which a reader can go back for. A reader of a single run never gets one, for a run is
-read by itself. A reader that does not take what it is sent is cut off. Readers that go back take turns, and all of
-them together have a quarter of one core.
+stretch and says so with a `gap`, which a reader can go back for. A reader of a single run or service never gets one,
+for these are read by themselves. A reader that does not take what it is sent is cut off. Readers that go back take
+turns, and all of them together have a quarter of one core.
 """
 
 import asyncio
@@ -13,23 +13,16 @@ import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from time import perf_counter, process_time
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
 
+from interlock.api.framing import Whose, data_of, frame, framed, whose
 from interlock.client.connection import Connection
 from interlock.model import message as m
 from interlock.model.error import InterlockError
-from interlock.model.view import (
-    EVENT_NAMES,
-    GapEvent,
-    HelloEvent,
-    LogEvent,
-    ProgressEvent,
-    RunEvent,
-    entries_of,
-)
-from interlock.ports.store import EventRows, Reader, StoredEvent
+from interlock.model.view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
+from interlock.ports.store import EventRows, Reader
 
 logger = logging.getLogger("interlock.events")
 
@@ -60,7 +53,8 @@ KEEP_ALIVE = 15.0
 """seconds after which a comment shows every reader that the stream lives"""
 STILL_THERE = b": still there\n\n"
 
-_encode = msgspec.json.Encoder().encode
+TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent))
+"""those that a reader may choose from"""
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -69,15 +63,25 @@ class Wish(msgspec.Struct, frozen=True):
     run: str | None = None
     job: str | None = None
     tenant: str | None = None
-    types: frozenset[str] = frozenset({"run", "log", "progress"})
+    types: frozenset[str] = TYPES
+    service: str | None = None
 
-    def wants(self, kind: str, run_id: str, job_id: str, tenant: str) -> bool:
+    def wants(self, of: Whose) -> bool:
         return (
-            kind in self.types
-            and (self.run is None or self.run == run_id)
-            and (self.job is None or self.job == job_id)
-            and (self.tenant is None or self.tenant == tenant)
+            of.kind in self.types
+            and (self.run is None or self.run == of.run_id)
+            and (self.job is None or self.job == of.job_id)
+            and (self.tenant is None or self.tenant == of.tenant)
+            and (self.service is None or self.service == of.service)
         )
+
+    @property
+    def single(self) -> "Single | None":
+        return None if self.run is None and self.service is None else (self.run, self.service)
+
+
+Single = tuple[str | None, str | None]
+"""a run, or a service"""
 
 
 class Sink(Protocol):
@@ -122,39 +126,12 @@ class Subscriber:
             self.push(chunk)
 
 
-def framed(data: bytes) -> bytes:
-    """As HTTP frames a part of an answer whose length is not known."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
-def frame(event: Any, position: int | None = None) -> bytes:
-    """An event as it stands in the stream."""
-    head = b"" if position is None else b"id: %d\n" % position
-    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), _encode(event))
-
-
 class Told(msgspec.Struct, frozen=True):
     """A stored event, ready to be sent."""
 
     position: int
-    kind: str
-    run_id: str
-    job_id: str
-    tenant: str
+    whose: Whose
     data: bytes
-
-
-def told(stored: StoredEvent) -> Told:
-    event: RunEvent | LogEvent
-    whose = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
-    if stored.line is None:
-        entries = entries_of(stored.run_id, stored.transitions)
-        event = RunEvent(**whose, state=entries[-1].after, transitions=entries)
-    else:
-        line = stored.line
-        event = LogEvent(**whose, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
-    data = frame(event, stored.position)
-    return Told(stored.position, EVENT_NAMES[type(event)], stored.run_id, stored.job_id, stored.tenant, data)
 
 
 class Feed:
@@ -163,8 +140,8 @@ class Feed:
         self._connection = connection
         connection.on_news = self._heard
         self._groups: dict[Wish, list[Subscriber]] = {}
-        self._by_run: dict[str, list[Wish]] = {}
-        """the wishes for a single run, which are many, apart from the others, which are few"""
+        self._singles: dict[Single, list[Wish]] = {}
+        """the wishes for a single run or service, which are many, apart from the others, which are few"""
         self._plain: list[Wish] = []
         self._position = 0
         """everything up to here has been told"""
@@ -207,10 +184,10 @@ class Feed:
         group = self._groups.get(wish)
         if group is None:
             group = self._groups[wish] = []
-            if wish.run is None:
+            if wish.single is None:
                 self._plain.append(wish)
             else:
-                self._by_run.setdefault(wish.run, []).append(wish)
+                self._singles.setdefault(wish.single, []).append(wish)
         group.append(subscriber)
         return self._position
 
@@ -220,12 +197,12 @@ class Feed:
         with suppress(ValueError):
             group.remove(subscriber)
         if not group and self._groups.pop(wish, None) is not None:
-            if wish.run is None:
+            if wish.single is None:
                 self._plain.remove(wish)
             else:
-                self._by_run[wish.run].remove(wish)
-                if not self._by_run[wish.run]:
-                    del self._by_run[wish.run]
+                self._singles[wish.single].remove(wish)
+                if not self._singles[wish.single]:
+                    del self._singles[wish.single]
         if not self._groups:
             self._news.set()
 
@@ -236,12 +213,10 @@ class Feed:
             if subscriber.over.is_set():
                 return b"", after, False
             begun = perf_counter()
-            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant)
+            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant, wish.service)
             reached = rows.reached if until is None else min(rows.reached, until)
             data = b"".join(
-                told(one).data
-                for one in rows.events
-                if one.position <= reached and ("run" if one.line is None else "log") in wish.types
+                data_of(one) for one in rows.events if one.position <= reached and whose(one).kind in wish.types
             )
             await asyncio.sleep(REST_OF_CATCHING_UP * (perf_counter() - begun))
         return data, reached, rows.more if until is None else reached < until
@@ -334,10 +309,10 @@ class Feed:
         reached, size = rows.reached, 0
         for stored in rows.events:
             one: Told | None = None
-            for wish in (*self._by_run.get(stored.run_id, ()), *self._plain):
-                kind = "run" if stored.line is None else "log"
-                if wish.wants(kind, stored.run_id, stored.job_id, stored.tenant):
-                    one = one or told(stored)
+            of = whose(stored)
+            for wish in (*self._singles.get((of.run_id, of.service), ()), *self._plain):
+                if wish.wants(of):
+                    one = one or Told(stored.position, of, data_of(stored))
                     chunks.setdefault(wish, []).append(one)
             size += 0 if one is None else len(one.data)
             if size > most_bytes:
@@ -359,7 +334,8 @@ class Feed:
                 subscriber.push(chunk)
 
     async def _skip(self, until: int) -> None:
-        """Leave out what cannot be told in time. Single runs are looked up, so that their readers miss nothing."""
+        """Leave out what cannot be told in time. Single runs and services are looked up, so that their readers miss
+        nothing."""
         after, self._position = self._position, until
         gap = framed(frame(GapEvent(after=after, until=until)))
         for wish in self._plain:
@@ -368,23 +344,26 @@ class Feed:
                     subscriber.push(gap)
                 elif subscriber.seen < until:
                     subscriber.push(framed(frame(GapEvent(after=subscriber.seen, until=until))))
-        for run_id in list(self._by_run):
+        for single in list(self._singles):
             try:
-                await self._tell_run(run_id, after, until)
+                await self._tell_single(single, after, until)
             except InterlockError:
                 # Sooner no stream than one with a hole: its readers come again, and resume.
-                for wish in self._by_run.get(run_id, ()):
+                for wish in self._singles.get(single, ()):
                     for subscriber in self._groups[wish]:
                         subscriber.over.set()
-                logger.warning("the events of run %s cannot be read now", run_id)
+                run_id, service = single
+                what = f"service {service}" if run_id is None else f"run {run_id}"
+                logger.warning("the events of %s cannot be read now", what)
 
-    async def _tell_run(self, run_id: str, after: int, until: int) -> None:
+    async def _tell_single(self, single: Single, after: int, until: int) -> None:
+        run_id, service = single
         more = True
         while more:
-            rows = await self._reader.events(after, PAGE, run_id)
-            found = [told(one) for one in rows.events if one.position <= until]
-            for wish in self._by_run.get(run_id, ()):
-                mine = [one for one in found if wish.wants(one.kind, one.run_id, one.job_id, one.tenant)]
+            rows = await self._reader.events(after, PAGE, run_id, service=service)
+            found = [Told(one.position, whose(one), data_of(one)) for one in rows.events if one.position <= until]
+            for wish in self._singles.get(single, ()):
+                mine = [one for one in found if wish.wants(one.whose)]
                 if mine:
                     self._hand_out(wish, mine)
             after = rows.reached
@@ -395,8 +374,9 @@ class Feed:
         for run_id, (job_id, tenant, percent, text) in progress.items():
             event = ProgressEvent(run_id=run_id, job_id=job_id, tenant=tenant, percent=percent, text=text)
             data = framed(frame(event))
-            for wish in (*self._by_run.get(run_id, ()), *self._plain):
-                if wish.wants("progress", run_id, job_id, tenant):
+            of = Whose("progress", run_id, job_id, tenant)
+            for wish in (*self._singles.get((run_id, None), ()), *self._plain):
+                if wish.wants(of):
                     for subscriber in self._groups[wish]:
                         subscriber.push(data)
 
@@ -409,7 +389,3 @@ class Feed:
             for group in self._groups.values():
                 for subscriber in group:
                     subscriber.push(chunk if subscriber.seen <= self._position else framed(STILL_THERE))
-
-
-def hello(position: int) -> bytes:
-    return b"retry: 2000\n" + frame(HelloEvent(position=position), position)

@@ -5,8 +5,7 @@ from litestar import MediaType, Response, get
 from interlock.api.bodies import Check, Health, Readiness
 from interlock.api.door import asked_by
 from interlock.api.runs import Asked, backend_of, caller_of
-from interlock.model.access import EVERY_TENANT, Permission
-from interlock.model.error import Forbidden
+from interlock.model.access import Permission
 from interlock.model.exposition import exposition
 from interlock.model.message import Family
 
@@ -32,8 +31,7 @@ async def readyz(request: Asked) -> Response[Readiness]:
 @get("/metrics", summary="Metrics for Prometheus", operation_id="metrics", tags=["health"], media_type=MediaType.TEXT)
 async def metrics(request: Asked) -> Response[str]:
     """What the whole scheduler counts, so only for those who may see every tenant."""
-    if caller_of(request, Permission.READ).tenant != EVERY_TENANT:
-        raise Forbidden("tenant: metrics are of all tenants, and this token is of one")
+    caller_of(request, Permission.READ).need_every_tenant("metrics")
     backend = backend_of(request)
     feed = backend.feed
     own = [

@@ -7,12 +7,13 @@ import msgspec
 from litestar import Litestar
 
 from interlock.api import bodies
-from interlock.api.backend import CURSOR, LOGS, RUNS
+from interlock.api.cursors import FORM, LOGS, RUNS, SERVICE_LOGS
 from interlock.api.door import OPEN
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
-from interlock.model import view
+from interlock.model import child, view
+from interlock.model.child import ServiceAction
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -30,6 +31,7 @@ TYPES = (
     bodies.Submitted,
     bodies.SubmittedBatch,
     bodies.Cancelled,
+    bodies.Services,
     bodies.Readiness,
     bodies.Health,
     bodies.ProblemDetails,
@@ -37,9 +39,14 @@ TYPES = (
     view.RunPage,
     view.History,
     view.LogPage,
+    view.ServiceLogPage,
+    child.ChildInfo,
+    child.Reloaded,
     view.RunEvent,
     view.LogEvent,
     view.ProgressEvent,
+    view.ServiceEvent,
+    view.ServiceLogEvent,
     view.GapEvent,
     view.HelloEvent,
 )
@@ -67,12 +74,16 @@ WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s
 PATTERNS = {
     ("submit", "wait"): WAIT,
     ("run", "wait"): WAIT,
-    ("runs", "cursor"): f"^{CURSOR.format(kind=RUNS)}$",
-    ("logs", "cursor"): f"^{CURSOR.format(kind=LOGS)}$",
+    ("service_logs", "wait"): WAIT,
+    ("runs", "cursor"): f"^{FORM.format(kind=RUNS)}$",
+    ("logs", "cursor"): f"^{FORM.format(kind=LOGS)}$",
+    ("service_logs", "cursor"): f"^{FORM.format(kind=SERVICE_LOGS)}$",
 }
 """(operation, parameter) → its form, where the code checks that by itself"""
 LEAST = {"since": 0, "until": 0, "after": 0}
 """limits of zero, which the framework leaves out"""
+
+ACTIONS = tuple(f"{action}_service" for action in ServiceAction)
 
 OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "submit": {
@@ -85,6 +96,12 @@ OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "cancel": {200: ("The state it has now.", "application/json", "Cancelled")},
     "history": {200: ("Its history.", "application/json", "History")},
     "logs": {200: ("A page of its log.", "application/json", "LogPage")},
+    "tree": {200: ("The top, with everything below it.", "application/json", "ChildInfo")},
+    "services": {200: ("All of them.", "application/json", "Services")},
+    "service": {200: ("The service.", "application/json", "ChildInfo")},
+    "service_logs": {200: ("A page of its log.", "application/json", "ServiceLogPage")},
+    "reload": {200: ("What has changed.", "application/json", "Reloaded")},
+    **{one: {200: ("The service as it stands then.", "application/json", "ChildInfo")} for one in ACTIONS},
     "events": {200: ("The stream; it does not end by itself.", "text/event-stream", None)},
     "healthz": {200: ("It is.", "application/json", "Health")},
     "readyz": {
@@ -107,10 +124,13 @@ PROBLEMS = {
     409: "The idempotency key was used for something else.",
     413: "Too large.",
     415: "The body is not `application/json`.",
+    422: "There are faults in the files; `faults` lists them.",
     431: "The head is too large.",
     500: "A fault of the server.",
     503: "Not now; nothing was changed. Try again.",
 }
+OF_SERVICES = {404: "No such service.", 409: "Not possible as the service stands."}
+"""the same where it is services that are asked for"""
 EVERYWHERE = (400, 401, 403, 408, 431, 500, 503)
 FURTHER = {
     "submit": (404, 409, 413, 415),
@@ -119,6 +139,10 @@ FURTHER = {
     "cancel": (404, 413, 415),
     "history": (404,),
     "logs": (404,),
+    "service": (404,),
+    "service_logs": (404,),
+    **dict.fromkeys(ACTIONS, (404, 409)),
+    "reload": (422,),
 }
 
 
@@ -127,8 +151,8 @@ def document(app: Litestar, secured: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(TYPES, ref_template=REFERENCE)
     described["openapi"] = "3.1.0"
     described["info"]["description"] = (
-        "Submit runs, watch them, stop them. Times are seconds since 1970. Errors are problem details (RFC 9457) with "
-        "a stable `code`."
+        "Submit runs, watch them, stop them; keep services up. Times are seconds since 1970. Errors are problem "
+        "details (RFC 9457) with a stable `code`."
     )
     described["components"] = {
         "schemas": schemas,
@@ -156,8 +180,9 @@ def _complete(operation: dict[str, Any]) -> None:
         content = {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind)}}}
         operation["requestBody"] = {"required": required, "content": content}
     problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
+    texts = PROBLEMS | (OF_SERVICES if operation["tags"] == ["services"] else {})
     responses: dict[str, Any] = {
-        str(code): {"description": PROBLEMS[code], "content": problem}
+        str(code): {"description": texts[code], "content": problem}
         for code in sorted({*EVERYWHERE, *FURTHER.get(name, ())})
     }
     for code, (text, media_type, answer) in OK[name].items():

@@ -28,13 +28,16 @@ STATUS: dict[str, int] = {
     "forbidden": 403,
     "wrong_origin": 403,
     "unknown_run": 404,
+    "unknown_child": 404,
     "not_found": 404,
     "method_not_allowed": 405,
     "request_timeout": 408,
     "idempotency_conflict": 409,
+    "wrong_status": 409,
     "body_too_large": 413,
     "payload_too_large": 413,
     "unsupported_media_type": 415,
+    "bad_config": 422,
     "head_too_large": 431,
     "store_unavailable": 503,
     "draining": 503,
@@ -44,7 +47,7 @@ STATUS: dict[str, int] = {
 }
 """every other code is a fault of ours"""
 
-CHOICES = {"state": tuple(State), "type": ("run", "log", "progress")}
+CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
 DURATIONS = frozenset({"delay", "deadline", "wait"})
 
 # The names in these may be any text, line breaks included.
@@ -55,12 +58,18 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`", re.DOTALL
 
 def details(error: InterlockError) -> ProblemDetails:
     status = STATUS.get(error.code, 500)
+    text, faults = str(error), list[str]()
+    if error.code == "bad_config":
+        # Several come below a line that counts them.
+        text, *below = text.split("\n")
+        faults = below or [text]
     return ProblemDetails(
         type=f"urn:interlock:problem:{error.code}",
         title=HTTPStatus(status).phrase,
         status=status,
-        detail=str(error),
+        detail=text,
         code=error.code,
+        faults=faults,
     )
 
 

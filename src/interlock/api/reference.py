@@ -14,8 +14,10 @@ from interlock.api.settings import GatewaySettings
 DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
 
-INSIDE = {"Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State"}
+INSIDE = {"Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State", "Status"}
 """types that are shown where they are used"""
+WORDS = {"State": "A run's `state`", "Status": "A service's `status`"}
+"""types that are one of some words"""
 BASES = {"RunDetail": "RunInfo"}
 """types that have all the fields of another"""
 
@@ -36,7 +38,8 @@ def _lines(description: dict[str, Any]) -> Iterator[str]:
         for method, operation in operations.items():
             yield from _operation(method.upper(), path, operation, schemas, common)
     yield "## Types\n"
-    yield f"A run's `state` is one of {', '.join(f'`{one}`' for one in schemas['State']['enum'])}.\n"
+    for name, what in WORDS.items():
+        yield f"{what} is one of {', '.join(f'`{one}`' for one in schemas[name]['enum'])}.\n"
     for name, schema in schemas.items():
         if name not in INSIDE:
             yield f"### {name}\n"
@@ -64,7 +67,7 @@ def _operation(
     if operation.get("parameters"):
         yield "| parameter | | |\n|---|---|---|"
         for one in operation["parameters"]:
-            default = f", default {one['schema']['default']}" if "default" in one["schema"] else ""
+            default = f", default {str(one['schema']['default']).lower()}" if "default" in one["schema"] else ""
             yield f"| `{one['name']}` | {one['in']}, {_kind(one['schema'])}{default} | {_text(one['description'])} |"
         yield ""
     if "requestBody" in operation:
@@ -116,7 +119,7 @@ def _kind(schema: dict[str, Any]) -> str:
     """The type in words."""
     if "$ref" in schema:
         name = _name(schema)
-        return f"[{name}](#{'types' if name == 'State' else name.lower()})"
+        return f"[{name}](#{'types' if name in WORDS else name.lower()})"
     if "anyOf" in schema:
         return " or ".join(_kind(one) for one in schema["anyOf"])
     if schema.get("type") == "array":

@@ -2,7 +2,8 @@
 
 import asyncio
 import re
-from typing import Annotated, Any
+from collections.abc import Coroutine
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -25,6 +26,7 @@ LONGEST_KEY = 256
 LONGEST_BATCH_KEY = LONGEST_KEY - len("/999")
 
 Asked = Request[Any, Any, Any]
+T = TypeVar("T")
 
 _new_run = msgspec.json.Decoder(NewRunBody)
 _batch = msgspec.json.Decoder(BatchBody)
@@ -69,7 +71,7 @@ async def _read(request: Asked, decoder: msgspec.json.Decoder[Any], kind: type) 
     raise problem
 
 
-def _waiting(wait: str | None) -> float:
+def seconds_of(wait: str | None) -> float:
     if wait is None:
         return 0.0
     if not _WAIT.fullmatch(wait):
@@ -87,12 +89,9 @@ def _key(request: Asked, longest: int = LONGEST_KEY) -> str | None:
     return key
 
 
-async def _look(request: Asked, run_id: str, caller: Caller, wait: float) -> RunDetail:
-    """The run, and wait for its end only for as long as somebody waits for the answer."""
-    looking = backend_of(request).run(run_id, caller, wait)
-    if not wait:
-        return await looking
-    task = asyncio.get_running_loop().create_task(looking)
+async def while_wanted(request: Asked, answering: Coroutine[Any, Any, T]) -> T:
+    """The answer, worked on only for as long as somebody waits for it."""
+    task = asyncio.get_running_loop().create_task(answering)
     connection_of(request.scope).when_lost(task.cancel)
     await asyncio.wait([task])
     if task.cancelled():
@@ -100,11 +99,16 @@ async def _look(request: Asked, run_id: str, caller: Caller, wait: float) -> Run
     return task.result()
 
 
+async def _look(request: Asked, run_id: str, caller: Caller, wait: float) -> RunDetail:
+    looking = backend_of(request).run(run_id, caller, wait)
+    return await (while_wanted(request, looking) if wait else looking)
+
+
 @post("/api/v1/runs", status_code=201, summary="Submit a run", operation_id="submit", tags=["runs"])
 async def submit(request: Asked, wait: Wait = None) -> Response[Submitted | RunDetail]:
     """Create a run. The answer comes once it is durable; with `wait`, once it has ended, if that is in time."""
     caller = caller_of(request, Permission.SUBMIT)
-    limit = _waiting(wait)
+    limit = seconds_of(wait)
     body = await _read(request, _new_run, NewRunBody)
     (run_id,) = await backend_of(request).submit([body], [_key(request)], caller)
     headers = {"location": f"/api/v1/runs/{run_id}"}
@@ -161,7 +165,7 @@ async def runs(
 async def run(request: Asked, run_id: RunId, wait: Wait = None) -> RunDetail:
     """A run as it stands; with `wait`, once it has ended, if that is in time."""
     caller = caller_of(request, Permission.READ)
-    return await _look(request, run_id, caller, _waiting(wait))
+    return await _look(request, run_id, caller, seconds_of(wait))
 
 
 @post("/api/v1/runs/{run_id:str}/cancel", status_code=200, summary="Cancel a run", operation_id="cancel", tags=["runs"])

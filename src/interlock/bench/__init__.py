@@ -1,1 +1,1 @@
-"""Measurements: Interlock beside raw SQLite and a peer, in one run on one machine."""
+"""Measurements: Interlock beside raw SQLite and its peers, in one run on one machine."""

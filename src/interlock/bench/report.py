@@ -13,7 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from interlock.bench import http, huey_peer, measures
+from interlock.bench import http, huey_peer, measures, supervision
 from interlock.model.error import BadValue
 
 HUEY_RUNS = 3000
@@ -45,6 +45,7 @@ class Figures(msgspec.Struct, kw_only=True):
     end_to_end_unread_per_second: float
     end_to_end_read_per_second: float
     read_to_unread: float
+    supervision: supervision.Supervision
 
 
 def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Figures:
@@ -78,6 +79,7 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
     batches: list[float] = []
     unread: list[float] = []
     read: list[float] = []
+    kept: dict[str, list[supervision.Kept]] = {}
     requests, submits = max(1, runs // 3), max(measures.BATCH, runs)
     # Interleaved, so that whatever else the machine does hits all of them alike.
     for number in range(rounds):
@@ -94,6 +96,11 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
         batches.append(_say(console, number, "HTTP batches", lambda: http.batch_submits(folder, submits)))
         unread.append(_say(console, number, "end to end, no readers", lambda: http.end_to_end(folder, runs, 0)))
         read.append(_say(console, number, "with readers", lambda: http.end_to_end(folder, runs, http.READERS)))
+        for name in supervision.SUPERVISORS:
+            if supervision.installed(name):
+                kept.setdefault(name, []).append(_supervise(console, number, name, folder))
+            elif number == 0:
+                console.print(f"{name} is not installed and is left out", highlight=False)
     memory = measures.memory_per_waiting_run(folder, waiting)
     median = measures.median
     commit = median([median(one) for one in commits])
@@ -126,6 +133,7 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
         end_to_end_unread_per_second=round(median(unread)),
         end_to_end_read_per_second=round(median(read)),
         read_to_unread=round(median(read) / median(unread), 2),
+        supervision=supervision.summary(kept),
     )
 
 
@@ -133,6 +141,13 @@ def _say(console: Console, number: int, what: str, measure: Callable[[], float])
     value = measure()
     console.print(f"round {number + 1}: {what} {value:,.0f}/s", highlight=False)
     return value
+
+
+def _supervise(console: Console, number: int, name: str, folder: Path) -> supervision.Kept:
+    kept = supervision.measure(name, folder)
+    restart = measures.median(kept.restarts) * 1000
+    console.print(f"round {number + 1}: supervision by {name}, running again after {restart:,.1f} ms", highlight=False)
+    return kept
 
 
 def _table(figures: Figures) -> Table:
@@ -156,6 +171,8 @@ def _table(figures: Figures) -> Table:
     table.add_row("submit to start, idle, p99", f"{figures.latency_p99_ms} ms", "")
     table.add_row(f"memory per waiting run ({figures.waiting:,})", f"{figures.bytes_per_waiting_run:,.0f} bytes", "")
     _add_http(table, figures)
+    for row in supervision.rows(figures.supervision):
+        table.add_row(*row)
     return table
 
 

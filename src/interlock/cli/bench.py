@@ -15,7 +15,7 @@ def command(
     rounds: Annotated[int, typer.Option(metavar="NUMBER", help="How often each is measured; the median counts.")] = 3,
     output: Annotated[str | None, typer.Option(metavar="FILE", help="Write the figures to this file as JSON.")] = None,
 ) -> None:
-    """Measure this machine: raw SQLite, end to end, Huey if it is installed, latency, memory, HTTP, event streams."""
+    """Measure this machine: raw SQLite, runs end to end, HTTP, event streams, supervision, and peers if installed."""
     from interlock.bench.report import run_bench
 
     run_bench(runs=runs, waiting=waiting, rounds=rounds, output=output)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from interlock.cli.tables import plain
 from interlock.cli.words import COLOURS
+from interlock.model.child import UP
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 from interlock.wiring.scheduler import Scheduler
@@ -40,13 +41,14 @@ def summary(scheduler: Scheduler) -> str:
 
 
 def _view(scheduler: Scheduler, steps: Sequence[str], rate: float, uptime: float) -> Group:
-    engine = scheduler.engine
+    engine, workers = scheduler.engine, scheduler.workers
+    restarts = sum(one.restarts for one in workers)
     head = Text.assemble(
         ("interlock ", "bold"),
         f"up {uptime:,.0f}s · {rate:,.0f} runs/s · {engine.metrics.submitted:,} submitted · "
         f"{engine.metrics.commits:,} commits · {len(engine.state.runs):,} live",
-        f" · {_workers(len(scheduler.keeper.pids))}",
-        f" ({scheduler.keeper.restarts} restarted)" if scheduler.keeper.restarts else "",
+        f" · {_workers(sum(one.status in UP for one in workers))}",
+        f" ({restarts} restarted)" if restarts else "",
         f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
         (" · store unavailable", "bold red") if not engine.available else "",
     )

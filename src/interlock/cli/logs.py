@@ -5,35 +5,65 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.server import RunArgument
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.view import LogLine
+    from interlock.model.view import LogLine, ServiceLine
 
 
 @takes(*FINDING)
 def command(
     flags: Flags,
-    run: RunArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run has ended.")] = False,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="The id of a run, 'latest' or '-' for the newest; or the name of a service."
+        ),
+    ],
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until the run has ended or Ctrl-C.")
+    ] = False,
+    tail: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Only so many of the last lines; all by default.", min=0, max=10_000),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the log lines of a run. Piped: time, attempt, level and text, with tabs between them."""
-    from interlock.cli.server import client_of, run_of
+    """Print the log lines of a run, or of a service. Piped: time, attempt, level and text, or time, stream and text,
+    with tabs between them."""
+    from interlock.cli.server import LATEST, client_of, run_of
+    from interlock.model.error import UnknownRun
 
     with client_of(flags) as client:
-        run_id = run_of(client, run)
-        printer = Printer(json)
-        if follow:
-            _follow(client, run_id, printer)
-        else:
-            for line in client.logs(run_id):
-                printer.show(line)
+        try:
+            _print_run(client, run_of(client, name), follow, RunPrinter(json, tail))
+        except UnknownRun as error:
+            if name in LATEST:
+                raise
+            _print_service(client, name, follow, tail, ServicePrinter(json, name), error)
+
+
+def _print_service(
+    client: "Client", name: str, follow: bool, tail: int | None, printer: "ServicePrinter", no_run: Exception
+) -> None:
+    import sys
+
+    from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
+
+    try:
+        for line in client.service_logs(name, follow=follow, last=tail):
+            printer.show(line)
+            if follow:
+                sys.stdout.flush()
+    except UnknownChild as error:
+        raise rebuild(UnknownRun.code, f"{no_run}; {error}") from None
+    except Forbidden:
+        # Services are not theirs to see, so what they have asked for can only be a run.
+        raise no_run from None
 
 
 class Printer:
-    """Writes each line once, though it may be read again by another way."""
+    """Where lines go: a terminal, or something that reads them."""
 
     def __init__(self, json: bool) -> None:
         import sys
@@ -44,6 +74,38 @@ class Printer:
             from interlock.cli.tables import console
 
             self._console = console()
+
+
+class ServicePrinter(Printer):
+    def __init__(self, json: bool, name: str) -> None:
+        super().__init__(json)
+        self._name = name
+
+    def show(self, line: "ServiceLine") -> None:
+        from interlock.cli.output import safe
+        from interlock.cli.tables import json_text, out
+
+        if self._json:
+            out(json_text(line))
+        elif self._console is not None:
+            from interlock.cli.picture import service_text
+
+            self._console.print(service_text(self._name, line), soft_wrap=True)
+        else:
+            from interlock.cli.words import exact
+
+            # Not cut at blanks like the lines of runs: what a program prints is often indented.
+            text = " ".join(line.text.expandtabs().splitlines())
+            out(f"{exact(line.at)}\t{safe(line.stream)}\t{safe(text)}")
+
+
+class RunPrinter(Printer):
+    """Writes each line once, though it may be read again by another way."""
+
+    def __init__(self, json: bool, tail: int | None) -> None:
+        super().__init__(json)
+        self._tail = tail
+        """how many of those that are read first are wanted; None for all"""
         self._shown: list[LogLine] = []
 
     def show(self, line: "LogLine") -> None:
@@ -68,6 +130,9 @@ class Printer:
         """Show those of the run's lines that were not shown yet; a line that occurs twice is shown twice."""
         from collections import Counter
 
+        if self._tail is not None:
+            self._shown += lines[: max(0, len(lines) - self._tail)]
+            self._tail = None
         shown = Counter(self._shown)
         for line in lines:
             if shown[line]:
@@ -76,14 +141,14 @@ class Printer:
                 self.show(line)
 
 
-def _follow(client: "Client", run_id: str, printer: Printer) -> None:
-    """What is stored already, then every line as it comes, until the run has ended."""
+def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter) -> None:
+    """What is stored already; to follow it, then every line as it comes, until the run has ended."""
     import sys
 
     from interlock.model.state import TERMINAL
     from interlock.model.view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent
 
-    ended = client.get(run_id).state in TERMINAL
+    ended = not follow or client.get(run_id).state in TERMINAL
     early: list[LogLine] = []
     for _, event in client.events(run=run_id, types=("run", "log")) if not ended else ():
         if isinstance(event, (HelloEvent, GapEvent)):

@@ -10,8 +10,9 @@ import typer
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
 
-SERVER_FLAGS = tuple(name for name in SETTINGS if name not in ("tokens", "origins", "hosts", "secret_names"))
-"""lists are for the file"""
+LISTS = ("files", "tokens", "origins", "hosts", "secret_names")
+SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)
+"""lists are for the file, or are arguments"""
 FINDING = ("database", "socket", "url", "token")
 """where the server is; of these a command has no other use"""
 
@@ -26,6 +27,10 @@ class Flags(msgspec.Struct, frozen=True):
 
     values: dict[str, Any]
     config: str | None
+
+    def given(self, **more: Any) -> "Flags":
+        """With settings that were given as arguments; None was not."""
+        return Flags(self.values | more, self.config)
 
     def resolve(self) -> Resolved:
         return resolve(self.values, self.config)

@@ -14,7 +14,7 @@ class Exit(IntEnum):
     FINE = 0
     ERROR = 1
     USAGE = 2
-    UNKNOWN_RUN = 3
+    UNKNOWN = 3
     NO_SERVER = 4
     NOT_SUCCEEDED = 5
     NOT_ALLOWED = 6
@@ -27,9 +27,9 @@ MEANING = {
     Exit.FINE: "fine",
     Exit.ERROR: "an error",
     Exit.USAGE: "wrong usage, or bad input",
-    Exit.UNKNOWN_RUN: "there is no such run",
+    Exit.UNKNOWN: "there is no such run or service",
     Exit.NO_SERVER: "no server answers",
-    Exit.NOT_SUCCEEDED: "the run that was waited for did not succeed",
+    Exit.NOT_SUCCEEDED: "the run that was waited for did not succeed, or the service that was started is not up",
     Exit.NOT_ALLOWED: "not allowed",
     Exit.OUT_OF_TIME: "what was waited for takes longer",
     Exit.INTERRUPTED: "Ctrl-C",
@@ -53,11 +53,14 @@ EXIT_OF = {
     "cannot_import": Exit.USAGE,
     "bad_handler": Exit.USAGE,
     "duplicate_job": Exit.USAGE,
+    "duplicate_service": Exit.USAGE,
     "tokens_needed": Exit.USAGE,
-    "unknown_run": Exit.UNKNOWN_RUN,
+    "unknown_run": Exit.UNKNOWN,
+    "unknown_child": Exit.UNKNOWN,
     "not_running": Exit.NO_SERVER,
     "connection_lost": Exit.NO_SERVER,
     "run_not_succeeded": Exit.NOT_SUCCEEDED,
+    "service_not_up": Exit.NOT_SUCCEEDED,
     "unauthorized": Exit.NOT_ALLOWED,
     "forbidden": Exit.NOT_ALLOWED,
     "wait_timeout": Exit.OUT_OF_TIME,
@@ -69,6 +72,12 @@ class WrongUsage(InterlockError):
     """Options that do not go together."""
 
     code = "usage"
+
+
+class NotUp(InterlockError):
+    """A service that was started did not come up, or did not stay."""
+
+    code = "service_not_up"
 
 
 _CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
@@ -100,7 +109,9 @@ def say_error(message: str, code: str, in_json: bool = False) -> Exit:
 
         say(safe_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)))
     else:
-        say(f"error: {safe(' '.join(message.splitlines()))} [{code}]")
+        # The faults of files are told one by one, below a line that counts them.
+        text, *faults = message.splitlines() if code == "bad_config" else [" ".join(message.splitlines())]
+        say("\n  ".join([f"error: {safe(text)} [{code}]", *(safe(fault) for fault in faults)]))
     return EXIT_OF.get(code, Exit.ERROR)
 
 

@@ -8,7 +8,7 @@ from interlock.cli.output import safe
 from interlock.cli.tables import Column, json_text, out, plain, rich_table
 from interlock.cli.words import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.model.state import TERMINAL, State
-from interlock.model.view import HistoryEntry, LogLine, RunDetail
+from interlock.model.view import HistoryEntry, LogLine, RunDetail, ServiceLine
 
 BAR = 30
 """characters of the timeline's bar"""
@@ -160,3 +160,12 @@ def log_text(line: LogLine) -> Any:
 
     level = line.level.upper()
     return Text.assemble((f"{clock(line.at)} ", "dim"), (f"{level:<8}", LEVELS.get(level, "")), safe(line.text))
+
+
+def service_text(name: str, line: ServiceLine) -> Any:
+    from rich.text import Text
+
+    if line.stream == "status":
+        return Text(f"{clock(line.at)} {safe(f'{name} {line.stream:<6} │ {line.text}')}", style="dim")
+    stream = (f"{safe(line.stream):<6}", "yellow" if line.stream == "stderr" else "")
+    return Text.assemble((f"{clock(line.at)} ", "dim"), f"{safe(name)} ", stream, (" │ ", "dim"), safe(line.text))

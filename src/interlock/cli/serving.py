@@ -2,10 +2,13 @@
 
 import asyncio
 import gc
+import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
+import msgspec
 import uvloop
 
 from interlock.cli.live import show_live, summary
@@ -13,26 +16,31 @@ from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
 from interlock.cli.output import say
 from interlock.config import Resolved
+from interlock.config.services import load
 from interlock.model import payload
-from interlock.model.error import UnknownJob
+from interlock.model.error import InterlockError, UnknownJob
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
+from interlock.worker.definition import Definition
 from interlock.worker.loading import load_app
 
 
 def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
     settings = resolved.settings
     log_to_stderr(settings.log_level, settings.log_format)
-    target = settings.target()
-    app = load_app(target)
+    # Files alone are something to run; without them, that there is no app is an error.
+    target = settings.app if settings.files else settings.target()
+    app = None if target is None else load_app(target)
+    definitions: Mapping[str, Definition] = {} if app is None else app.definitions
     for job_id in submit:
-        if job_id not in app.definitions:
+        if job_id not in definitions:
             raise UnknownJob(job_id)
-        app.definitions[job_id].check(payload.EMPTY)
-    scheduler = Scheduler(app.definitions, target, settings)
+        definitions[job_id].check(payload.EMPTY)
+    declared = () if app is None else app.services
+    scheduler = Scheduler(definitions, target, settings, load=lambda: load(settings.files, declared, target or ""))
 
     def steps() -> list[str]:
-        return next_steps(resolved, scheduler.front.url, app.definitions, submit)
+        return next_steps(resolved, scheduler.front.url, definitions, submit)
 
     live = sys.stdout.isatty() if table is None else table
     # A pass makes and drops thousands of values, none of them in cycles: looking for cycles among them is in vain.
@@ -52,16 +60,29 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
         count += 1
         asked.set()
         if count == 1:
-            say(f"stopping: work may go on for {scheduler.settings.drain:g}s; Ctrl-C again stops it now")
+            _say(f"stopping: work may go on for {scheduler.settings.drain:g}s; Ctrl-C again stops it now")
         else:
             scheduler.stop_at_once()
 
     # Before anything is open: a signal that comes during the start must not leave a half-open scheduler.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
+    reloads: set[asyncio.Task[None]] = set()
+    in_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
+
+    def hang_up() -> None:
+        """Asks for a reload, unless it says that the terminal was closed; nohup is for those who want to go on."""
+        if in_terminal and not _has_terminal():
+            stop()
+            return
+        task = loop.create_task(_reload(scheduler))
+        reloads.add(task)
+        task.add_done_callback(reloads.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
     await scheduler.start()
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
-    say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
+    _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
     display = None if steps is None else loop.create_task(show_live(scheduler, steps()))
     ended = loop.create_task(scheduler.wait())
     waiting = loop.create_task(asked.wait())
@@ -75,7 +96,28 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
             await asyncio.wait([display])
         await scheduler.stop()
         await ended
-    say(f"stopped: {summary(scheduler)}")
+    _say(f"stopped: {summary(scheduler)}")
+
+
+async def _reload(scheduler: Scheduler) -> None:
+    with suppress(InterlockError):  # which is in the log
+        reloaded = await scheduler.services.reload("SIGHUP")
+        counts = msgspec.structs.asdict(reloaded).items()
+        _say("reloaded: " + ", ".join(f"{len(names)} {what}" for what, names in counts))
+
+
+def _has_terminal() -> bool:
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def _say(text: str) -> None:
+    """What nobody can read any more is no reason to fail."""
+    with suppress(OSError):
+        say(text)
 
 
 async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:

@@ -25,7 +25,9 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.model.error import BadConfig, shown
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
-OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "INTERLOCK_BENCH_DIR"})
+HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")
+"""what a supervisor tells a service, which may well use commands of ours"""
+OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "INTERLOCK_BENCH_DIR", *HANDED_OVER})
 NOT_OURS = re.compile(
     r"INTERLOCK_(TEST_.*|(.+_)?(SERVICE_(HOST|PORT(_.+)?)=.*|PORT(=|_[0-9]+_[A-Z]+=)[a-z]+://.*|PORT_[0-9]+_[A-Z]+_.+))",
     re.DOTALL,
@@ -54,7 +56,8 @@ def defaults() -> Resolved:
 def resolve(
     flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Resolved:
-    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes`; None was not given."""
+    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes` and `files`; None was not
+    given."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     return _resolve(given, environment, _file(config, environment))
@@ -102,7 +105,10 @@ def _one(
 ) -> tuple[Any, str]:
     variable = variable_of(name)
     if name in flags:
-        return setting.kind.read(flags[name], Place(flag_of(name))), f"flag {flag_of(name)}"
+        given, flag = flags[name], flag_of(name)
+        if isinstance(given, list):
+            return setting.kind.check(given, Place(flag)), f"argument {flag}"
+        return setting.kind.read(given, Place(flag)), f"flag {flag}"
     text = environment.get(variable) if setting.in_environment else None
     if text or (text is not None and not isinstance(setting.kind, Optional)):
         return setting.kind.read(text, Place(variable)), variable

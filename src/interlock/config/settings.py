@@ -26,6 +26,7 @@ class Setting(msgspec.Struct, frozen=True):
 
 
 FILE_LIKE = Text(r"[^\x00\n]+", "the path of a file", "FILE")
+PATH = Text(r"[^\x00\n]+", "the path of a file or a folder", "PATH")
 APP = Text(r"[^\x00\n]+", "module:variable", "MODULE:VARIABLE")
 HOST = Text(r"[^\s/@]+", "a host name")
 URL = Text(
@@ -41,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What one scheduler needs to know."""
 
     app: Annotated[str | None, Setting("Where the app is defined.", Optional(APP))] = None
+    files: Annotated[list[str], Setting("Files and folders with services.", Texts(PATH), flag="PATH")] = []
     database: Annotated[str, Setting("The SQLite file; ':memory:' keeps nothing.", FILE_LIKE, flag="--db")] = (
         "interlock.db"
     )
@@ -58,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     """over the defaults and INTERLOCK_LANE_<NAME>"""
     heartbeat: Annotated[float, Setting("How often a worker says that its work is alive.", Span("1ms", "1d"))] = 10.0
-    drain: Annotated[float, Setting("How long work may go on after the first Ctrl-C.", Span("0s", "30d"))] = 5.0
+    drain: Annotated[float, Setting("How long work may go on after the first Ctrl-C.", Span("0s", "30d"))] = 30.0
     memory_limit: Annotated[
         int, Setting("How much memory an executor process may allocate, like 2GiB; 0 is no limit.", Size(0, 2**60))
     ] = 0

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from interlock.model.child import Kept
+from interlock.model.command import ServiceRow
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Message
@@ -29,18 +31,29 @@ class Batch(msgspec.Struct):
     """run id, attempt, number of the line, when, level, text"""
     dead_letters: list[tuple[str, float, str, str]] = []
     """run id, time, reason code, error"""
+    kept: list[tuple[str, Kept | None]] = []
+    """what outlasts a service, by its name; None forgets it, and the last of a name counts"""
+    service_log: list[ServiceRow] = []
     position: int = 0
     """of the first log line; the others follow one by one, and then the history: whoever is told that a run has ended
-    has been told what it logged"""
+    has been told what it logged. The log of services comes last."""
 
     @property
     def last_position(self) -> int:
         """Of its last row; the one before `position` if it has none."""
-        return self.position + len(self.history) + len(self.logs) - 1
+        return self.position + len(self.history) + len(self.logs) + len(self.service_log) - 1
 
     def __bool__(self) -> bool:
         return bool(
-            self.created or self.updated or self.history or self.jobs or self.checkpoints or self.logs or self.keys
+            self.created
+            or self.updated
+            or self.history
+            or self.jobs
+            or self.checkpoints
+            or self.logs
+            or self.keys
+            or self.kept
+            or self.service_log
         )
 
 

@@ -39,6 +39,11 @@ def _start_draining(p: Pass, origin: str, content: command.StartDraining) -> Non
     p.state.draining = True
 
 
+def _note_services(p: Pass, origin: str, content: command.NoteServices) -> None:
+    p.batch.kept += content.kept
+    p.batch.service_log += content.lines
+
+
 _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Started: settle.started,
     message.Finished: settle.finished,
@@ -56,4 +61,5 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.WorkerDown: lambda p, _, content: liveness.worker_down(p, content),
     command.Stalled: lambda p, _, content: liveness.stalled(p, content),
     command.StartDraining: _start_draining,
+    command.NoteServices: _note_services,
 }

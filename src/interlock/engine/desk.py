@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, cast
 
 from interlock.core.decisions import Cancelling, Created
 from interlock.engine import intake, logs
@@ -16,6 +16,7 @@ from interlock.model.job import NAME
 from interlock.model.run import Run, as_fields
 from interlock.model.state import TERMINAL
 from interlock.ports.bus import Endpoint, Peer
+from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class Desk(Endpoint):
         self.questions: list[tuple[str, Question]] = []
         self._taken: set[tuple[str, int]] = set()
         """questions that a pass has taken and not yet answered; what is forgotten meanwhile is no longer in it"""
+        self.operations: Operations | None = None
+        """the tree that the scheduler is a part of, if it is part of one"""
 
     # ── links ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -177,6 +180,8 @@ class Desk(Endpoint):
     def _take(self, name: str, message: m.Message) -> None:
         if isinstance(message, m.Forget):
             self._forget(name, message.request)
+        elif isinstance(message, (m.ActOnService, m.Reload)):
+            self._do(self._operate(name, message))
         elif (answer := self._known(name, message)) is not None:
             self._tell(name, answer)
         elif not self._engine.available:
@@ -205,7 +210,12 @@ class Desk(Endpoint):
         if isinstance(message, m.AskProgress):
             return m.ProgressReport(message.request, self._engine.state.progress.get(message.run_id))
         if isinstance(message, m.AskMetrics):
-            return m.MetricsReport(message.request, self._engine.families())
+            families = self._engine.families()
+            return m.MetricsReport(
+                message.request, families if self.operations is None else families + self.operations.families()
+            )
+        if isinstance(message, m.AskTree) and self.operations is not None:
+            return m.TreeReport(message.request, self.operations.tree())
         return None
 
     def _hold(self, peer: Peer) -> None:
@@ -331,7 +341,10 @@ class Desk(Endpoint):
                     self._ask(name, m.Ask(request, run_id, True))
 
     def _in_background(self, name: str, question: Question) -> None:
-        task = asyncio.get_running_loop().create_task(self._look_up(name, question))
+        self._do(self._look_up(name, question))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -340,6 +353,24 @@ class Desk(Endpoint):
             self._tell(name, await self._found(question))
         except InterlockError as error:
             self.problem(name, question.request, error)
+
+    async def _operate(self, name: str, message: m.ActOnService | m.Reload) -> None:
+        """What happens to services has nothing to do with the store, and takes its own time."""
+        actor = message.actor or name
+        try:
+            if self.operations is None:
+                raise Refused("services: this scheduler has none")
+            if isinstance(message, m.Reload):
+                answer: m.Message = m.ReloadReport(message.request, await self.operations.reload(actor))
+            else:
+                info = await self.operations.act(message.name, message.action, actor)
+                answer = m.ServiceReport(message.request, info)
+            self._tell(name, answer)
+        except InterlockError as error:
+            self.problem(name, message.request, error)
+        except Exception as error:
+            logger.exception("%s could not be done", message)
+            self.problem(name, message.request, InterlockError(f"internal error: {error!r}"))
 
     async def _found(self, question: Question) -> m.Message:
         run = await self._store.run(question.run_id)

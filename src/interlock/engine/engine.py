@@ -10,7 +10,7 @@ recover, and it is used for both.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
 
 import msgspec
@@ -25,7 +25,7 @@ from interlock.engine.desk import Desk
 from interlock.engine.inbox import Inbox
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
-from interlock.model.command import CancelRun, Create, Define, StartDraining, WorkerUp
+from interlock.model.command import CancelRun, Create, Define, NoteServices, StartDraining, WorkerUp
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
 from interlock.model.message import Dispatch, Family, Message, Returned, StatusReport
 from interlock.ports.clock import Clock
@@ -107,6 +107,8 @@ class Engine:
         self._stopping = False
         self.available = False
         self.metrics = Metrics()
+        self.on_noted: Callable[[NoteServices, bool], None] = lambda command, stored: None
+        """told of every such command that was handed in whether it is stored, or void and to be handed in again"""
 
     # ── from outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -315,9 +317,16 @@ class Engine:
         self.metrics.add(decisions, seconds)
         logs.write(decisions)
         self.desk.announce(decisions.ended)
+        if decisions.batch.kept or decisions.batch.service_log:
+            self._tell_noted(commands, True)
         if decisions.batch or decisions.progressed:
             self.desk.news(self._stored, decisions.progressed)
         self.desk.relieve()
+
+    def _tell_noted(self, commands: Sequence[Command], stored: bool) -> None:
+        for _, content in commands:
+            if type(content) is NoteServices:
+                self.on_noted(content, stored)
 
     @property
     def _epoch(self) -> int:
@@ -425,6 +434,7 @@ class Engine:
                 self.desk.problem(origin, content.request, refusal)
                 if isinstance(content, Create):
                     self.metrics.refused(refusal.code)
+        self._tell_noted(commands, False)
 
     async def _recover(self) -> None:
         delay = 0.05

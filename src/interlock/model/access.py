@@ -14,7 +14,7 @@ class Role(StrEnum):
     VIEWER = "viewer"
     """sees runs, logs and events"""
     OPERATOR = "operator"
-    """submits and cancels besides"""
+    """submits, cancels and acts on services besides"""
     APPROVER = "approver"
     """clears what waits for approval besides seeing it"""
     ADMIN = "admin"
@@ -25,12 +25,14 @@ class Permission(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     CANCEL = "cancel"
+    OPERATE = "operate"
+    """act on services, and have the files read again"""
     APPROVE = "approve"
 
 
 PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset({Permission.READ}),
-    Role.OPERATOR: frozenset({Permission.READ, Permission.SUBMIT, Permission.CANCEL}),
+    Role.OPERATOR: frozenset({Permission.READ, Permission.SUBMIT, Permission.CANCEL, Permission.OPERATE}),
     Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE}),
     Role.ADMIN: frozenset(Permission),
 }
@@ -51,6 +53,10 @@ class Caller(msgspec.Struct, frozen=True):
 
     def sees(self, tenant: str) -> bool:
         return self.tenant in (EVERY_TENANT, tenant)
+
+    def need_every_tenant(self, what: str) -> None:
+        if self.tenant != EVERY_TENANT:
+            raise Forbidden(f"tenant: {what} are of all tenants, and this token is of one")
 
     def tenant_for(self, asked: str | None) -> str:
         """The tenant that something new belongs to."""

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from interlock.model.child import Kept
 from interlock.model.job import Job
 from interlock.model.message import Held, NewRun
 
@@ -62,3 +63,15 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
 
 class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
+
+
+ServiceRow = tuple[str, int, float, str, str, bytes | None]
+"""service, a number that grows within it, when, stream (stdout, stderr, status), text, and the `Change` that it tells
+of, as JSON"""
+
+
+class NoteServices(msgspec.Struct, frozen=True, gc=False):
+    """Store this of services: what outlasts them (None forgets it), and what they said and what became of them."""
+
+    kept: list[tuple[str, Kept | None]]
+    lines: list[ServiceRow]

@@ -77,6 +77,15 @@ class DuplicateJob(InterlockError):
         super().__init__(f"job: {job_id!r} is defined twice, by {first} and by {second}")
 
 
+class DuplicateService(InterlockError):
+    """Services and groups share their names."""
+
+    code = "duplicate_service"
+
+    def __init__(self, name: str, first: str, second: str) -> None:
+        super().__init__(f"service: {name!r} is defined twice, at {first} and at {second}")
+
+
 class BadHandler(InterlockError):
     code = "bad_handler"
 
@@ -207,8 +216,9 @@ class Refused(InterlockError):
 class CannotImport(InterlockError):
     code = "cannot_import"
 
-    def __init__(self, target: str, why: str) -> None:
-        super().__init__(f"app: cannot load {target!r}: {why}")
+    def __init__(self, target: str, why: str, field: str = "app") -> None:
+        super().__init__(f"{field}: cannot load {target!r}: {why}")
+        self.why = why
 
 
 class BadJson(InterlockError):
@@ -322,7 +332,8 @@ class PortTaken(InterlockError):
 
 
 class BadConfig(InterlockError):
-    """A settings file that cannot be read, or a setting that does not exist."""
+    """A settings file that cannot be read, or a setting that does not exist; or files with documents that have faults,
+    which are told one on a line when there are several."""
 
     code = "bad_config"
 
@@ -373,3 +384,37 @@ class Fatal(InterlockError):
     """Raised by a handler: this failure is final, do not retry."""
 
     code = "fatal"
+
+
+class CannotStart(InterlockError):
+    """A child of a supervisor could not be started."""
+
+    code = "cannot_start"
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: could not be started ({why})")
+        self.path, self.why = path, why
+
+
+class UnknownChild(InterlockError):
+    code = "unknown_child"
+
+    def __init__(self, path: str, suggestion: str = "") -> None:
+        super().__init__(f"name: there is no {shown(path)} in the tree{suggestion}")
+
+
+class DuplicateChild(InterlockError):
+    code = "duplicate_child"
+
+    def __init__(self, name: str, supervisor: str) -> None:
+        super().__init__(f"name: {supervisor} has a child {shown(name)} already")
+
+
+class WrongStatus(InterlockError):
+    """What was asked for is not possible as things stand."""
+
+    code = "wrong_status"
+
+
+class NoContainerEngine(InterlockError):
+    code = "no_container_engine"

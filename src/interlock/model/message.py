@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from interlock.model.child import ChildInfo, Reloaded, ServiceAction
 from interlock.model.run import Transition
 from interlock.model.state import State
 
@@ -249,6 +250,41 @@ class AskMetrics(Message, frozen=True):
     request: int
 
 
+class AskTree(Message, frozen=True):
+    request: int
+
+
+class TreeReport(Message, frozen=True):
+    request: int
+    root: ChildInfo
+
+
+class ActOnService(Message, frozen=True):
+    """Do this to a service, or to a group of them; answered when it is done, with the service as it stands then."""
+
+    request: int
+    name: str
+    action: ServiceAction
+    actor: str = ""
+
+
+class ServiceReport(Message, frozen=True):
+    request: int
+    service: ChildInfo
+
+
+class Reload(Message, frozen=True):
+    """Read the files again and bring what runs in line with them."""
+
+    request: int
+    actor: str = ""
+
+
+class ReloadReport(Message, frozen=True):
+    request: int
+    reloaded: Reloaded
+
+
 class Watch(Message, frozen=True):
     """From now on, or no longer, tell this client of what is committed and of progress."""
 
@@ -335,5 +371,6 @@ AnyMessage = (
     | Welcome | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
     | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs | AskStatus | AskMetrics | Watch | News
     | StatusReport | MetricsReport | AskProgress | ProgressReport
+    | AskTree | TreeReport | ActOnService | ServiceReport | Reload | ReloadReport
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

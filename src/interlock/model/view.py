@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.model.child import ChildInfo
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.state import State
 
@@ -99,6 +100,21 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     """the cursor of the page that follows; null on the last"""
 
 
+class ServiceLine(msgspec.Struct, frozen=True):
+    """Something a service printed, or that happened to it."""
+
+    at: float
+    stream: str
+    """stdout or stderr; status if it is not the service that says it"""
+    text: str
+
+
+class ServiceLogPage(msgspec.Struct, frozen=True, kw_only=True):
+    lines: list[ServiceLine]
+    next: str
+    """the cursor of what follows, now or later"""
+
+
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What one commit did to one run; `state` is where that left it."""
 
@@ -127,6 +143,29 @@ class ProgressEvent(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
+class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a service."""
+
+    service: str
+    at: float
+    text: str
+    """in words"""
+    path: str
+    """where it is in the tree"""
+    before: ChildInfo | None
+    """null if it was added"""
+    after: ChildInfo | None
+    """null if it was removed"""
+
+
+class ServiceLogEvent(msgspec.Struct, frozen=True, kw_only=True):
+    service: str
+    at: float
+    stream: str
+    """stdout or stderr; status if it is not the service that says it"""
+    text: str
+
+
 class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
     """More happened than could be told: what lies after `after`, up to and including `until`, was left out. A stream
     opened after `after` tells it."""
@@ -141,13 +180,15 @@ class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
     position: int
 
 
-Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | GapEvent
+Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | ServiceEvent | ServiceLogEvent | GapEvent
 
 EVENT_NAMES: dict[type, str] = {
     HelloEvent: "hello",
     RunEvent: "run",
     LogEvent: "log",
     ProgressEvent: "progress",
+    ServiceEvent: "service",
+    ServiceLogEvent: "service_log",
     GapEvent: "gap",
 }
 """what each is called in the stream"""

@@ -1,7 +1,7 @@
 """Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it.
 
-Every history row and every log line has a position: a number that grows from commit to commit, so that whoever has read
-up to a position can go on after it, at any time and in any process.
+Every history row, every log line and every row of the services' log has a position: a number that grows from commit to
+commit, so that whoever has read up to a position can go on after it, at any time and in any process.
 """
 
 from abc import ABC, abstractmethod
@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.child import Change, Kept
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import TERMINAL, State
@@ -19,6 +20,9 @@ MOST_LOOKED_AT = 50_000
 
 MOST_EVENT_BYTES = 256 * 1024
 """of what one call for events gives"""
+
+MOST_PRUNED = 1000
+"""rows that one call of `prune_service_log` deletes"""
 
 UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
 
@@ -68,8 +72,21 @@ class StoredEvent(msgspec.Struct, frozen=True):
     line: LogEntry | None = None
 
 
+class ServiceEntry(msgspec.Struct, frozen=True):
+    """Something that a service printed, or that became of it."""
+
+    position: int
+    service: str
+    at: float
+    stream: str
+    """stdout, stderr or status"""
+    text: str
+    change: Change | None = None
+    """what the text tells in words"""
+
+
 class EventRows(msgspec.Struct, frozen=True):
-    events: list[StoredEvent]
+    events: list[StoredEvent | ServiceEntry]
     """in order of position"""
     reached: int
     """everything that is wanted up to here has been given"""
@@ -151,14 +168,32 @@ class Reader(ABC):
 
     @abstractmethod
     async def events(
-        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+        self,
+        after: int,
+        limit: int,
+        run_id: str | None = None,
+        job_id: str | None = None,
+        tenant: str | None = None,
+        service: str | None = None,
     ) -> EventRows:
-        """What has a position above `after`, at most `limit`; only of a run, a job, a tenant where they are given.
+        """What has a position above `after`, at most `limit`; only of a run, a job, a tenant, a service where they are
+        given. What is of a service is of no run, job or tenant, and the other way round.
 
         Going on after the position that was reached misses nothing, for nothing is ever stored below one that is. One
-        call looks at `MOST_LOOKED_AT` positions at the most, unless it is for a single run, and gives no more than
-        about `MOST_EVENT_BYTES`; so it may give little, even nothing, though there is more.
+        call looks at `MOST_LOOKED_AT` positions at the most, unless it is for a single run or service, and gives no
+        more than about `MOST_EVENT_BYTES`; so it may give little, even nothing, though there is more.
         """
+
+    @abstractmethod
+    async def service_log(
+        self, service: str, after: int = 0, limit: int | None = None, last: bool = False
+    ) -> list[ServiceEntry]:
+        """The service's rows with a position above `after`, in order of position: the first `limit` of them, or the
+        last ones. Empty for a service that has none."""
+
+    @abstractmethod
+    async def kept(self) -> dict[str, Kept]:
+        """What outlasts the services, by their names."""
 
     @abstractmethod
     async def position(self) -> int:
@@ -187,9 +222,18 @@ class Store(Reader):
         """Store the whole batch, durably, or nothing of it. May begin before it is awaited.
 
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
-        run and sequence number, a log line by its run, attempt and number: a batch stored once more changes nothing,
-        and neither does an update that is older than what is there. The positions of rows that are not there yet must
-        be above every position that is: where one is taken, `StoreUnavailable` is raised.
+        run and sequence number, a log line by its run, attempt and number, a row of the services' log by its service
+        and number: a batch stored once more changes nothing, and neither does an update that is older than what is
+        there. The positions of rows that are not there yet must be above every position that is: where one is taken,
+        `StoreUnavailable` is raised.
+        """
+
+    @abstractmethod
+    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+        """Of each service keep the newest rows, as many as are within both limits, and delete the others, the oldest
+        first. The row with the highest position of all stays in any case, so that no position is given out twice.
+
+        Returns how many were deleted: no more than `MOST_PRUNED`, and less only when none is left to delete.
         """
 
     @abstractmethod

@@ -11,11 +11,22 @@ from typing import NoReturn
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.child import Kept
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import DeadLetter, EventRows, Inputs, LogEntry, RunFilter, RunRows, Snapshot, Store
+from interlock.ports.store import (
+    DeadLetter,
+    EventRows,
+    Inputs,
+    LogEntry,
+    RunFilter,
+    RunRows,
+    ServiceEntry,
+    Snapshot,
+    Store,
+)
 from interlock.simulation.loop import Process, VirtualLoop
 from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
@@ -120,6 +131,10 @@ class FaultyStore(Store, Leases):
         else:
             await self._disk.commit(batch, lease, epoch)
 
+    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+        await self._work(self._faults.longest_write)
+        return await self._disk.prune_service_log(most_lines, most_bytes)
+
     async def load(self, small_payload: int) -> Snapshot:
         await self._work(self._faults.longest_read)
         return await self._disk.load(small_payload)
@@ -153,10 +168,26 @@ class FaultyStore(Store, Leases):
         return await self._disk.logs(run_id, after, limit)
 
     async def events(
-        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+        self,
+        after: int,
+        limit: int,
+        run_id: str | None = None,
+        job_id: str | None = None,
+        tenant: str | None = None,
+        service: str | None = None,
     ) -> EventRows:
         await self._work(self._faults.longest_read)
-        return await self._disk.events(after, limit, run_id, job_id, tenant)
+        return await self._disk.events(after, limit, run_id, job_id, tenant, service)
+
+    async def service_log(
+        self, service: str, after: int = 0, limit: int | None = None, last: bool = False
+    ) -> list[ServiceEntry]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.service_log(service, after, limit, last)
+
+    async def kept(self) -> dict[str, Kept]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.kept()
 
     async def position(self) -> int:
         await self._work(self._faults.longest_read)

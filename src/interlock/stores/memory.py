@@ -3,10 +3,12 @@
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
+from typing import NamedTuple
 
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.child import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -15,19 +17,27 @@ from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
+    MOST_PRUNED,
     DeadLetter,
     EventRows,
     Inputs,
     LogEntry,
     RunFilter,
     RunRows,
+    ServiceEntry,
     Snapshot,
     Store,
     StoredEvent,
 )
 
 _CHANGING = Run.__struct_fields__[Run.CONSTANT :]
+_change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
+
+
+class _ServiceRow(NamedTuple):
+    entry: ServiceEntry
+    size: int
 
 
 class MemoryStore(Store, Leases):
@@ -42,8 +52,11 @@ class MemoryStore(Store, Leases):
         self.leases: dict[str, Lease] = {}
         self._numbered: list[Run] = []
         """by number, the first is 1"""
-        self._events: list[StoredEvent] = []
-        self._events_of: dict[str, list[StoredEvent]] = {}
+        self.kept_by_name: dict[str, Kept] = {}
+        self._events: list[StoredEvent | ServiceEntry] = []
+        self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
+        self._service_rows: dict[str, dict[int, _ServiceRow]] = {}
+        """service → number → row, in order of position"""
 
     async def open(self) -> None:
         pass
@@ -55,14 +68,16 @@ class MemoryStore(Store, Leases):
         current = self.leases.get(lease)
         if current is None or current.epoch != epoch or not current.token:
             raise StaleEpoch(lease, epoch, 0 if current is None else current.epoch)
-        if (batch.history or batch.logs) and batch.position <= self._highest() and not self._has(batch):
+        numbered = batch.history or batch.logs or batch.service_log
+        if numbered and batch.position <= self._highest() and not self._has(batch):
             raise StoreUnavailable(f"position {batch.position} is not above {self._highest()}, the highest there is")
         self.apply(batch)
 
     def _has(self, batch: Batch) -> bool:
         """Whether every row and line of it is there already."""
         lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs)
-        return not any(self._unknown(*row) for row in batch.history) and all(lines)
+        rows = (row[1] in self._service_rows.get(row[0], ()) for row in batch.service_log)
+        return not any(self._unknown(*row) for row in batch.history) and all(lines) and all(rows)
 
     def _unknown(self, run_id: str, transitions: list[Transition]) -> list[Transition]:
         entries = self.entries.get(run_id)
@@ -93,6 +108,22 @@ class MemoryStore(Store, Leases):
         self.checkpoints.update(batch.checkpoints)
         known = {letter.run_id for letter in self.letters}
         self.letters.extend(DeadLetter(*letter) for letter in batch.dead_letters if letter[0] not in known)
+        self._apply_services(batch)
+
+    def _apply_services(self, batch: Batch) -> None:
+        for name, kept in batch.kept:
+            if kept is None:
+                self.kept_by_name.pop(name, None)
+            else:
+                self.kept_by_name[name] = kept
+        first = batch.position + len(batch.logs) + len(batch.history)
+        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first):
+            rows = self._service_rows.setdefault(service, {})
+            if number not in rows:
+                told = None if change is None else _change_decoder.decode(change)
+                entry = ServiceEntry(position, service, at, stream, text, told)
+                rows[number] = _ServiceRow(entry, len(text.encode()) + len(change or b""))
+                insort(self._events, entry, key=_POSITION)
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
@@ -159,23 +190,56 @@ class MemoryStore(Store, Leases):
         return sorted(lines, key=_POSITION)[:limit]
 
     async def events(
-        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+        self,
+        after: int,
+        limit: int,
+        run_id: str | None = None,
+        job_id: str | None = None,
+        tenant: str | None = None,
+        service: str | None = None,
     ) -> EventRows:
-        events = self._events if run_id is None else self._events_of.get(run_id, [])
+        events = self._events
+        if run_id is not None:
+            events = self._events_of.get(run_id, [])
+        elif service is not None:
+            events = [row.entry for row in self._service_rows.get(service, {}).values()]
         newest, after = self._highest(), max(0, after)
-        until = newest if run_id is not None else min(newest, after + MOST_LOOKED_AT)
-        found: list[StoredEvent] = []
+        until = newest if run_id is not None or service is not None else min(newest, after + MOST_LOOKED_AT)
+        found: list[StoredEvent | ServiceEntry] = []
         size = 0
         for one in events[bisect_right(events, after, key=_POSITION) :]:
             if one.position > until:
                 break
-            if job_id in (None, one.job_id) and tenant in (None, one.tenant):
-                found.append(msgspec.structs.replace(one, transitions=list(one.transitions)))
-                size += 100 * len(one.transitions) if one.line is None else len(one.line.text)
+            if _is_told(one, job_id, tenant, service):
+                found.append(one if isinstance(one, ServiceEntry) else _copy_event(one))
+                size += _size(one)
                 if len(found) == limit or size >= MOST_EVENT_BYTES:
                     until = one.position
                     break
         return EventRows(found, max(after, until), until < newest)
+
+    async def service_log(
+        self, service: str, after: int = 0, limit: int | None = None, last: bool = False
+    ) -> list[ServiceEntry]:
+        found = [row.entry for row in self._service_rows.get(service, {}).values() if row.entry.position > after]
+        return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
+
+    async def kept(self) -> dict[str, Kept]:
+        return dict(self.kept_by_name)
+
+    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+        pruned: set[int] = set()
+        for rows in self._service_rows.values():
+            lines, size = len(rows), sum(row.size for row in rows.values())
+            for number, row in list(rows.items()):
+                fits = lines <= most_lines and size <= most_bytes
+                if fits or len(pruned) == MOST_PRUNED or row.entry.position == self._highest():
+                    break
+                lines, size = lines - 1, size - row.size
+                pruned.add(row.entry.position)
+                del rows[number]
+        self._events = [one for one in self._events if one.position not in pruned] if pruned else self._events
+        return len(pruned)
 
     async def position(self) -> int:
         return self._highest()
@@ -213,6 +277,22 @@ class MemoryStore(Store, Leases):
         if current is not None and current.token == lease.token:
             # The epoch stays, so that the next holder's is greater; the token goes, so that this one cannot renew.
             self.leases[lease.name] = Lease(name=lease.name, holder="", token="", epoch=lease.epoch, ends_at=0.0)
+
+
+def _is_told(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
+    if isinstance(one, ServiceEntry):
+        return job_id is tenant is None and service in (None, one.service)
+    return job_id in (None, one.job_id) and tenant in (None, one.tenant) and service is None
+
+
+def _size(one: StoredEvent | ServiceEntry) -> int:
+    if isinstance(one, ServiceEntry):
+        return len(one.text) if one.change is None else 1000
+    return 100 * len(one.transitions) if one.line is None else len(one.line.text)
+
+
+def _copy_event(one: StoredEvent) -> StoredEvent:
+    return msgspec.structs.replace(one, transitions=list(one.transitions))
 
 
 def _copy(run: Run) -> Run:

@@ -10,7 +10,7 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -19,13 +19,11 @@ from interlock.buses.listening import bind_tcp, bind_unix, is_loopback
 from interlock.config import MEMORY, Settings
 from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.ports.store import Reader
-from interlock.supervision.keeper import Keeper
-
-if TYPE_CHECKING:
-    from interlock.wiring.gateway import Gateway
+from interlock.supervision import Backoff, Child, ChildContext, Function, Process
 
 T = TypeVar("T")
 
+BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 PATIENCE = 5.0
 """seconds a gateway process has to end"""
 LEFTOVER = 2.0
@@ -41,8 +39,6 @@ class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     settings: GatewaySettings
     log_level: str
     log_format: str
-    parent: int
-    """the process of the scheduler"""
 
 
 class Front:
@@ -52,8 +48,6 @@ class Front:
         self._sockets: list[socket.socket] = []
         self._options: int | None = None
         """where a gateway process reads what it needs to know"""
-        self._keeper: Keeper | None = None
-        self._inside: Gateway | None = None
         self.url: str | None = None
         """where it is served over TCP, once it is"""
         address = settings.http_address()
@@ -68,10 +62,6 @@ class Front:
             request_timeout=settings.request_timeout,
             secret_names=settings.secret_names,
         )
-
-    @property
-    def restarts(self) -> int:
-        return 0 if self._keeper is None else self._keeper.restarts
 
     async def open(self) -> None:
         """Take the sockets, or raise and leave none."""
@@ -90,48 +80,53 @@ class Front:
             self.close()
             raise
 
-    async def start(self) -> None:
-        """Serve them; the scheduler must be listening."""
+    def children(self) -> list[Child]:
+        """What serves them, once they are open: a process, or a part of this one where nobody else can read the store;
+        nothing if there is nothing to serve."""
         if not self._sockets:
-            return
-        settings = self._settings
-        if settings.database == MEMORY:
-            from interlock.wiring.gateway import Gateway
+            return []
+        if self._settings.database == MEMORY:
+            return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
+        return [
+            Process(
+                name="gateway",
+                command=[sys.executable, "-m", "interlock.cli.gateway_process", str(self._written_options())],
+                pass_fds=(*self._descriptors(), self._written_options()),
+                backoff=BACKOFF,
+                stop_timeout=PATIENCE,
+                capture=False,
+            )
+        ]
 
-            self._inside = Gateway(self._reader, settings.socket_path(), self._gateway)
-            await self._inside.start([one.dup() for one in self._sockets])
-            return
-        descriptors = [one.fileno() for one in self._sockets]
-        options = GatewayOptions(
-            database=settings.database,
-            socket=str(settings.socket_path()),
-            listeners=descriptors,
-            settings=self._gateway,
-            log_level=settings.log_level,
-            log_format=settings.log_format,
-            parent=os.getpid(),
-        )
-        # In a file that has no name: unlike arguments, others cannot read it.
-        self._options = os.memfd_create("gateway")
-        os.write(self._options, msgspec.json.encode(options))
-        self._keeper = Keeper(
-            "gateway",
-            [lambda: [sys.executable, "-m", "interlock.cli.gateway_process", str(self._options)]],
-            PATIENCE,
-            pass_fds=[*descriptors, self._options],
-        )
-        self._keeper.start()
+    async def _serve_inside(self, context: ChildContext) -> None:
+        from interlock.wiring.gateway import Gateway
 
-    async def stop(self) -> None:
-        if self._keeper is not None:
-            await self._keeper.stop()
-        if self._inside is not None:
-            await self._inside.stop()
-        self.close()
+        gateway = Gateway(self._reader, self._settings.socket_path(), self._gateway)
+        await gateway.start([one.dup() for one in self._sockets])
+        context.ready()
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await gateway.stop()
 
-    def kill(self) -> None:
-        if self._keeper is not None:
-            self._keeper.kill()
+    def _descriptors(self) -> list[int]:
+        return [one.fileno() for one in self._sockets]
+
+    def _written_options(self) -> int:
+        """The descriptor of a file without a name: unlike arguments, others cannot read it."""
+        if self._options is None:
+            settings = self._settings
+            options = GatewayOptions(
+                database=settings.database,
+                socket=str(settings.socket_path()),
+                listeners=self._descriptors(),
+                settings=self._gateway,
+                log_level=settings.log_level,
+                log_format=settings.log_format,
+            )
+            self._options = os.memfd_create("gateway")
+            os.write(self._options, msgspec.json.encode(options))
+        return self._options
 
     def close(self) -> None:
         for one in self._sockets:

@@ -23,7 +23,6 @@ from interlock.client.connection import Connection
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
-from interlock.worker.limits import end_with_parent, prefer_for_oom
 
 RESERVED = 256
 """descriptors that are not for connections"""
@@ -51,12 +50,7 @@ class Gateway:
 
 
 async def run_gateway(options: GatewayOptions) -> None:
-    """A gateway until it is told to stop, or the scheduler's process is gone."""
-    end_with_parent()
-    if os.getppid() != options.parent:
-        # It was killed while this process was starting: nobody would ever end it, and it has the scheduler's sockets.
-        return
-    prefer_for_oom()
+    """A gateway until it is told to stop; whoever started it ends it with the scheduler's process."""
     reader = SqliteReader(options.database)
     await reader.open()
     gateway = Gateway(reader, options.socket, options.settings)

@@ -1,6 +1,7 @@
-"""A scheduler put together from its parts: engine, store, socket, worker processes, gateway."""
+"""A scheduler put together from its parts, as a tree of what is kept up."""
 
 import asyncio
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,13 +17,29 @@ from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
-from interlock.model.error import CannotImport
+from interlock.engine.services import ServiceBook
+from interlock.model.child import Change, ChildInfo
+from interlock.model.error import CannotImport, InterlockError
+from interlock.ports.store import MOST_PRUNED
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
-from interlock.supervision.keeper import Keeper
+from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.wiring.front import Front
+from interlock.wiring.handover import TreeHandover, service_of
+from interlock.wiring.services import SERVICES, WORKERS, Load, Services
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.definition import Definition
+
+logger = logging.getLogger("interlock.scheduler")
+
+PRUNE_EVERY = 60.0
+"""seconds between two looks at how much of the services' logs is kept"""
+STARTED_WRONGLY = 2
+"""what a worker exits with that cannot load the app"""
+AFTER_DRAIN = 12.0
+"""seconds that a worker has beyond the drain to stop what it still runs, tell of it, and end"""
+WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
+WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 
 
 def catalog_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> Catalog:
@@ -43,15 +60,19 @@ def store_for(database: str) -> MemoryStore | SqliteStore:
 
 
 class Scheduler:
-    """The engine with its store, its socket and its worker processes."""
+    """The engine with its store and its socket, and everything that is kept up around it."""
 
     def __init__(
         self,
         definitions: Mapping[str, Definition],
-        target: str,
+        target: str | None,
         settings: Settings,
         store: MemoryStore | SqliteStore | None = None,
+        load: Load = tuple,
+        worker_budget: Budget = WORKER_BUDGET,
     ) -> None:
+        """Without a `target`, the name of the app, there are no workers. `load` reads which services there are to be,
+        now and at every reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
@@ -72,15 +93,54 @@ class Scheduler:
             ),
         )
         self.front = Front(settings, self.store)
-        self.keeper = Keeper(
-            "worker",
-            [partial(self._worker_command, place, target) for place in range(settings.workers)],
-            patience=settings.drain + 12.0,
-            # Tokens are for those outside; what runs here has no use for them.
-            environment={token.env: None for token in settings.tokens if token.env is not None},
-        )
+        self.book = ServiceBook(self.engine)
+        handover = TreeHandover(self.book)
+        self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
+        self.services = Services(self.tree, lambda: [self._surrounded(child) for child in load()], handover.moving)
+        self.engine.desk.operations = self.services
         self._target = target
-        self._running: asyncio.Task[None] | None = None
+        self._worker_budget = worker_budget
+        self._bringing_up: asyncio.Task[None] | None = None
+
+    def _children(self) -> list[Child]:
+        """What is kept up, in the order in which it starts; it stops the other way round: at first nothing new begins
+        and what runs is finished, and to the last people can look."""
+        return [
+            *self.front.children(),
+            Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
+            Group(name=SERVICES, tolerant=True),
+            Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers()),
+            Function(name="housekeeping", run=self._keep_house, backoff=Backoff(initial=1.0, max=60.0)),
+        ]
+
+    def _workers(self) -> list[Child]:
+        count = self.settings.workers if self._target is not None else 0
+        return [
+            Process(
+                name=f"w{place + 1}",
+                command=self._worker_command(place, self._target or ""),
+                env=self._without_tokens(),
+                backoff=WORKER_BACKOFF,
+                budget=self._worker_budget,
+                stop_timeout=self.settings.drain + AFTER_DRAIN,
+                # What runs is adopted by the next scheduler, should this one be killed.
+                outlives=True,
+                capture=False,
+            )
+            for place in range(count)
+        ]
+
+    def _without_tokens(self) -> dict[str, str | None]:
+        """Tokens are for those outside; what runs here has no use for them."""
+        return {token.env: None for token in self.settings.tokens if token.env is not None}
+
+    def _surrounded(self, child: Child) -> Child:
+        """A declared service with what it is given by the scheduler that runs it."""
+        if isinstance(child, Group):
+            children = [self._surrounded(one) for one in child.children]
+            return msgspec.structs.replace(child, children=children, tolerant=True)
+        given = {**self._without_tokens(), "INTERLOCK_SOCKET": str(self.settings.socket_path())}
+        return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int, target: str) -> list[str]:
         settings = self.settings
@@ -100,56 +160,97 @@ class Scheduler:
         )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
+    # ── what is kept up ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run_engine(self, context: ChildContext) -> None:
+        """It ends by itself only by an error."""
+        running = asyncio.get_running_loop().create_task(self.engine.run())
+        try:
+            await asyncio.wait([running])
+        finally:
+            # What services said to the last is stored, then everything else that has arrived.
+            await self.book.flush()
+            self.engine.stop()
+            await running
+            await self.engine.desk.finish()
+
+    async def _keep_house(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            began = loop.time()
+            removed = await self.store.prune_service_log(self.settings.log_lines, self.settings.log_bytes)
+            if removed:
+                logger.debug("%d old lines of services are removed", removed)
+            # Where there is more to remove it goes on, for half of the time at the most.
+            await asyncio.sleep(PRUNE_EVERY if removed < MOST_PRUNED else loop.time() - began)
+
+    # ── what the tree tells ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _line(self, path: str, stream: str, text: str, at: float) -> None:
+        service = service_of(path)
+        if service is not None:
+            self.book.line(service, stream, text, at)
+
+    def _changed(self, change: Change) -> None:
+        service = service_of(change.path)
+        if service is not None:
+            self.book.change(change, service)
+
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
     async def start(self) -> None:
         """Open everything, or leave nothing open."""
         try:
+            declared = self.services.read()
             await self.store.open()
             # Before the door opens: whoever comes in finds a scheduler that can answer.
             await self.engine.start()
+            await self.book.load(self.store)
+            # What was taken out of the files meanwhile was removed, as by a reload.
+            for service in (await self.store.kept()).keys() - set(declared):
+                self.book.forget(service)
             await self.front.open()
             await self.bus.listen(self.engine.desk)
+            for child in self._children():
+                await self.tree.add(child)
+            await self.tree.start()
         except BaseException:
-            self.front.close()
-            await self.bus.close()
-            await self.store.close()
+            await self._close()
             raise
-        self._running = asyncio.get_running_loop().create_task(self.engine.run())
-        self.keeper.start()
-        try:
-            await self.front.start()
-        except BaseException:
-            await self.stop()
-            raise
+        self._bringing_up = asyncio.get_running_loop().create_task(self.services.bring_up())
 
     async def ready(self, given_up: asyncio.Event) -> None:
         """Until a worker has joined, where there are to be any; raises if they cannot load the app."""
-        while self.settings.workers and not self.engine.desk.worker_names() and not given_up.is_set():
-            if self.keeper.broken:
-                raise CannotImport(self._target, "a worker could not load it; its message says why")
+        while self.workers and not self.engine.desk.worker_names() and not given_up.is_set():
+            if any(one.last_exit is not None and one.last_exit.code == STARTED_WRONGLY for one in self.workers):
+                raise CannotImport(str(self._target), "a worker could not load it; its message says why")
             await asyncio.sleep(0.01)
 
+    @property
+    def workers(self) -> list[ChildInfo]:
+        return self.tree.child(WORKERS).children
+
     async def stop(self) -> None:
-        """Refuse new work, let workers finish or give back what they have, store the rest, close."""
+        """Refuse new work, let workers finish or give back what they have, stop the rest, store what is left, close."""
         self.engine.drain()
         try:
-            # To the last, people can look at what is still running.
-            await self.keeper.stop()
-            await self.front.stop()
-            self.engine.stop()
-            if self._running is not None:
-                await self._running
-            await self.engine.desk.finish()
+            await self.tree.stop()
+            if self._bringing_up is not None:
+                await self._bringing_up
         finally:
-            self.front.close()
-            await self.bus.close()
-            await self.store.close()
+            await self._close()
+
+    async def _close(self) -> None:
+        self.front.close()
+        await self.bus.close()
+        await self.store.close()
 
     def stop_at_once(self) -> None:
         """Make a `stop` that is under way wait for nobody."""
-        self.keeper.kill()
-        self.front.kill()
+        self.tree.kill()
 
     async def wait(self) -> None:
-        """Until the engine ends by itself, which it does only by an error."""
-        if self._running is not None:
-            await asyncio.shield(self._running)
+        """Until the engine ends by itself, which it does only by an error, or all is stopped."""
+        exit = await self.tree.wait()
+        if not exit.ok:
+            raise InterlockError(f"the scheduler has ended: {exit}")

@@ -1,4 +1,4 @@
-"""Finding an app by its name, `module:variable`, or `path/to/file.py:variable`."""
+"""Finding an app, or a function, by its name: `module:variable`, or `path/to/file.py:variable`."""
 
 import importlib
 import importlib.util
@@ -24,14 +24,27 @@ def load_app(target: str) -> Any:
     name, _, variable = target.partition(":")
     if not name:
         raise CannotImport(target, "expected module:variable, for example jobs:app")
-    module = _import(target, name)
-    value: Any = module
-    for part in (variable or "app").split("."):
-        if not hasattr(value, part):
-            raise CannotImport(target, f"{name} has no {variable or 'app'!r}")
-        value = getattr(value, part)
+    value = _find(target, name, variable or "app")
     if not isinstance(value, HasDefinitions):
         raise CannotImport(target, f"{variable or 'app'} is a {type(value).__name__}, not an interlock App")
+    return value
+
+
+def load_function(target: str) -> Any:
+    """Whatever has the name `module:name`; `CannotImport` says on one line what was not found or went wrong."""
+    name, _, variable = target.rpartition(":")
+    try:
+        return _find(target, name, variable)
+    except CannotImport as error:
+        raise CannotImport(target, error.why, "function") from error.__cause__
+
+
+def _find(target: str, name: str, variable: str) -> Any:
+    value: Any = _import(target, name)
+    for part in variable.split("."):
+        if not hasattr(value, part):
+            raise CannotImport(target, f"{name} has no {variable!r}")
+        value = getattr(value, part)
     return value
 
 

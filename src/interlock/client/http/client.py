@@ -10,11 +10,12 @@ from interlock.client.http.blocking import BlockingTransport
 from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
 from interlock.client.http.operations import Operations, RunFilter, RunOptions
+from interlock.model.child import ChildInfo, Reloaded, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.message import NewRun
 from interlock.model.run import RunStats
 from interlock.model.state import State
-from interlock.model.view import Event, HistoryEntry, LogLine, RunDetail, RunInfo
+from interlock.model.view import Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 
 
 class Client:
@@ -95,6 +96,37 @@ class Client:
         `GapEvent`; with `complete` what it left out is read again instead.
         """
         return self._transport.iterate(Following(self._policy, asked).events())
+
+    # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tree(self) -> ChildInfo:
+        """Everything that is kept up, from the top."""
+        return self._transport.perform(self._operations.tree())
+
+    def services(self) -> list[ChildInfo]:
+        """Services and groups of them, in the order in which they start, each without its `children`."""
+        return self._transport.perform(self._operations.services())
+
+    def service(self, name: str) -> ChildInfo:
+        return self._transport.perform(self._operations.service(name))
+
+    def act(self, name: str, action: ServiceAction | str) -> ChildInfo:
+        """Start, stop, restart, suspend or resume a service or a group; returns how it stands when that is done.
+
+        It is not tried again when the connection breaks: then nobody knows whether it has happened.
+        """
+        return self._transport.perform(self._operations.act(name, action))
+
+    def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> Iterator[ServiceLine]:
+        """What a service printed and what happened to it: the `last` lines, or with None all that are kept. With
+        `follow` it goes on with those that come, until the caller leaves; it survives the server."""
+        return self._transport.iterate(self._operations.service_logs(name, follow, last))
+
+    def reload(self) -> Reloaded:
+        """Have the server read its files again; `BadConfig`, with a line for each fault, if that cannot be."""
+        return self._transport.perform(self._operations.reload())
+
+    # ── the server ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ready(self) -> dict[str, Any]:
         """Whether the server works and gets on, and what it found when it checked."""

@@ -29,7 +29,7 @@ AWAY = frozenset({429, 502, 503, 504})
 
 
 class Request(msgspec.Struct, frozen=True):
-    """Everything that is asked may be asked twice: it changes nothing, or nothing twice."""
+    """What is asked may be asked twice, unless it says otherwise: it changes nothing, or nothing twice."""
 
     method: str
     path: str
@@ -39,6 +39,8 @@ class Request(msgspec.Struct, frozen=True):
     """seconds for which the server may be silent; None for as long as with any request"""
     alone: bool = False
     """the server is to wait, or to go on: this has a connection beside the pool, so that it holds up no other"""
+    once: bool = False
+    """not to be asked again if it may have happened"""
 
 
 class Pause(msgspec.Struct, frozen=True):
@@ -162,11 +164,22 @@ def exchange(
         if isinstance(answer, Failure) and answer.kind == "lost" and policy.retries:
             # Somebody was there and went away: who is started again needs longer than one that is just slow.
             most = policy.retries + RETRIES_AFTER_LOSS
+        if request.once and _may_have_happened(request, answer, policy.address):
+            return checked(request, answer, policy.address)
         pause = policy.pause(answer, retried) if patient or retried < most else None
         if pause is None or (until is not None and policy.elapsed() + pause > until):
             return checked(request, answer, policy.address)
         retried += 1
         yield Pause(pause)
+
+
+def _may_have_happened(request: Request, answer: Response | Failure, address: Address) -> bool:
+    """Whether somebody has heard of it, and it is not known what came of it."""
+    if isinstance(answer, Failure):
+        return answer.kind in ("lost", "silent")
+    if answer.status == 503 and _media_type(answer) == PROBLEM:
+        return decoded(request, answer, _Problem, address).code == ConnectionLost.code
+    return answer.status in (502, 504)
 
 
 def checked(request: Request, answer: Response | Failure, address: Address) -> Response:
@@ -177,13 +190,15 @@ def checked(request: Request, answer: Response | Failure, address: Address) -> R
         return answer
     if _media_type(answer) == PROBLEM:
         problem = decoded(request, answer, _Problem, address)
-        raise rebuild(problem.code, problem.detail)
+        text = problem.detail if problem.faults == [problem.detail] else "\n".join([problem.detail, *problem.faults])
+        raise rebuild(problem.code, text)
     raise not_ours(request, answer, address, f"an answer that is not ours ({_media_type(answer) or 'of no type'})")
 
 
 class _Problem(msgspec.Struct):
     code: str
     detail: str
+    faults: list[str] = []
 
 
 def decoded(request: Request, answer: Response, kind: type[T], address: Address) -> T:

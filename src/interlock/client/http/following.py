@@ -39,6 +39,7 @@ class EventFilter(TypedDict, total=False):
     run: str | None
     job: str | None
     tenant: str | None
+    service: str | None
     types: Iterable[str]
     after: int | None
     complete: bool
@@ -57,7 +58,8 @@ class Following:
         self._complete = asked.get("complete", False)
         types = asked.get("types", ())
         self._query: dict[str, Any] = {"type": [types] if isinstance(types, str) else list(types)}
-        for name, text in (("run", asked.get("run")), ("job", asked.get("job")), ("tenant", asked.get("tenant"))):
+        for name in ("run", "job", "tenant", "service"):
+            text = asked.get(name)
             if text is not None:
                 self._query[name] = [text]
         for name, texts in self._query.items():

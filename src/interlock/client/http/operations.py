@@ -21,11 +21,12 @@ from interlock.client.http.exchange import (
     not_ours,
 )
 from interlock.client.submitting import check_size, check_text, instant, new_run
+from interlock.model.child import ChildInfo, Reloaded, ServiceAction
 from interlock.model.duration import Duration
-from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownRun, WaitTimeout, rebuild
+from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, UnknownRun, WaitTimeout, rebuild
 from interlock.model.message import NewRun
 from interlock.model.state import TERMINAL, State
-from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage
+from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
 T = TypeVar("T")
 
@@ -40,6 +41,10 @@ MOST_WAITING = 256
 """waits that have a connection each; when there are more, those look now and then instead, through the pool"""
 ASKS_A_SECOND = 200
 """how often they look, all of them together"""
+MOST_LINES = 10_000
+"""lines of a service's log that are read at once"""
+LONGEST_ACTION = 310.0
+"""seconds that it may take to do something to a service; the server gives up a little earlier"""
 SHORT_PAUSE = 0.5
 """seconds before a server that does not wait, though asked to, is asked again"""
 
@@ -83,6 +88,10 @@ class _SubmittedBatch(msgspec.Struct):
 
 class _Cancelled(msgspec.Struct):
     state: State
+
+
+class _Services(msgspec.Struct):
+    services: list[ChildInfo]
 
 
 class Operations:
@@ -198,6 +207,55 @@ class Operations:
                 return
             query["cursor"] = page.next
 
+    # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tree(self) -> Operation[ChildInfo]:
+        return (yield from self._fetch(Request("GET", "/api/v1/tree"), ChildInfo))
+
+    def services(self) -> Operation[list[ChildInfo]]:
+        return (yield from self._fetch(Request("GET", "/api/v1/services"), _Services)).services
+
+    def service(self, name: str) -> Operation[ChildInfo]:
+        return (yield from self._fetch(Request("GET", _service_path(name)), ChildInfo))
+
+    def act(self, name: str, action: ServiceAction | str) -> Operation[ChildInfo]:
+        if action not in list(ServiceAction):
+            raise BadValue("action", action, f"one of {', '.join(ServiceAction)}")
+        return (yield from self._fetch(_once(_service_path(name, f"/{action}")), ChildInfo))
+
+    def reload(self) -> Operation[Reloaded]:
+        return (yield from self._fetch(_once("/api/v1/reload"), Reloaded))
+
+    def service_logs(self, name: str, follow: bool, last: int | None) -> Iteration:
+        path = _service_path(name, "/logs")
+        if last is not None and (not isinstance(last, int) or isinstance(last, bool) or not 0 <= last <= MOST_LINES):
+            raise BadValue("last", last, f"a whole number from 0 to {MOST_LINES:,}, or None for all")
+        return self._lines(path, follow, last)
+
+    def _lines(self, path: str, follow: bool, last: int | None) -> Iteration:
+        query: dict[str, str] = {}
+        if last is not None:
+            first = {"last": "true", "limit": str(max(1, last))}
+            page = yield from self._fetch(Request("GET", f"{path}?{urlencode(first)}"), ServiceLogPage)
+            for line in page.lines if last else ():
+                yield Tell(line)
+            query["cursor"] = page.next
+        waiting = False
+        while last is None or follow:
+            asked = self._policy.elapsed()
+            wait = {"wait": f"{LONGEST_WAIT:g}s"} if waiting else {}
+            within = LONGEST_WAIT + self._policy.timeout if waiting else None
+            request = Request("GET", _with(path, query | wait), within=within, alone=waiting)
+            page = yield from self._fetch(request, ServiceLogPage, patient=follow and self._reached)
+            for line in page.lines:
+                yield Tell(line)
+            query["cursor"] = page.next
+            if not page.lines and not follow:
+                return
+            if waiting and not page.lines and self._policy.elapsed() - asked < SHORT_PAUSE:
+                yield Pause(SHORT_PAUSE)
+            waiting = follow and not page.lines
+
     # ── the server ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def ready(self) -> Operation[dict[str, Any]]:
@@ -231,7 +289,23 @@ def _path(run_id: str, rest: str = "", query: Mapping[str, str] | None = None) -
     check_text("run", run_id)
     if run_id in ("", ".", "..") or "/" in run_id:
         raise UnknownRun(run_id)
-    return f"/api/v1/runs/{quote(run_id, safe=':')}{rest}" + (f"?{urlencode(query)}" if query else "")
+    return _with(f"/api/v1/runs/{quote(run_id, safe=':')}{rest}", query or {})
+
+
+def _service_path(name: str, rest: str = "") -> str:
+    check_text("service", name)
+    if name in ("", ".", "..") or "/" in name:
+        raise UnknownChild(name)
+    return f"/api/v1/services/{quote(name, safe='')}{rest}"
+
+
+def _with(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _once(path: str) -> Request:
+    """Something that is done to services: it takes as long as they take."""
+    return Request("POST", path, within=LONGEST_ACTION, alone=True, once=True)
 
 
 def _new_run(place: int, one: object, now: float) -> NewRun:

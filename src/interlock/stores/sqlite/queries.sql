@@ -51,8 +51,9 @@ INSERT INTO history (position, run_id, seq, entries) VALUES {rows} ON CONFLICT (
 -- name: get_history
 SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = ? ORDER BY seq;
 
--- name: get_position
-SELECT max(coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0));
+-- name: get_positions
+SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),
+coalesce((SELECT max(position) FROM service_log), 0);
 
 -- name: get_transitions
 SELECT history.position, history.run_id, runs.job_id, runs.tenant, history.entries
@@ -81,6 +82,60 @@ FROM logs CROSS JOIN runs ON runs.id = logs.run_id
 WHERE logs.position IN ({positions_of_lines})
 AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
 ORDER BY logs.position;
+
+-- name: get_services
+SELECT position, service, at, stream, text, change FROM service_log
+WHERE position > :after AND position <= :until ORDER BY position LIMIT :limit;
+
+-- name: get_services_of_service
+SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
+WHERE service = :service AND position > :after ORDER BY position LIMIT :limit;
+
+-- name: get_last_of_service
+SELECT position, service, at, stream, text, change FROM service_log INDEXED BY service_log_of_service
+WHERE service = :service AND position > :after ORDER BY position DESC LIMIT :limit;
+
+-- name: insert_service_row
+INSERT INTO service_log (position, service, number, at, stream, size, text, change) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (service, number) DO NOTHING;
+
+-- name: get_logged_services
+WITH RECURSIVE found (service) AS (
+  SELECT min(service) FROM service_log
+  UNION ALL
+  SELECT (SELECT min(service) FROM service_log WHERE service > found.service) FROM found WHERE service IS NOT NULL
+)
+SELECT service FROM found WHERE service IS NOT NULL;
+
+-- name: is_beyond
+SELECT count(*) > :most_lines OR sum(size) > :most_bytes FROM ({newest_of_service});
+
+-- name: newest_of_service
+SELECT position, size FROM service_log INDEXED BY service_log_of_service
+WHERE service = :service ORDER BY position DESC LIMIT :most_lines + 1
+
+-- name: find_cut
+SELECT position FROM (
+  SELECT position, row_number() OVER newest AS lines, sum(size) OVER newest AS bytes FROM ({newest_of_service})
+  WINDOW newest AS (ORDER BY position DESC ROWS UNBOUNDED PRECEDING)
+)
+WHERE lines > :most_lines OR bytes > :most_bytes ORDER BY position DESC LIMIT 1;
+
+-- name: prune_service
+DELETE FROM service_log WHERE position IN (
+  SELECT position FROM service_log INDEXED BY service_log_of_service
+  WHERE service = :service AND position <= :cut AND position < :newest ORDER BY position LIMIT :limit
+);
+
+-- name: put_kept
+INSERT INTO services (name, resume_id, last_exit) VALUES (?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET resume_id = excluded.resume_id, last_exit = excluded.last_exit;
+
+-- name: forget_kept
+DELETE FROM services WHERE name = ?;
+
+-- name: get_kept
+SELECT name, resume_id, last_exit FROM services;
 
 -- name: insert_key
 INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from interlock.model.child import Change, Exit, Kept
 from interlock.model.error import DatabaseTooNew, NotADatabase, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -25,16 +26,20 @@ from interlock.ports.store import (
     Reader,
     RunFilter,
     RunRows,
+    ServiceEntry,
     StoredEvent,
 )
 from interlock.stores.sqlite.database import connect_reader
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES
 
 T = TypeVar("T")
+Row = tuple[Any, ...]
 
 _LARGEST = 2**63 - 1
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
 _job_decoder = msgspec.json.Decoder(Job)
+_change_decoder = msgspec.json.Decoder(Change)
+_exit_decoder = msgspec.json.Decoder(Exit)
 
 
 class SqliteReader(Reader):
@@ -151,27 +156,60 @@ class SqliteReader(Reader):
         )
 
     async def events(
-        self, after: int, limit: int, run_id: str | None = None, job_id: str | None = None, tenant: str | None = None
+        self,
+        after: int,
+        limit: int,
+        run_id: str | None = None,
+        job_id: str | None = None,
+        tenant: str | None = None,
+        service: str | None = None,
     ) -> EventRows:
         after = _in_range(after)
-        values = {"run_id": run_id, "job_id": job_id, "tenant": tenant, "after": after, "limit": limit}
-        of_run = "" if run_id is None else "_of_run"
+        values: dict[str, object] = {"after": after, "limit": limit, "run_id": run_id, "service": service}
+        values |= {"job_id": job_id, "tenant": tenant}
+        of_any_run = run_id is job_id is tenant is None
+        of_one = run_id is not None or service is not None
 
         def work(connection: sqlite3.Connection) -> EventRows:
             with one_view(connection):
-                newest = read_position(connection)
-                until = newest if of_run else min(newest, after + MOST_LOOKED_AT)
-                rows = []
-                for kind in ("transitions", "lines"):
-                    found = connection.execute(QUERIES[f"get_{kind}{of_run}"], values | {"until": until})
+                *others, services = connection.execute(QUERIES["get_positions"]).fetchone()
+                newest = max(*others, services)
+                until = newest if of_one else min(newest, after + MOST_LOOKED_AT)
+                kinds = _KINDS_OF_RUNS[run_id is not None] if service is None else []
+                if of_any_run and services > after:
+                    kinds = [*kinds, ("services_of_service" if service is not None else "services", _service_entry)]
+                rows: list[tuple[Row, Callable[[Row], StoredEvent | ServiceEntry]]] = []
+                for name, read in kinds:
+                    found = connection.execute(QUERIES[f"get_{name}"], values | {"until": until})
                     taken, until = _take(found, limit, until)
-                    rows += taken
-            # What one of the two left behind may come before the last of the other.
-            rows = sorted((row for row in rows if row[0] <= until), key=lambda row: row[0])
+                    rows += [(row, read) for row in taken]
+            # What one of them left behind may come before the last of another.
+            rows = sorted((one for one in rows if one[0][0] <= until), key=lambda one: one[0][0])
             if len(rows) > limit:
                 rows = rows[:limit]
-                until = rows[-1][0]
-            return EventRows([_read_event(row) for row in rows], max(after, until), until < newest)
+                until = rows[-1][0][0]
+            return EventRows([read(row) for row, read in rows], max(after, until), until < newest)
+
+        return await self._read(work)
+
+    async def service_log(
+        self, service: str, after: int = 0, limit: int | None = None, last: bool = False
+    ) -> list[ServiceEntry]:
+        values = {"service": service, "after": _in_range(after), "limit": -1 if limit is None else limit}
+
+        def work(connection: sqlite3.Connection) -> list[ServiceEntry]:
+            name = "get_last_of_service" if last else "get_services_of_service"
+            rows = connection.execute(QUERIES[name], values).fetchall()
+            return [_service_entry(row) for row in (reversed(rows) if last else rows)]
+
+        return await self._read(work)
+
+    async def kept(self) -> dict[str, Kept]:
+        def work(connection: sqlite3.Connection) -> dict[str, Kept]:
+            return {
+                name: Kept(resume_id=resume_id, last_exit=None if last is None else _exit_decoder.decode(last))
+                for name, resume_id, last in connection.execute(QUERIES["get_kept"])
+            }
 
         return await self._read(work)
 
@@ -205,7 +243,7 @@ def read_run(row: tuple[Any, ...]) -> Run:
 
 
 def read_position(connection: sqlite3.Connection) -> int:
-    position: int = connection.execute(QUERIES["get_position"]).fetchone()[0]
+    position: int = max(connection.execute(QUERIES["get_positions"]).fetchone())
     return position
 
 
@@ -213,20 +251,37 @@ def read_jobs(connection: sqlite3.Connection) -> list[Job]:
     return [_job_decoder.decode(row[0]) for row in connection.execute(QUERIES["load_jobs"])]
 
 
-def _read_event(row: tuple[Any, ...]) -> StoredEvent:
-    position, run_id, job_id, tenant, *rest = row
-    if len(rest) == 1:
-        return StoredEvent(position, run_id, job_id, tenant, _history_decoder.decode(rest[0]))
-    return StoredEvent(position, run_id, job_id, tenant, [], LogEntry(position, *rest))
+def _transitions(row: Row) -> StoredEvent:
+    position, run_id, job_id, tenant, entries = row
+    return StoredEvent(position, run_id, job_id, tenant, _history_decoder.decode(entries))
 
 
-def _take(rows: Iterable[tuple[Any, ...]], limit: int, until: int) -> tuple[list[tuple[Any, ...]], int]:
+def _line(row: Row) -> StoredEvent:
+    position, run_id, job_id, tenant, *line = row
+    return StoredEvent(position, run_id, job_id, tenant, [], LogEntry(position, *line))
+
+
+def _service_entry(row: Row) -> ServiceEntry:
+    position, service, at, stream, text, change = row
+    told = None if change is None else _change_decoder.decode(change)
+    return ServiceEntry(position, service, at, stream, text, told)
+
+
+_KINDS_OF_RUNS: dict[bool, list[tuple[str, Callable[[Row], StoredEvent | ServiceEntry]]]] = {
+    False: [("transitions", _transitions), ("lines", _line)],
+    True: [("transitions_of_run", _transitions), ("lines_of_run", _line)],
+}
+"""for a single run or not: the statements that find what is of runs, and how their rows are read"""
+
+
+def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
     """The first rows, as many as one answer may have, and up to which position they are all."""
-    taken: list[tuple[Any, ...]] = []
+    taken: list[Row] = []
     size = 0
     for row in rows:
         taken.append(row)
-        size += len(row[-1])
+        # What is large in a row comes last; in one of a service that tells of no change, last but one.
+        size += len(row[-1] or row[-2])
         if size >= MOST_EVENT_BYTES:
             break
     if len(taken) == limit or size >= MOST_EVENT_BYTES:

@@ -6,8 +6,9 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUn
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import Inputs, Snapshot, Store
+from interlock.ports.store import MOST_PRUNED, Inputs, Snapshot, Store
 from interlock.stores.sqlite.database import BUSY_SECONDS, FileLock, check_header, connect_writer
 from interlock.stores.sqlite.queries import QUERIES, write_rows
 from interlock.stores.sqlite.reader import SqliteReader, one_view, read_jobs, read_position, read_run
@@ -51,6 +52,14 @@ def _log_rows(batch: Batch) -> list[tuple[int, str, int, int, float, str, str]]:
     return [(position, *line) for position, line in enumerate(batch.logs, start=batch.position)]
 
 
+def _service_rows(batch: Batch) -> list[tuple[int, str, int, float, str, int, str, bytes | None]]:
+    first = batch.position + len(batch.logs) + len(batch.history)
+    return [
+        (position, service, number, at, stream, len(text.encode()) + len(change or b""), text, change)
+        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first)
+    ]
+
+
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     """The statements of one batch, inside a transaction that the caller has begun."""
     if batch.jobs:
@@ -70,6 +79,18 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(QUERIES["insert_log"], _log_rows(batch))
     if batch.dead_letters:
         connection.executemany(QUERIES["insert_dead_letter"], batch.dead_letters)
+    _write_services(connection, batch)
+
+
+def _write_services(connection: sqlite3.Connection, batch: Batch) -> None:
+    for name, kept in batch.kept:
+        if kept is None:
+            connection.execute(QUERIES["forget_kept"], (name,))
+        else:
+            last = None if kept.last_exit is None else msgspec.json.encode(kept.last_exit)
+            connection.execute(QUERIES["put_kept"], (name, kept.resume_id, last))
+    if batch.service_log:
+        connection.executemany(QUERIES["insert_service_row"], _service_rows(batch))
 
 
 class _Writer(threading.Thread):
@@ -213,6 +234,14 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return self._write(work)
 
+    async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
+        # What has to go is found beside the writer, which is then held up for no longer than the deleting takes.
+        limits = {"most_lines": most_lines, "most_bytes": most_bytes}
+        services = await self._read(_logged_services)
+        found = [(one, await self._read(partial(_find_cut, limits | {"service": one}))) for one in services]
+        cuts = {service: cut for service, cut in found if cut is not None}
+        return await self._write(lambda connection: _prune(connection, cuts)) if cuts else 0
+
     async def load(self, small_payload: int) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
             with one_view(connection):
@@ -280,6 +309,27 @@ class SqliteStore(SqliteReader, Store, Leases):
                 _put_lease(connection, msgspec.structs.replace(lease, holder="", token="", ends_at=0.0))
 
         await self._write(work)
+
+
+def _logged_services(connection: sqlite3.Connection) -> list[str]:
+    return [row[0] for row in connection.execute(QUERIES["get_logged_services"])]
+
+
+def _find_cut(values: Mapping[str, object], connection: sqlite3.Connection) -> int | None:
+    """The position of the newest row of a service that is beyond the limits, if there is any."""
+    # To see whether there is one is quick, and mostly there is none.
+    if not connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
+        return None
+    row = connection.execute(QUERIES["find_cut"], values).fetchone()
+    return None if row is None else row[0]
+
+
+def _prune(connection: sqlite3.Connection, cuts: Mapping[str, int]) -> int:
+    newest, pruned = read_position(connection), 0
+    for service, cut in cuts.items():
+        values = {"service": service, "cut": cut, "newest": newest, "limit": MOST_PRUNED - pruned}
+        pruned += connection.execute(QUERIES["prune_service"], values).rowcount
+    return pruned
 
 
 def _get_lease(connection: sqlite3.Connection, name: str) -> Lease | None:

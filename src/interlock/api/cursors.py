@@ -1,0 +1,22 @@
+"""Cursors: where to go on with a list, as a text that is known again."""
+
+import re
+
+from interlock.model.error import BadCursor
+
+FORM = "{kind}[0-9]{{1,18}}"
+RUNS, LOGS, SERVICE_LOGS = "r", "l", "s"
+"""the kinds of lists that have cursors"""
+
+
+def cursor_of(kind: str, number: int) -> str:
+    return f"{kind}{number}"
+
+
+def read_cursor(kind: str, cursor: str | None) -> int | None:
+    """The number in a cursor; the letter before it says of which kind of list it is."""
+    if cursor is None:
+        return None
+    if not re.fullmatch(FORM.format(kind=kind), cursor):
+        raise BadCursor(cursor)
+    return int(cursor[len(kind) :])

@@ -1,0 +1,80 @@
+"""Events as they stand in the stream."""
+
+from typing import Any
+
+import msgspec
+
+from interlock.model.view import (
+    EVENT_NAMES,
+    HelloEvent,
+    LogEvent,
+    RunEvent,
+    ServiceEvent,
+    ServiceLogEvent,
+    entries_of,
+)
+from interlock.ports.store import ServiceEntry, StoredEvent
+
+_encode = msgspec.json.Encoder().encode
+
+
+def framed(data: bytes) -> bytes:
+    """As HTTP frames a part of an answer whose length is not known."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def frame(event: Any, position: int | None = None) -> bytes:
+    """An event as it stands in the stream."""
+    head = b"" if position is None else b"id: %d\n" % position
+    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), _encode(event))
+
+
+def hello(position: int) -> bytes:
+    return b"retry: 2000\n" + frame(HelloEvent(position=position), position)
+
+
+class Whose(msgspec.Struct, frozen=True, gc=False):
+    """What a stored event is, and of what; None where it is of no such thing."""
+
+    kind: str
+    run_id: str | None
+    job_id: str | None
+    tenant: str | None
+    service: str | None = None
+
+
+def whose(stored: StoredEvent | ServiceEntry) -> Whose:
+    if isinstance(stored, ServiceEntry):
+        kind = ServiceLogEvent if stored.change is None else ServiceEvent
+        return Whose(EVENT_NAMES[kind], None, None, None, stored.service)
+    return Whose("run" if stored.line is None else "log", stored.run_id, stored.job_id, stored.tenant)
+
+
+def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
+    """A stored event, ready to be sent."""
+    return frame(_event(stored), stored.position)
+
+
+def _event(stored: StoredEvent | ServiceEntry) -> Any:
+    if isinstance(stored, ServiceEntry):
+        return _event_of_service(stored)
+    of = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
+    if stored.line is None:
+        entries = entries_of(stored.run_id, stored.transitions)
+        return RunEvent(**of, state=entries[-1].after, transitions=entries)
+    line = stored.line
+    return LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
+
+
+def _event_of_service(entry: ServiceEntry) -> ServiceEvent | ServiceLogEvent:
+    change = entry.change
+    if change is None:
+        return ServiceLogEvent(service=entry.service, at=entry.at, stream=entry.stream, text=entry.text)
+    return ServiceEvent(
+        service=entry.service,
+        at=entry.at,
+        text=entry.text,
+        path=change.path,
+        before=change.before,
+        after=change.after,
+    )

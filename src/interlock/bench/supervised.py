@@ -1,0 +1,25 @@
+"""The supervisor that is measured: a script that keeps so many processes up with the library, and nothing else."""
+
+import asyncio
+import signal
+import sys
+
+from interlock.supervision import Backoff, Process, Supervisor
+
+
+async def keep(program: str, children: int) -> None:
+    tree = Supervisor(
+        "bench",
+        [
+            Process(name=f"p{number}", command=["/bin/sh", program, str(number)], backoff=Backoff(initial=0))
+            for number in range(children)
+        ],
+    )
+    asked = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    async with tree:
+        await asked.wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(keep(sys.argv[1], int(sys.argv[2])))

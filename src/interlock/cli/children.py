@@ -1,0 +1,115 @@
+"""How the tree and the services in it read: as rows for programs, as a drawing for people."""
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from interlock.cli.tables import GAP, LEAST, Column, console, plain, rich_table
+from interlock.cli.words import ago, exact, span
+from interlock.model.child import UP, ChildInfo, Status
+
+STATUS_COLOURS = {
+    Status.RUNNING: "green",
+    Status.STARTING: "cyan",
+    Status.PENDING: "yellow",
+    Status.SUSPENDED: "yellow",
+    Status.STOPPING: "yellow",
+    Status.KILLED: "red",
+    Status.FAILED: "red",
+    Status.CREATED: "dim",
+    Status.STOPPED: "dim",
+    Status.FINISHED: "dim",
+}
+
+SPARED = ("kind", "last exit", "restarts", "pid", "up", "why")
+"""the columns that a narrow terminal does without, the first of them first"""
+LIVES = UP | {Status.STARTING, Status.STOPPING}
+
+
+def everybody(top: ChildInfo) -> Iterator[ChildInfo]:
+    """It, and everything below it, each before what it has below."""
+    yield top
+    for child in top.children:
+        yield from everybody(child)
+
+
+def line_of(child: ChildInfo) -> str:
+    """For a program: all that is known, with tabs between."""
+    cells = (
+        child.path,
+        child.kind,
+        child.status.value,
+        "" if child.pid is None else child.pid,
+        exact(child.since),
+        child.restarts,
+        exact(child.next_try_at),
+        "" if child.last_exit is None else child.last_exit,
+        why(child),
+    )
+    return "\t".join(plain(cell) for cell in cells)
+
+
+def sentence_of(child: ChildInfo, now: float) -> str:
+    """One line for a person."""
+    parts = [child.status.value]
+    if child.status in LIVES:
+        parts += [f"pid {child.pid}"] if child.pid is not None else []
+        parts += [f"up {span(now - child.since)}"] if child.since is not None else []
+    if child.next_try_at is not None:
+        parts.append(f"next try {_due(child.next_try_at, now)}")
+    if child.status not in UP and (reason := why(child) or str(child.last_exit or "")):
+        parts.append(reason)
+    return plain(f"{child.name}: {', '.join(parts)}")
+
+
+def why(child: ChildInfo) -> str:
+    return ", ".join(part for part in ("given up" if child.exhausted else "", child.reason) if part)
+
+
+def drawing(top: ChildInfo) -> Any:
+    """The tree for a terminal; the reason is cut before anything else."""
+    from rich.text import Text
+
+    now = time.time()
+    columns = [Column("name"), Column("kind"), Column("status"), Column("pid", right=True), Column("up", right=True)]
+    columns += [Column("restarts", right=True), Column("next try"), Column("last exit"), Column("why", gives_way=True)]
+    rows: list[list[Any]] = []
+    for branches, child in _branches(top, "", ""):
+        name = Text.assemble((branches, "dim"), plain(child.name))
+        status = Text(child.status.value, style=STATUS_COLOURS[child.status])
+        pid = "" if child.pid is None else str(child.pid)
+        up = span(now - child.since) if child.since is not None and child.status in LIVES else ""
+        cells = [name, child.kind, status, pid, up, str(child.restarts or "")]
+        due = "" if child.next_try_at is None else _due(child.next_try_at, now)
+        ended = "" if child.last_exit is None else f"{child.last_exit}, {ago(child.last_exit.at, now)}"
+        # Where the end is the whole reason it need not be said twice.
+        reason = why(child) if child.reason != str(child.last_exit) else "given up" * child.exhausted
+        rows.append([*cells, due, Text(plain(ended)), Text(plain(reason))])
+    kept = _fitting(columns, rows, console().width)
+    return rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int) -> list[int]:
+    """The places of the columns that say something; in a narrow terminal without those that can best be spared."""
+    widths = {place: max(len(row[place]) for row in rows) for place in range(len(columns))}
+    kept = {
+        column.title: LEAST if column.gives_way else max(widths[place], len(column.title))
+        for place, column in enumerate(columns)
+        if widths[place]
+    }
+    for title in SPARED:
+        if sum(kept.values()) + GAP * (len(kept) - 1) > room:
+            kept.pop(title, None)
+    return [place for place, column in enumerate(columns) if column.title in kept]
+
+
+def _branches(child: ChildInfo, first: str, rest: str) -> Iterator[tuple[str, ChildInfo]]:
+    """Each with the lines that lead to it."""
+    yield first, child
+    for place, below in enumerate(child.children):
+        last = place == len(child.children) - 1
+        yield from _branches(below, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
+
+
+def _due(at: float, now: float) -> str:
+    return f"in {span(at - now)}" if at > now else "now"

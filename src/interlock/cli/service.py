@@ -1,0 +1,47 @@
+"""`interlock service`."""
+
+from typing import Annotated
+
+import typer
+
+from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import NotUp
+from interlock.model.child import ServiceAction
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    action: Annotated[
+        str,
+        typer.Argument(
+            metavar="ACTION",
+            help="start, stop, restart, suspend or resume.",
+            autocompletion=lambda: list(ServiceAction),
+        ),
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a service, or of a group of them.")],
+    json: JsonOption = False,
+) -> None:
+    """Start, stop, restart, suspend or resume a service, and say how it stands when that is done. The exit code says
+    whether what was started is up. Piped: a line as `interlock tree` has it."""
+    import sys
+    import time
+
+    from interlock.cli.children import line_of, sentence_of
+    from interlock.cli.server import client_of
+    from interlock.cli.tables import out, print_json
+    from interlock.config.kinds import did_you_mean
+    from interlock.model.child import UP, Status
+    from interlock.model.error import BadValue
+
+    if action not in list(ServiceAction):
+        raise BadValue("action", action, f"one of {', '.join(ServiceAction)}{did_you_mean(action, ServiceAction)}")
+    with client_of(flags) as client:
+        child = client.act(name, action)
+    if json:
+        print_json(child)
+    else:
+        out(sentence_of(child, time.time()) if sys.stdout.isatty() else line_of(child))
+    if action in (ServiceAction.START, ServiceAction.RESTART) and child.status not in UP | {Status.FINISHED}:
+        raise NotUp(f"{child.name} is not up: {child.reason or child.status}")

@@ -1,0 +1,22 @@
+"""How a supervisor starts a service that is a function: which one, as one JSON argument."""
+
+import io
+import sys
+
+import msgspec
+
+from interlock.cli.output import one_line_errors
+from interlock.worker.service import ServiceOptions, run_service
+
+
+def main() -> None:
+    # What it prints is its log, which is read line by line while it lives.
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True, errors="backslashreplace")
+    with one_line_errors():
+        sys.exit(run_service(msgspec.json.decode(sys.argv[1], type=ServiceOptions)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Services and groups as they were declared, in files or in Python, and the tree that they make."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from interlock.config.faults import Faults, Spot
+from interlock.config.kinds import did_you_mean
+from interlock.config.plain_yaml import DEEPEST
+from interlock.model.error import shown
+from interlock.supervision.spec import Child, Group
+
+
+class Declared(msgspec.Struct, frozen=True, kw_only=True):
+    """One service or group. It stands in the tree where it was declared, among those of the same group."""
+
+    name: str
+    is_group: bool
+    child: Child | None
+    """None if there is a fault in it: it is there all the same, for others to refer to. A group has no children yet."""
+    group: str | None
+    """the one it is in"""
+    spot: Spot
+    group_spot: Spot
+    """where it says so"""
+    function: Callable[..., Any] | None = None
+    """of an app: its command is made when it is known how the app is found"""
+
+
+def tree_of(declared: Sequence[Declared], faults: Faults) -> list[Child]:
+    """The children at the top, with groups that have theirs; raises all faults, those that were found before too."""
+    known: dict[str, Declared] = {}
+    for one in declared:
+        first = known.setdefault(one.name, one)
+        if first is not one:
+            faults.add(one.spot, f"id: {shown(one.name)} is there twice, first at {first.spot}")
+    parents = {one.name: one.group for one in known.values() if one.is_group and one.group is not None}
+    _check_groups(declared, known, faults)
+    _check_cycles(parents, known, faults)
+    faults.check()
+    below: dict[str | None, list[Declared]] = {}
+    for one in declared:
+        below.setdefault(one.group, []).append(one)
+    return list(_children(None, below))
+
+
+def _children(group: str | None, below: Mapping[str | None, Sequence[Declared]]) -> Iterator[Child]:
+    for one in below.get(group, ()):
+        if isinstance(one.child, Group):
+            yield msgspec.structs.replace(one.child, children=tuple(_children(one.name, below)))
+        elif one.child is not None:
+            yield one.child
+
+
+def _check_groups(declared: Sequence[Declared], known: Mapping[str, Declared], faults: Faults) -> None:
+    groups = [one.name for one in known.values() if one.is_group]
+    for one in declared:
+        if one.group is None or one.group in groups:
+            continue
+        if one.group in known:
+            faults.add(one.group_spot, f"group: {shown(one.group)} is not a group but a service")
+        elif not faults.incomplete:
+            hint = did_you_mean(one.group, groups)
+            faults.add(one.group_spot, f"group: {shown(one.group)} is not a group that is declared{hint}")
+
+
+def _check_cycles(parents: Mapping[str, str], known: Mapping[str, Declared], faults: Faults) -> None:
+    """Follow each group to the top, once."""
+    depths: dict[str, int] = {}
+    for name in parents:
+        way: list[str] = []
+        above: str | None = name
+        while above is not None and above not in depths and above not in way:
+            way.append(above)
+            above = parents.get(above)
+        if above is not None and above in way:
+            cycle = way[way.index(above) :]
+            names = " in ".join([*cycle, cycle[0]])
+            faults.add(known[cycle[0]].group_spot, f"group: {shown(cycle[1 % len(cycle)])} makes a cycle: {names}")
+        for one in reversed(way):
+            depths[one] = depths.get(parents.get(one, ""), 0) + 1
+            if depths[one] == DEEPEST + 1:
+                faults.add(known[one].group_spot, f"group: nested more than {DEEPEST} deep")

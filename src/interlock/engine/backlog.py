@@ -1,0 +1,95 @@
+"""What waits to be stored of one service, in order; there is a mark where something was too much."""
+
+from collections import deque
+
+import msgspec
+
+from interlock.model.command import ServiceRow
+
+MOST_CHANGES = 100
+"""that wait; of lines there may be as many as the services together are granted"""
+ROW_BYTES = 300
+"""what a row takes in memory besides its text"""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    order: int
+    """in which it came, among those of all services"""
+    row: ServiceRow
+    size: int
+
+
+class Backlog:
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self._lines: deque[Waiting] = deque()
+        self._changes: deque[Waiting] = deque()
+        """apart, for a flood of lines must not push them out"""
+        self._last_number = 0
+        self._dropped = 0
+        """since something was taken"""
+        self._newest_dropped: Waiting | None = None
+        self.size = 0
+        """bytes that the lines take"""
+
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._changes) + (self._newest_dropped is not None)
+
+    def add_line(self, order: int, at: float, stream: str, text: str) -> None:
+        line = self._waiting(order, at, stream, text, None)
+        self._lines.append(line)
+        self.size += line.size
+
+    def add_change(self, order: int, at: float, text: str, change: bytes) -> int:
+        """Returns how many older ones were dropped for it."""
+        self._changes.append(self._waiting(order, at, "status", text, change))
+        too_many = len(self._changes) - MOST_CHANGES
+        for _ in range(too_many):
+            self._drop(self._changes.popleft())
+        return max(0, too_many)
+
+    def _waiting(self, order: int, at: float, stream: str, text: str, change: bytes | None) -> Waiting:
+        # Greater than before a restart as well, unless the clock was set back.
+        number = self._last_number = max(self._last_number + 1, int(at * 1e6))
+        size = ROW_BYTES + len(text.encode()) + len(change or b"")
+        return Waiting(order, (self._service, number, at, stream, text, change), size)
+
+    def shed(self) -> int:
+        """Drop the older half of the lines; returns how many that is."""
+        count = (len(self._lines) + 1) // 2
+        for _ in range(count):
+            self.size -= self._lines[0].size
+            self._drop(self._lines.popleft())
+        return count
+
+    def _drop(self, one: Waiting) -> None:
+        if self._newest_dropped is None or self._newest_dropped.order < one.order:
+            self._newest_dropped = one
+        self._dropped += 1
+
+    def take(self, most: int, most_bytes: int) -> list[Waiting]:
+        """The oldest, in order; one at least if there is any."""
+        taken: list[Waiting] = []
+        size = 0
+        while self and (not taken or (len(taken) < most and size < most_bytes)):
+            taken.append(self._next())
+            size += taken[-1].size
+        return taken
+
+    def _next(self) -> Waiting:
+        ways = [(some[0].order, some) for some in (self._lines, self._changes) if some]
+        gap = self._newest_dropped
+        if gap is not None and all(gap.order < order for order, _ in ways):
+            return self._mark(gap)
+        _, some = min(ways, key=lambda way: way[0])
+        if some is self._lines:
+            self.size -= some[0].size
+        return some.popleft()
+
+    def _mark(self, gap: Waiting) -> Waiting:
+        """That so many were dropped, in the place of the last of them."""
+        _, number, at, _, _, _ = gap.row
+        dropped = "1 line was" if self._dropped == 1 else f"{self._dropped} lines were"
+        text = f"{dropped} left out: more came than could be stored"
+        self._dropped, self._newest_dropped = 0, None
+        return Waiting(gap.order, (self._service, number, at, "status", text, None), ROW_BYTES)

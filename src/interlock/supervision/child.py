@@ -1,0 +1,369 @@
+"""One child as its supervisor has it: brought up, kept up, brought down.
+
+Each child has a task of its own that drives it towards its goal, up or down, so that no child waits for another's
+start, backoff or end.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Protocol
+from uuid import uuid4
+
+from interlock.model.child import OVER, UP, ChildInfo, Exit, Kept, Status
+from interlock.supervision.goal import Goal, unless
+from interlock.supervision.instance import Birth, Instance
+from interlock.supervision.life import Life
+from interlock.supervision.restart import Decision, Restarts, decide, status_after
+from interlock.supervision.spec import Child, Strategy
+from interlock.supervision.surroundings import Surroundings
+
+if TYPE_CHECKING:
+    from interlock.supervision.supervisor import Supervisor
+
+logger = logging.getLogger("interlock.supervision")
+
+
+class Owner(Protocol):
+    """What a child needs of its supervisor."""
+
+    strategy: Strategy
+
+    @property
+    def halting(self) -> bool:
+        """Whether nothing more is brought up."""
+
+    def published(self, path: str, before: ChildInfo | None, after: ChildInfo | None) -> None: ...
+
+    def regroup(self, child: "ChildRunner", at: float) -> None:
+        """Start it again at that time of the loop, with those that the strategy names."""
+
+    def collapse(self, child: "ChildRunner", exit: Exit) -> None:
+        """It is over in a way that ends the supervisor too."""
+
+
+class ChildRunner:
+    def __init__(
+        self, spec: Child, owner: Owner, path: str, surroundings: Surroundings, nested: "Supervisor | None" = None
+    ) -> None:
+        self.spec = spec
+        self.path = path
+        self.nested = nested
+        """the supervisor that it is, if it is one"""
+        self.held = False
+        """whether somebody has stopped it, so that it is not started with the others"""
+        self.request: object = None
+        """stands for what somebody has asked for last"""
+        self.removal: asyncio.Task[None] | None = None
+        self.to_be_suspended = False
+        self.shifting = asyncio.Lock()
+        """held while an instance is being suspended or resumed"""
+        self._owner = owner
+        self._around = surroundings
+        self._goal: Goal | None = None
+        """to be up; None is to be down"""
+        self._life: Life | None = None
+        """the one that is under way"""
+        self._task: asyncio.Task[None] | None = None
+        self._ending = False
+        self._bell: asyncio.Future[None] | None = None
+        """settled at the next change of anything"""
+        self._kept: Kept | None = None
+        self._record = Restarts(spec.backoff, spec.budget)
+        self.status = Status.CREATED
+        self._since: float | None = None
+        self.restarts = 0
+        self._next_try_at: float | None = None
+        self._last_exit: Exit | None = None
+        self.exhausted = False
+        self.reason = ""
+        self.known = self.info(deep=False)
+        """as it was told of last"""
+
+    # ── what it is like ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _instance(self) -> Instance | None:
+        return self._life.instance if self._life is not None else None
+
+    def info(self, deep: bool = True) -> ChildInfo:
+        instance = self._instance
+        return ChildInfo(
+            path=self.path,
+            name=self.spec.name,
+            kind=self.spec.kind,
+            status=self.status,
+            pid=instance.pid if instance is not None else None,
+            since=self._since,
+            restarts=self.restarts,
+            next_try_at=self._next_try_at,
+            last_exit=self._last_exit,
+            exhausted=self.exhausted,
+            reason=self.reason,
+            strategy=self.nested.strategy if self.nested is not None else None,
+            children=self.nested.children() if self.nested is not None and deep else [],
+        )
+
+    @property
+    def stays_down(self) -> bool:
+        """Whether it is not started when others are."""
+        return self.held or self.exhausted or self.removal is not None
+
+    def become(self, status: Status, reason: str = "") -> None:
+        self.status = status
+        self.reason = reason
+        if status is not Status.PENDING:
+            self._next_try_at = None
+        self.publish()
+
+    def publish(self) -> None:
+        before, after = self.known, self.info(deep=False)
+        if before != after:
+            self.known = after
+            self._owner.published(self.path, before, after)
+        self._ring()
+
+    def _ring(self) -> None:
+        bell, self._bell = self._bell, None
+        if bell is not None and not bell.done():
+            bell.set_result(None)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            if self._bell is None:
+                self._bell = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._bell])
+
+    # ── what its supervisor does with it ────────────────────────────────────────────────────────────────────────────
+
+    def begin(self) -> None:
+        """Be there, and do nothing yet."""
+        self._ending = False
+        self._task = asyncio.get_running_loop().create_task(self._drive(), name=f"supervise {self.path}")
+
+    async def end(self) -> None:
+        """Be no more; it must have been brought down."""
+        self._ending = True
+        self._ring()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+            self._task = None
+
+    def renew(self) -> None:
+        """Forget how often it was restarted, and that it was given up."""
+        self._record = Restarts(self.spec.backoff, self.spec.budget)
+        self.exhausted = False
+        self.publish()
+
+    def describe(self, spec: Child) -> None:
+        """What it is from its next start on."""
+        self.spec = spec
+        self.renew()
+
+    async def up(self, strict: bool = False) -> Exit | None:
+        """Bring it up. Returns once it is, or once that has failed for the first time: then how; or once it is down
+        again because somebody else wanted that. With `strict`, a failure is left at that. Nothing is done while its
+        supervisor does not run."""
+        if self._task is None or self._owner.halting or self.removal is not None:
+            return None
+        if self._goal is None:
+            self._goal = Goal(strict)
+            self._ring()
+        elif self.status in UP:
+            return None
+        goal = self._goal
+        failure = await goal.next_start()
+        if self._life is not None and self._life.goal is goal and goal.lowered.done():
+            await asyncio.wait([self._life.over])
+        return failure
+
+    async def down(self) -> None:
+        """Bring it down, and keep it there."""
+        self.lower()
+        if self._life is not None:
+            await asyncio.wait([self._life.over])
+        if self._goal is None and self.status not in OVER and self.status is not Status.CREATED:
+            self.become(Status.STOPPED)
+
+    def lower(self) -> None:
+        """The same, without waiting for it."""
+        goal, self._goal = self._goal, None
+        if goal is not None:
+            goal.lower()
+
+    def pend(self, at: float, reason: str) -> None:
+        """It is down, and comes up again at that wall time, together with others."""
+        if self._goal is None and not self.stays_down and not self._owner.halting:
+            if self.status is not Status.PENDING:
+                self.restarts += 1
+            self._next_try_at = at
+            self.become(Status.PENDING, reason)
+
+    def kill(self) -> None:
+        """Bring it down by force, now."""
+        self.lower()
+        if self.nested is not None:
+            self.nested.kill()
+        elif self._life is not None:
+            self._life.kill()
+
+    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def suspend(self) -> bool:
+        """Suspend it if it can be, now or as soon as it is up; whether it can."""
+        await self.until(lambda: self.status is not Status.STARTING)
+        async with self.shifting:
+            instance = self._instance
+            if self.status is not Status.RUNNING or instance is None:
+                self.to_be_suspended = True
+            elif not instance.can_suspend:
+                return False
+            else:
+                self.to_be_suspended = True
+                await self._shift(instance, instance.suspend())
+            return True
+
+    async def resume(self) -> None:
+        async with self.shifting:
+            self.to_be_suspended = False
+            instance = self._instance
+            # Some of a supervisor's children may be suspended though it is not.
+            if instance is not None and self.status in UP and (self.nested or self.status is Status.SUSPENDED):
+                await self._shift(instance, instance.resume())
+
+    async def _shift(self, instance: Instance, work: Coroutine[Any, Any, None]) -> None:
+        """Suspend or resume an instance, unless it ends meanwhile. If that fails it stays as it was; a supervisor does
+        not, because as much has been done as can be."""
+        task = await unless(work, instance.ended)
+        raised = None if task.cancelled() else task.exception()
+        if raised is not None and self.nested is None:
+            self.to_be_suspended = not self.to_be_suspended
+        elif self._life is not None and self._instance is instance and self.status in UP and not instance.ended.done():
+            resumed = Status.RUNNING if self._life.is_ready else Status.STARTING
+            self.become(Status.SUSPENDED if self.to_be_suspended else resumed)
+        if raised is not None:
+            raise raised
+
+    # ── one life after the other ────────────────────────────────────────────────────────────────────────────────────
+
+    async def _drive(self) -> None:
+        while not self._ending:
+            goal = self._goal
+            if goal is None:
+                await self.until(lambda: self._goal is not None or self._ending)
+            elif await self._wait_out(goal):
+                life = self._life = Life(self, goal)
+                try:
+                    self.become(Status.STARTING)
+                    exit = await life.live()
+                    self._life = None
+                    self._after(life, exit)
+                finally:
+                    self._life = None
+                    life.over.set_result(None)
+
+    async def _wait_out(self, goal: Goal) -> bool:
+        """Whether it is still to be up when its backoff is over."""
+        if goal.not_before is not None:
+            left = goal.not_before - asyncio.get_running_loop().time()
+            await asyncio.wait([goal.lowered], timeout=max(0.0, left))
+            goal.not_before = None
+        return not goal.lowered.done()
+
+    async def birth(self) -> Birth:
+        """What its next instance is told; its resume id is stored by then."""
+        kept = self._kept or await self._around.handover.recall(self.path)
+        if kept is None:
+            kept = Kept(resume_id=str(uuid4()))
+            await self._around.handover.keep(self.path, kept)
+        self._kept = kept
+        return Birth(
+            path=self.path,
+            name=self.spec.name,
+            resume_id=kept.resume_id,
+            previous=kept.last_exit,
+            restarts=self.restarts,
+        )
+
+    def make(self, birth: Birth) -> Instance:
+        return self._around.make(self.spec, birth)
+
+    def keep(self, exit: Exit | None) -> None:
+        if self._kept is not None and self._kept.last_exit != exit:
+            self._kept = Kept(resume_id=self._kept.resume_id, last_exit=exit)
+            try:
+                self._around.handover.keep(self.path, self._kept)
+            except Exception:
+                logger.exception("%s: how it ended cannot be kept", self.path)
+
+    def has_started(self) -> None:
+        self._since = self._around.now()
+
+    def failure(self, why: str) -> Exit:
+        return self._around.failure(why)
+
+    # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _after(self, life: Life, exit: Exit | None) -> None:
+        if exit is not None:
+            self._last_exit = exit
+            self.keep(exit)
+        if life.goal.lowered.done() or exit is None:
+            self.become(Status.KILLED if life.forced else Status.STOPPED)
+            return
+        failed_start = life.up_at is None
+        is_left = failed_start and life.goal.strict
+        if failed_start:
+            life.goal.tried(exit)
+        if is_left:
+            self._leave(Status.FAILED, str(exit))
+        elif self._owner.halting:
+            self._leave(status_after(exit), "" if exit.ok else str(exit))
+        else:
+            self._restart_or_not(life, exit)
+
+    def _restart_or_not(self, life: Life, exit: Exit) -> None:
+        now = asyncio.get_running_loop().time()
+        self._record.lived(life.up_for)
+        decision = decide(
+            self._owner.strategy,
+            self.spec.restart,
+            ended_well=exit.ok,
+            within_budget=self._record.allowed(now),
+            on_exhausted=self.spec.budget.on_exhausted,
+        )
+        if decision is Decision.LEAVE:
+            self._leave(status_after(exit), "" if exit.ok else str(exit))
+            if self.spec.significant:
+                self._owner.collapse(self, exit)
+        elif decision in (Decision.GIVE_UP, Decision.FAIL_SUPERVISOR):
+            self.exhausted = True
+            budget = self.spec.budget
+            times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
+            often = f"restarted {times} within {budget.max_duration:g}s"
+            self._leave(Status.FAILED, f"{exit}; {often}")
+            logger.error("%s is given up: %s", self.path, self.reason)
+            if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
+                self._owner.collapse(self, exit)
+        else:
+            self._again(life.goal, exit, decision, now)
+
+    def _leave(self, status: Status, reason: str) -> None:
+        self.lower()
+        self.become(status, reason)
+
+    def _again(self, goal: Goal, exit: Exit, decision: Decision, now: float) -> None:
+        delay = self._record.take(now, self._around.chance())
+        self.restarts += 1
+        log = logger.info if exit.ok else logger.warning
+        log("%s ended (%s); it starts again in %.3gs", self.path, exit, delay)
+        if decision is Decision.RESTART_CHILD and delay == 0:
+            return
+        self._next_try_at = self._around.now() + delay
+        if decision is Decision.RESTART_CHILD:
+            goal.not_before = now + delay
+        else:
+            self.lower()
+        self.become(Status.PENDING, str(exit))
+        if decision is not Decision.RESTART_CHILD:
+            self._owner.regroup(self, now + delay)

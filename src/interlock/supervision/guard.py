@@ -1,0 +1,442 @@
+"""The guard: a small process that starts, watches and ends the process children of one supervisor.
+
+Nothing of a child outlives it. Each child leads a session of its own, and the guard is a subreaper: whatever a child
+leaves behind becomes a child of the guard, also what went into another group or session. So when a child has ended and
+the guard has no children but those it started itself, nothing is left. What is there besides is an orphan; its session,
+or a variable that every child is given and hands down, tells whose. While there are orphans of a child that has ended
+they are killed, and the child's own process is not reaped, so that its number stays its own; its end is reported when
+they are gone.
+
+Nothing of the children outlives the supervisor either, however it ends: the guard hears of that by the end of their
+link, or of the process. Should the guard itself be killed, the system kills its children.
+
+It imports little, and the C halves of `signal` and `socket` in place of these, because it stays for as long as the
+supervisor does: it is smaller by a megabyte for that, and there in half the time.
+"""
+
+import _socket
+import errno
+import marshal
+import os
+import select
+import sys
+import time
+from array import array
+
+from interlock.supervision.guard_child import become, prctl, tried
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from interlock.supervision.guard_child import Plan
+else:
+    import _signal as signal
+
+MARKER = "INTERLOCK_CHILD"
+"""the variable by which a descendant is known: `identity.number` for each guard above it, the outermost first"""
+REMAINS = 2.0
+"""seconds until the end of a child is reported though something is left of it that does not die"""
+LAST_REMAINS = 5.0
+"""seconds until the guard ends though something is left that does not die"""
+LAST_WORD = 5.0
+"""seconds that one last request to a container engine may take"""
+LOOK_AGAIN = 0.005
+"""seconds until a process is looked at again of which it cannot be told yet whose it is"""
+ROUNDS = 50
+"""looks for orphans in a row, as long as each one finds some that have died"""
+
+NOT_YET = -1
+_PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
+_MOST_DESCRIPTORS = 253
+
+
+class _Child:
+    __slots__ = ("deadline", "ended", "number", "outlives", "pid", "status")
+
+    def __init__(self, number: int, pid: int, status: int, outlives: bool) -> None:
+        self.number = number
+        self.pid = pid
+        self.status = status
+        """the descriptor that tells whether its program could be executed; -1 once that is known"""
+        self.outlives = outlives
+        self.ended: tuple[int | None, int | None] | None = None
+        """exit code and signal, once its process is dead"""
+        self.deadline = 0.0
+
+
+class _Guard:
+    def __init__(self, link: int, supervisor: int, identity: str) -> None:
+        self._link = _socket.socket(fileno=link)
+        self._link.setblocking(False)
+        os.set_inheritable(link, False)
+        self._token = f"{identity}.".encode()
+        self._children: dict[int, _Child] = {}
+        self._leaders: dict[int, _Child] = {}
+        """the same, by process"""
+        self._starting: dict[int, _Child] = {}
+        """those of them that are between fork and exec, by descriptor"""
+        self._orphans: dict[int, int | None] = {}
+        """whose an orphan is, as far as that can be told; its number stays its own until it is reaped here"""
+        self._in_doubt = False
+        """whether there is an orphan of which it cannot be told yet whose it is"""
+        self._received = bytearray()
+        self._descriptors: list[list[int] | None] = []
+        """what came with requests that are not complete yet; None if there was no room for it"""
+        self._unsent = bytearray()
+        self._last_words: dict[str, tuple[str, bytes]] = {}
+        self._over = False
+        """whether the supervisor is gone, or has no more use for the guard"""
+        self._in_order = False
+        self._wake = self._hear_signals()
+        self._altered = [one for one in signal.valid_signals() if signal.getsignal(one) != signal.SIG_DFL]
+        self._poll = select.poll()
+        self._poll.register(link, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+        # A process that the supervisor has forked may hold a copy of the link, which then does not end with it.
+        self._supervisor = os.pidfd_open(supervisor) if os.getppid() == supervisor else -1
+        if self._supervisor >= 0:
+            self._poll.register(self._supervisor, select.POLLIN)
+        else:
+            self._over = True
+
+    @staticmethod
+    def _hear_signals() -> int:
+        """What becomes readable when a child has ended. Only the supervisor decides when the guard ends."""
+        wake, waker = os.pipe()
+        os.set_blocking(wake, False)
+        os.set_blocking(waker, False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        return wake
+
+    def run(self) -> None:
+        while not self._over:
+            self._turn(self._patience())
+        self._end()
+        self._link.settimeout(1.0)
+        tried(self._link.sendall, self._unsent)
+        self._link.close()
+        if not self._in_order:
+            for path, request in self._last_words.values():
+                _say(path, request)
+
+    def _turn(self, timeout: float | None) -> None:
+        for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000):
+            if descriptor in self._starting:
+                self._started(self._starting[descriptor])
+            elif descriptor == self._wake:
+                tried(os.read, self._wake, 4096)
+                self._reap()
+            elif descriptor == self._supervisor:
+                self._over = True
+            else:
+                self._receive()
+        if timeout is not None:
+            self._reap()
+        self._take_requests()
+        self._flush()
+
+    def _patience(self) -> float | None:
+        """Seconds until children that have ended are to be looked at again, though nothing happens."""
+        deadlines = [child.deadline for child in self._leaders.values() if child.ended is not None]
+        if not deadlines:
+            return None
+        return LOOK_AGAIN if self._in_doubt else max(0.0, min(deadlines) - time.monotonic())
+
+    # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _receive(self) -> None:
+        space = _socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
+        try:
+            data, extra, flags, _ = self._link.recvmsg(262_144, space, _socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        except OSError:
+            data, extra, flags = b"", [], 0
+        for _, _, content in extra:
+            found = array("i")
+            found.frombytes(content[: len(content) // found.itemsize * found.itemsize])
+            self._descriptors.append(found.tolist())
+        if flags & _socket.MSG_CTRUNC:
+            _close_all(self._descriptors.pop() or [] if extra else [])
+            self._descriptors.append(None)
+        if data:
+            self._received += data
+        else:
+            self._over = True
+
+    def _take_requests(self) -> None:
+        while len(self._received) >= 4 and not self._over:
+            size = 4 + int.from_bytes(self._received[:4], "little")
+            if len(self._received) < size:
+                return
+            name, *values = marshal.loads(self._received[4:size])
+            del self._received[:size]
+            _REQUESTS[name](self, *values)
+
+    def _report(self, *values: str | int | None) -> None:
+        data = marshal.dumps(list(values))
+        self._unsent += len(data).to_bytes(4, "little") + data
+
+    def _flush(self) -> None:
+        if self._unsent and not self._over:
+            # Where it cannot be sent there is no room, or nobody: reading tells.
+            del self._unsent[: max(0, tried(self._link.send, self._unsent))]
+            self._poll.modify(self._link, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+
+    # ── what the supervisor asks for ────────────────────────────────────────────────────────────────────────────────
+
+    def _spawn(self, number: int, targets: list[int], plan: "Plan") -> None:
+        given = self._descriptors.pop(0) if targets else []
+        status = writer = -1
+        try:
+            if given is None:
+                raise OSError(errno.EMFILE, "")
+            status, writer = os.pipe()
+            # A signal that comes before the child has its own dispositions must wait until it has.
+            signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+            parent = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                become(plan, dict(zip(targets, given, strict=True)), writer, parent, self._altered)
+        except OSError as error:
+            _close_all([status])
+            self._report("failed", number, "fork", error.errno or 0)
+        else:
+            child = _Child(number, pid, status, plan[-1])
+            self._children[number] = self._leaders[pid] = self._starting[status] = child
+            self._poll.register(status, select.POLLIN)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            _close_all([writer, *(given or ())])
+
+    def _started(self, child: _Child) -> None:
+        """It executes its program, or could not; or it is dead already."""
+        data = os.read(child.status, 4096)
+        self._poll.unregister(child.status)
+        os.close(child.status)
+        del self._starting[child.status]
+        child.status = -1
+        if data:
+            os.waitpid(child.pid, 0)
+            self._forget(child)
+            self._report("failed", child.number, *marshal.loads(data))
+        else:
+            self._report("spawned", child.number, child.pid)
+
+    def _forget(self, child: _Child) -> None:
+        del self._children[child.number]
+        del self._leaders[child.pid]
+
+    def _signal(self, number: int, signal_number: int) -> None:
+        child = self._children.get(number)
+        if child is not None and child.ended is None:
+            self._send(child, signal_number)
+
+    @staticmethod
+    def _send(child: _Child, signal_number: int) -> None:
+        if child.status < 0:
+            _signal_group(child.pid, signal_number)
+        elif signal_number == signal.SIGKILL:
+            # It may not have a group of its own yet, and has started nothing.
+            tried(os.kill, child.pid, signal_number)
+
+    def _remember(self, key: str, path: str, request: bytes) -> None:
+        self._last_words[key] = (path, request)
+
+    def _disregard(self, key: str) -> None:
+        self._last_words.pop(key, None)
+
+    def _close(self) -> None:
+        self._over = self._in_order = True
+
+    # ── what has ended ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reap(self) -> None:
+        """Deal with everything that has died."""
+        try:
+            while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+                if found.si_pid not in self._leaders:
+                    self._orphans.pop(found.si_pid, None)
+                    os.waitpid(found.si_pid, 0)
+                elif not self._bury():
+                    return
+        except ChildProcessError:
+            return
+
+    def _bury(self) -> bool:
+        """Report every child that is dead and has left nothing; whether there was one."""
+        dead = [child for child in list(self._leaders.values()) if self._has_ended(child)]
+        left = self._hunt()
+        now = time.monotonic()
+        done = [child for child in dead if now >= child.deadline or not left & {child.number, NOT_YET}]
+        for child in done:
+            os.waitpid(child.pid, 0)
+            self._forget(child)
+            self._report("exited", child.number, *(child.ended or ()))
+        return len(dead) == 0 or len(done) > 0
+
+    def _has_ended(self, child: _Child) -> bool:
+        if child.ended is not None:
+            return True
+        found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return False
+        if child.status >= 0:
+            self._started(child)
+            if child.number not in self._children:
+                return False
+        by_itself = found.si_code == os.CLD_EXITED
+        child.ended = (found.si_status, None) if by_itself else (None, found.si_status)
+        child.deadline = time.monotonic() + REMAINS
+        _signal_group(child.pid, signal.SIGKILL)
+        return True
+
+    def _hunt(self) -> set[int | None]:
+        """Kill the orphans of children that have ended. Whose there still are, which may be NOT_YET known."""
+        over: dict[int, int | None] = {}
+        for _ in range(ROUNDS):
+            found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
+            orphans, have_died = self._orphans_among(found)
+            owners = {pid: self._owner(pid) for pid in orphans}
+            self._in_doubt = NOT_YET in owners.values()
+            over = {pid: owner for pid, owner in owners.items() if self._is_over(owner)}
+            self._kill(over, found)
+            # What has died meanwhile may have left orphans that had been passed by already.
+            if not have_died:
+                break
+        return {*over.values(), NOT_YET} if self._in_doubt else {*over.values()}
+
+    def _orphans_among(self, pids: list[int]) -> tuple[list[int], bool]:
+        """Those that live, and whether there were others, which are reaped."""
+        living, have_died = [], False
+        for pid in pids:
+            if pid not in self._leaders:
+                try:
+                    # The cheapest way by far to learn whether a process is a child.
+                    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
+                        living.append(pid)
+                    else:
+                        have_died = True
+                        self._orphans.pop(pid, None)
+                except ChildProcessError:
+                    continue
+        return living, have_died
+
+    def _kill(self, orphans: "Iterable[int]", among: list[int]) -> None:
+        """With all that is in their groups and sessions: those are begun by one process, and what is in them descends
+        from that one."""
+        sessions = {tried(os.getsid, pid) for pid in orphans} - {-1}
+        for pid in orphans:
+            tried(os.kill, pid, signal.SIGKILL)
+            _signal_group(tried(os.getpgid, pid), signal.SIGKILL)
+        for pid in among if sessions else ():
+            if tried(os.getsid, pid) in sessions and pid not in self._leaders:
+                tried(os.kill, pid, signal.SIGKILL)
+
+    def _owner(self, pid: int) -> int | None:
+        """The number of the child that an orphan comes from; None if that cannot be told, or NOT_YET."""
+        owner = self._orphans.get(pid, NOT_YET)
+        if owner == NOT_YET:
+            leader = self._leaders.get(tried(os.getsid, pid))
+            owner = leader.number if leader is not None else marked(pid, self._token)
+            if owner != NOT_YET:
+                self._orphans[pid] = owner
+        return owner
+
+    def _is_over(self, number: int | None) -> bool:
+        if number is None:
+            return self._over
+        if number == NOT_YET:
+            return False
+        child = self._children.get(number)
+        return child is None or child.ended is not None or self._is_to_end(child)
+
+    def _is_to_end(self, child: _Child) -> bool:
+        return self._over and (self._in_order or not child.outlives)
+
+    def _end(self) -> None:
+        """Kill everything that is not to live on, and wait until it is gone."""
+        self._poll.unregister(self._link)
+        if self._supervisor >= 0:
+            self._poll.unregister(self._supervisor)
+        for child in self._leaders.values():
+            if self._is_to_end(child):
+                self._send(child, signal.SIGKILL)
+        until = time.monotonic() + LAST_REMAINS
+        while (patience := until - time.monotonic()) > 0:
+            self._reap()
+            if not any(self._is_to_end(child) for child in self._leaders.values()) and not self._hunt():
+                return
+            pause = LOOK_AGAIN if self._in_doubt else self._patience()
+            self._turn(patience if pause is None else min(patience, pause))
+
+
+_REQUESTS: "dict[str, Callable[..., Any]]" = {
+    "spawn": _Guard._spawn,
+    "signal": _Guard._signal,
+    "remember": _Guard._remember,
+    "disregard": _Guard._disregard,
+    "close": _Guard._close,
+}
+
+
+def _signal_group(group: int, number: int) -> None:
+    if group > 1:
+        tried(os.killpg, group, number)
+
+
+def marked(pid: int, token: bytes) -> int | None:
+    """The number that a process has by its environment, None if it has none of this guard's, or NOT_YET."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environment = file.read()
+        for variable in environment.split(b"\0"):
+            if variable.startswith(MARKER.encode() + b"="):
+                for mark in variable.partition(b"=")[2].split(b"/"):
+                    if mark.startswith(token) and mark[len(token) :].isdigit():
+                        return int(mark[len(token) :])
+        # While a process executes a program, or ends, it has no environment, and what was being read breaks off. So it
+        # has none of this guard's only if all of it was there, and the program, whose place the system notes last.
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        program, begin, end = int(fields[23]), int(fields[47]), int(fields[48])
+        return None if program and end and end - begin == len(environment) else NOT_YET
+    except ProcessLookupError:
+        return NOT_YET
+    except OSError:
+        return None
+
+
+def _close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        if descriptor >= 0:
+            os.close(descriptor)
+
+
+def _say(path: str, request: bytes) -> None:
+    """Send a request to a socket and wait for the beginning of an answer, so that it is not given up half done."""
+    link = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        link.settimeout(LAST_WORD)
+        link.connect(path)
+        link.sendall(request)
+        link.recv(1024)
+    except OSError:
+        return  # and there is nobody left to tell
+    finally:
+        link.close()
+
+
+def main() -> None:
+    prctl(_PR_SET_NAME, b"interlock-guard", 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    link, supervisor, identity = sys.argv[1:4]
+    _Guard(int(link), int(supervisor), identity).run()

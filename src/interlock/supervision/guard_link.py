@@ -1,0 +1,188 @@
+"""One guard process and the link to it: what is to be sent waits its turn, and nothing waits for the guard."""
+
+import asyncio
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+from array import array
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from interlock.supervision import guard
+
+Message = tuple[Any, ...]
+
+# The guard's modules import each other by their names in this package, and nothing that the package itself imports.
+START = """
+import sys
+for name in ("interlock", "interlock.supervision"):
+    sys.modules[name] = package = type(sys)(name)
+    package.__path__ = [sys.argv[4]]
+from interlock.supervision.guard import main
+main()
+"""
+
+
+class LinkOwner(Protocol):
+    def heard(self, message: Message) -> None: ...
+
+    def refused(self, number: int, error: OSError) -> None:
+        """The request with this number could not be sent, because of the descriptors that belong to it."""
+
+    def broken(self, link: "GuardLink") -> None:
+        """The guard is gone, or as good as gone."""
+
+    def ended(self, link: "GuardLink", how: str) -> None:
+        """The guard is gone, and all that it had to say has been heard."""
+
+
+class Sending:
+    """A message on its way."""
+
+    __slots__ = ("data", "descriptors", "number", "sent")
+
+    def __init__(self, message: Message, descriptors: Sequence[int]) -> None:
+        data = marshal.dumps(message)
+        self.data = memoryview(len(data).to_bytes(4, "little") + data)
+        self.descriptors = array("i", descriptors)
+        self.number = message[1] if descriptors else 0
+        self.sent = 0
+
+
+class GuardLink:
+    def __init__(self, identity: str, owner: LinkOwner) -> None:
+        """Raises OSError if a process cannot be started."""
+        self.identity = identity
+        self._owner = owner
+        self._loop = asyncio.get_running_loop()
+        self.over: asyncio.Future[None] = self._loop.create_future()
+        """to be settled by the owner, once it has dealt with the end of the guard"""
+        self._received = bytearray()
+        self._queue: deque[Sending] = deque()
+        self._is_writing = False
+        self.opened_at = self._loop.time()
+        self._is_broken = False
+        self._socket, there = socket.socketpair()
+        try:
+            with there:
+                # In a session of its own: no signal to the supervisor's terminal or group reaches it.
+                self._process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-I", "-S", "-c", START),
+                        *(str(there.fileno()), str(os.getpid()), identity, str(Path(guard.__file__).parent)),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(there.fileno(),),
+                    start_new_session=True,
+                )
+        except BaseException:
+            self._socket.close()
+            raise
+        self.pid = self._process.pid
+        self._pidfd = os.pidfd_open(self.pid)
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket.fileno(), self._read)
+        self._loop.add_reader(self._pidfd, self._died)
+
+    # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> Sending:
+        """`descriptors` must stay open until the message has been answered, or taken back."""
+        sending = Sending(message, descriptors)
+        if not self._is_broken:
+            self._queue.append(sending)
+            if not self._is_writing:
+                self._write()
+        return sending
+
+    def unsend(self, sending: Sending) -> bool:
+        """Take a message back; whether that was in time."""
+        if sending.sent or sending not in self._queue:
+            return False
+        self._queue.remove(sending)
+        return True
+
+    def _write(self) -> None:
+        while self._queue:
+            sending = self._queue[0]
+            try:
+                sending.sent += self._send_some(sending)
+            except (BlockingIOError, InterruptedError):
+                break
+            except OSError as error:
+                if sending.sent or not sending.descriptors or isinstance(error, ConnectionError):
+                    self._break()
+                    return
+                self._queue.popleft()
+                # Not at once: whoever sends it does not wait for the answer yet.
+                self._loop.call_soon(self._owner.refused, sending.number, error)
+                continue
+            if sending.sent == len(sending.data):
+                self._queue.popleft()
+        if self._is_writing != bool(self._queue):
+            self._is_writing = bool(self._queue)
+            if self._is_writing:
+                self._loop.add_writer(self._socket.fileno(), self._write)
+            else:
+                self._loop.remove_writer(self._socket.fileno())
+
+    def _send_some(self, sending: Sending) -> int:
+        if sending.sent or not sending.descriptors:
+            return self._socket.send(sending.data[sending.sent :])
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, sending.descriptors)
+        return self._socket.sendmsg([sending.data], [rights])
+
+    # ── hearing ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _read(self) -> None:
+        if self._receive() is False:
+            self._break()
+
+    def _receive(self) -> bool | None:
+        """Whether something came; None if there is nothing at the moment, and False if nothing will."""
+        try:
+            data = self._socket.recv(65_536)
+        except (BlockingIOError, InterruptedError):
+            return None
+        except OSError:
+            return False
+        self._received += data
+        while len(self._received) >= 4:
+            size = 4 + int.from_bytes(self._received[:4], "little")
+            if len(self._received) < size:
+                break
+            message = marshal.loads(self._received[4:size])
+            del self._received[:size]
+            self._owner.heard(message)
+        return bool(data)
+
+    def kill(self) -> None:
+        if self._process.returncode is None:
+            self._process.send_signal(signal.SIGKILL)
+
+    def _break(self) -> None:
+        if not self._is_broken:
+            self._is_broken = True
+            self._queue.clear()
+            self._loop.remove_reader(self._socket.fileno())
+            self._loop.remove_writer(self._socket.fileno())
+            self._owner.broken(self)
+            # Whatever is wrong with it: what it started ends with it, or is found without it.
+            self.kill()
+
+    def _died(self) -> None:
+        self._loop.remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        code = self._process.wait()
+        # Its last words.
+        while not self._is_broken and self._receive():
+            pass
+        self._break()
+        self._socket.close()
+        self._owner.ended(self, f"was killed by signal {-code}" if code < 0 else f"ended with {code}")

@@ -1,0 +1,231 @@
+"""The supervisor's side of the guard: has processes started, signalled and watched, without ever waiting for it."""
+
+import asyncio
+import errno
+import itertools
+import logging
+import math
+import os
+import resource
+import signal
+from collections.abc import Mapping
+from contextlib import suppress
+from secrets import token_hex
+
+import msgspec
+
+from interlock.supervision import remains
+from interlock.supervision.guard import MARKER
+from interlock.supervision.guard_link import GuardLink, Message
+from interlock.supervision.spec import Limits
+
+logger = logging.getLogger("interlock.supervision")
+
+MOST_BYTES = 8 * 2**20
+"""of arguments and environment; the system itself takes less"""
+MOST_STARTING = 64
+"""processes that are being started at the same time; more wait, so that descriptors do not run out on either side"""
+PATIENCE = 10.0
+"""seconds in which the guard has to end when it is asked to"""
+STEADY = 1.0
+"""seconds a guard must have lived to be replaced at once, should there be something that it is to remember"""
+RESOURCES = {
+    "memory": resource.RLIMIT_AS,
+    "files": resource.RLIMIT_NOFILE,
+    "processes": resource.RLIMIT_NPROC,
+    "cpu": resource.RLIMIT_CPU,
+}
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """What the guard is to start."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    """all of it"""
+    cwd: str | None = None
+    limits: Limits = Limits()
+    outlives: bool = False
+    """lives on when the supervisor vanishes"""
+    descriptors: Mapping[int, int] = {}
+    """by the number that it has there, the number here; they are the caller's to close"""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a process ended, and with it all that it had started."""
+
+    code: int | None = None
+    signal: int | None = None
+    error: str = ""
+    """why neither is known"""
+
+
+class NotSpawned(Exception):
+    def __init__(self, stage: str, number: int, text: str = "") -> None:
+        """`stage` is what it failed for: command, interpreter, cwd, limits.NAME, descriptors, fork or guard; `number`
+        is the system's number of the error, if it has one."""
+        super().__init__(text or os.strerror(number))
+        self.stage, self.number = stage, number
+
+
+class Spawned:
+    """A process that the guard has started, or is about to."""
+
+    def __init__(self, number: int, link: GuardLink) -> None:
+        loop = asyncio.get_running_loop()
+        self.number = number
+        self.link = link
+        self.pid = 0
+        self.born: asyncio.Future[None] = loop.create_future()
+        self.exit: asyncio.Future[Ended] = loop.create_future()
+
+    def settle(self, ended: Ended) -> None:
+        if not self.exit.done():
+            self.exit.set_result(ended)
+
+    def fail(self, why: NotSpawned) -> None:
+        """It has not been started. Nothing of it is left."""
+        if not self.born.done():
+            self.born.set_exception(why)
+            # Whoever waited may have gone away.
+            self.born.exception()
+        self.settle(Ended(error=str(why)))
+
+
+class Guard:
+    """Started with the first process it is to start, and again with the next one should it have been killed."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count(1)
+        self._starting = asyncio.Semaphore(MOST_STARTING)
+        self._is_closed = False
+        self._link: GuardLink | None = None
+        self._spawned: dict[int, Spawned] = {}
+        self._cleaning: set[asyncio.Task[None]] = set()
+        self._last_words: dict[str, tuple[str, bytes]] = {}
+
+    @property
+    def pid(self) -> int | None:
+        return self._link.pid if self._link is not None else None
+
+    async def open(self) -> None:
+        """Have the guard there, which spawning does by itself."""
+        self._open()
+
+    def _open(self) -> GuardLink:
+        if self._is_closed:
+            raise NotSpawned("guard", 0, "the guard is closed")
+        if self._link is None:
+            try:
+                self._link = GuardLink(token_hex(8), self)
+            except OSError as error:
+                raise NotSpawned("guard", error.errno or 0, f"the guard cannot be started: {error}") from error
+            for key, (path, request) in self._last_words.items():
+                self._link.send(("remember", key, path, request))
+        return self._link
+
+    async def spawn(self, program: Program) -> Spawned:
+        """Until it executes its program. Raises `NotSpawned`; then, and when it is cancelled, nothing of it is left."""
+        async with self._starting:
+            link = self._open()
+            number = next(self._numbers)
+            sending = link.send(_spawn_message(number, program, link), tuple(program.descriptors.values()))
+            process = self._spawned[number] = Spawned(number, link)
+            try:
+                await asyncio.shield(process.born)
+            except asyncio.CancelledError:
+                if link.unsend(sending):
+                    del self._spawned[number]
+                else:
+                    link.send(("signal", number, signal.SIGKILL.value))
+                    await asyncio.wait([process.exit])
+                raise
+            return process
+
+    def signal(self, process: Spawned, number: int) -> None:
+        """To all of its process group; nothing happens if it has ended."""
+        if not process.exit.done():
+            process.link.send(("signal", process.number, int(number)))
+
+    async def remember(self, key: str, path: str, request: bytes) -> None:
+        """Have the guard send a request to the socket at `path` should the supervisor vanish."""
+        self._last_words[key] = (path, request)
+        self._open().send(("remember", key, path, request))
+
+    def disregard(self, key: str) -> None:
+        """Have it not do so any more."""
+        if self._last_words.pop(key, None) is not None and self._link is not None:
+            self._link.send(("disregard", key))
+
+    async def close(self) -> None:
+        """End the guard and everything that it has started, also what would live on without it, for good."""
+        self._is_closed = True
+        self._last_words.clear()
+        link = self._link
+        if link is not None:
+            link.send(("close",))
+            await asyncio.wait([link.over], timeout=PATIENCE)
+            link.kill()
+            await asyncio.wait([link.over])
+
+    def heard(self, message: Message) -> None:
+        name, number, *values = message
+        process = self._spawned.get(number)
+        if process is None:
+            return
+        if name == "spawned":
+            process.pid = values[0]
+            if not process.born.done():
+                process.born.set_result(None)
+        else:
+            del self._spawned[number]
+            if name == "failed":
+                process.fail(NotSpawned(*values))
+            else:
+                process.settle(Ended(code=values[0], signal=values[1]))
+
+    def refused(self, number: int, error: OSError) -> None:
+        if (process := self._spawned.pop(number, None)) is not None:
+            process.fail(NotSpawned("descriptors", error.errno or 0))
+
+    def broken(self, link: GuardLink) -> None:
+        if self._link is link:
+            self._link = None
+
+    def ended(self, link: GuardLink, how: str) -> None:
+        left = [process for process in self._spawned.values() if process.link is link]
+        if left:
+            logger.error("the guard process %d %s; what it had started is killed", link.pid, how)
+        loop = asyncio.get_running_loop()
+        task = loop.create_task(self._clean_up(link, left, f"the guard process {how}"))
+        self._cleaning.add(task)
+        task.add_done_callback(self._cleaning.discard)
+        if self._last_words and loop.time() - link.opened_at > STEADY:
+            with suppress(NotSpawned):
+                self._open()
+
+    async def _clean_up(self, link: GuardLink, left: list[Spawned], why: str) -> None:
+        """Leave nothing of what nobody watches any more, and say so."""
+        if left:
+            await remains.remove({process.pid for process in left if process.pid}, link.identity)
+        for process in left:
+            self._spawned.pop(process.number, None)
+            process.fail(NotSpawned("guard", 0, why))
+        link.over.set_result(None)
+
+
+def _spawn_message(number: int, program: Program, link: GuardLink) -> Message:
+    marks = "/".join(filter(None, (os.environ.get(MARKER), f"{link.identity}.{number}")))
+    command = [os.fsencode(part) for part in program.command]
+    environment = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
+    environment[MARKER.encode()] = marks.encode()
+    if sum(map(len, command)) + sum(map(len, environment)) + sum(map(len, environment.values())) > MOST_BYTES:
+        raise NotSpawned("command", errno.E2BIG)
+    cwd = None if program.cwd is None else os.fsencode(program.cwd)
+    limits = [
+        (f"limits.{name}", kind, math.ceil(value))
+        for name, kind in RESOURCES.items()
+        if (value := getattr(program.limits, name)) is not None
+    ]
+    plan = (command, environment, cwd, limits, program.outlives)
+    return ("spawn", number, list(program.descriptors), plan)

@@ -1,0 +1,281 @@
+"""What a process prints, as lines: cut, cleaned and counted, so that no child can flood the supervisor."""
+
+import asyncio
+import os
+import re
+from collections.abc import Callable
+
+LONGEST_LINE = 16_384
+"""bytes of a line that are kept; what is cut off is marked"""
+LINES_A_SECOND = 1_000
+"""lines of one child that are delivered; what is more is counted"""
+BYTES_A_SECOND = 2**20
+"""of the lines of one child that are delivered"""
+READ_A_SECOND = 16 * 2**20
+"""bytes that are read of one child at all; then it has to wait until it can print on"""
+LOOKS_A_SECOND = 50_000
+"""lines of one child that are shown to somebody who waits for one; then it has to wait as well"""
+PERIOD = 1.0
+"""what is meant by a second above"""
+CHUNK = 65_536
+"""bytes that are read at once, between which others have their turn"""
+LOOKED_AT_CHUNK = 8_192
+"""the same, while somebody is shown every line"""
+LAST_BYTES = 2**22
+"""that are read when the process has ended; more cannot be in the pipe, unless somebody else still writes to it"""
+
+CUT = "… (cut)"
+_ESCAPES = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and moving about
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles and links
+    r"|\x1b[ -/]*[0-~]?"
+    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"
+)
+
+
+def readable(line: bytes) -> str:
+    """A line as text: what is no UTF-8 is replaced, and what would only move a terminal's cursor is left out. Of a line
+    that was written over, what stood there in the end."""
+    text = line.decode("utf-8", "replace")
+    if text.isprintable():
+        return text
+    return _ESCAPES.sub("", text.rstrip("\r").rpartition("\r")[2])
+
+
+class Allowance:
+    """How much of one child's output is still taken in the second that is running. It begins when it is first asked
+    about after the last one is over."""
+
+    def __init__(self) -> None:
+        self.ends_at = 0.0
+        self.period = 0
+        self.is_open = True
+        """whether lines are delivered; one that is too much closes it, so that there is one gap and not many"""
+        self._lines = self._bytes = self._read = self._looks = 0
+
+    def at(self, now: float) -> None:
+        if now >= self.ends_at:
+            self.ends_at = now + PERIOD
+            self.period += 1
+            self.is_open = True
+            self._lines = self._bytes = self._read = self._looks = 0
+
+    def take(self, size: int) -> bool:
+        """Whether one more line of so many bytes is delivered."""
+        self._lines += 1
+        self._bytes += size
+        self.is_open = self.is_open and self._lines <= LINES_A_SECOND and self._bytes <= BYTES_A_SECOND
+        return self.is_open
+
+    def looked(self) -> None:
+        self._looks += 1
+
+    def read(self, size: int) -> None:
+        self._read += size
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether nothing more is to be read."""
+        return self._read >= READ_A_SECOND or self._looks >= LOOKS_A_SECOND
+
+
+class Lines:
+    """One stream of a child: bytes in, lines out. `look` is shown every line, those that are not delivered too."""
+
+    def __init__(self, allowance: Allowance) -> None:
+        self._allowance = allowance
+        self._held = bytearray()
+        """the line that has not ended yet"""
+        self._skips = False
+        """whether that line was too long and has been delivered"""
+        self._left_out = 0
+        self._left_out_in = 0
+
+    @property
+    def owes(self) -> bool:
+        """Whether it is still to be said that lines were left out."""
+        return self._left_out > 0
+
+    def feed(self, data: bytes, now: float, look: Callable[[str], None] | None = None) -> list[str]:
+        lines = self.due(now)
+        self._allowance.read(len(data))
+        start = 0
+        while start < len(data):
+            if look is None and not self._allowance.is_open and (last := data.rfind(b"\n", start)) >= 0:
+                # In a flood lines are counted, and not made.
+                self._leave_out(data.count(b"\n", start) - self._skips)
+                self._skips = False
+                self._held.clear()
+                start = last + 1
+                continue
+            end = data.find(b"\n", start)
+            stop = len(data) if end < 0 else end
+            if not self._skips:
+                self._held += data[start : min(stop, start + LONGEST_LINE + 1)]
+                if end >= 0 or len(self._held) > LONGEST_LINE:
+                    self._finish(lines, look)
+                    self._skips = end < 0
+            elif end >= 0:
+                self._skips = False
+            start = stop + 1
+        return lines
+
+    def end(self, now: float, look: Callable[[str], None] | None = None) -> list[str]:
+        """What is left when nothing more comes."""
+        lines = self.due(now)
+        if self._held:
+            self._finish(lines, look)
+        return lines + self._owed()
+
+    def due(self, now: float) -> list[str]:
+        """What is to be delivered now that some time has passed."""
+        self._allowance.at(now)
+        return self._owed() if self._left_out_in != self._allowance.period else []
+
+    def _owed(self) -> list[str]:
+        count, self._left_out = self._left_out, 0
+        return [f"… {count:,} line{'s' if count > 1 else ''} left out"] if count else []
+
+    def _leave_out(self, count: int) -> None:
+        self._left_out += count
+        self._left_out_in = self._allowance.period
+
+    def _finish(self, lines: list[str], look: Callable[[str], None] | None) -> None:
+        line = bytes(self._held[:LONGEST_LINE])
+        is_cut = len(self._held) > LONGEST_LINE
+        self._held.clear()
+        is_taken = self._allowance.take(len(line) + 1)
+        if not is_taken:
+            self._leave_out(1)
+            if look is None:
+                return
+        text = readable(_whole(line)) + CUT if is_cut else readable(line)
+        if look is not None:
+            self._allowance.looked()
+            look(text)
+        if is_taken:
+            lines.append(text)
+
+
+def _whole(line: bytes) -> bytes:
+    """A line that was cut, without the part of a character that may stand at its end."""
+    for back in range(1, 4):
+        if line[-back] >= 0xC0:
+            size = 2 + (line[-back] >= 0xE0) + (line[-back] >= 0xF0)
+            return line[:-back] if size > back else line
+        if line[-back] < 0x80:
+            break
+    return line
+
+
+class Output:
+    """Everything that one child prints, on the event loop: chunks in, lines delivered."""
+
+    def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
+        """`deliver` gets the stream's name and the line; `look` tells who is to be shown every line, if anybody is."""
+        self._loop = asyncio.get_running_loop()
+        self._deliver = deliver
+        self._look = look
+        self._allowance = Allowance()
+        self._lines: dict[str, Lines] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def feed(self, stream: str, data: bytes) -> None:
+        lines = self._lines.get(stream) or self._lines.setdefault(stream, Lines(self._allowance))
+        self._give(stream, lines.feed(data, self._loop.time(), self._look()))
+        if lines.owes:
+            self._wake_up()
+
+    def end(self, stream: str) -> None:
+        """Nothing more comes of that stream."""
+        if (lines := self._lines.pop(stream, None)) is not None:
+            self._give(stream, lines.end(self._loop.time(), self._look()))
+
+    def close(self) -> None:
+        """Nothing more comes at all."""
+        for stream in list(self._lines):
+            self.end(stream)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give(self, stream: str, lines: list[str]) -> None:
+        for line in lines:
+            self._deliver(stream, line)
+
+    def _wake_up(self) -> None:
+        """Do what is to be done when this second is over."""
+        if self._timer is None:
+            self._timer = self._loop.call_at(self._allowance.ends_at, self._second_is_over)
+
+    def _second_is_over(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        self._allowance.at(now)
+        for stream, lines in self._lines.items():
+            self._give(stream, lines.due(now))
+        # A loop's timers may be early by a little, and another second may have begun.
+        if any(lines.owes for lines in self._lines.values()):
+            self._wake_up()
+
+
+class Pipes(Output):
+    """The same, read from pipes."""
+
+    def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
+        super().__init__(deliver, look)
+        self._pipes: dict[str, int] = {}
+        self.is_waiting = False
+        """whether nothing is read until the second is over"""
+
+    def open(self, stream: str) -> int:
+        """A pipe for a stream; the end to write to, which is the caller's to close."""
+        pipe, there = os.pipe()
+        os.set_blocking(pipe, False)
+        self._pipes[stream] = pipe
+        self._loop.add_reader(pipe, self._read, stream)
+        return there
+
+    def _read(self, stream: str) -> None:
+        self._take(stream)
+        if self._allowance.is_used_up and not self.is_waiting:
+            self.is_waiting = True
+            for pipe in self._pipes.values():
+                self._loop.remove_reader(pipe)
+            self._wake_up()
+
+    def _take(self, stream: str) -> int:
+        """Read some and deliver it; how much it was, 0 if there is nothing."""
+        try:
+            data = os.read(self._pipes[stream], CHUNK if self._look() is None else LOOKED_AT_CHUNK)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        if data:
+            self.feed(stream, data)
+        else:
+            self.end(stream)
+        return len(data)
+
+    def _second_is_over(self) -> None:
+        super()._second_is_over()
+        if self.is_waiting and self._allowance.is_used_up:
+            self._wake_up()
+        elif self.is_waiting:
+            self.is_waiting = False
+            for stream, pipe in self._pipes.items():
+                self._loop.add_reader(pipe, self._read, stream)
+
+    def end(self, stream: str) -> None:
+        if (pipe := self._pipes.pop(stream, None)) is not None:
+            self._loop.remove_reader(pipe)
+            os.close(pipe)
+        super().end(stream)
+
+    def close(self) -> None:
+        """Take what is in the pipes, and close them: the process has ended, and if others have them open still, nobody
+        waits for these."""
+        for stream in list(self._pipes):
+            left = LAST_BYTES
+            while left > 0 and stream in self._pipes and (size := self._take(stream)) > 0:
+                left -= size
+            self.end(stream)
+        super().close()

@@ -1,0 +1,176 @@
+"""A child that is a process, in a session of its own, started and watched by the guard."""
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+
+from interlock.model.child import Exit
+from interlock.model.error import CannotStart, InterlockError, shown
+from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
+from interlock.supervision.instance import Birth, Instance, LineSink
+from interlock.supervision.output import Pipes
+from interlock.supervision.spec import Process, check_command
+
+STREAMS = {1: "stdout", 2: "stderr"}
+_NOT_A_PROGRAM = "is not a program"
+_REASONS = {
+    ("command", errno.ENOENT): "is not found",
+    ("command", errno.EACCES): "is not executable",
+    ("command", errno.ENOEXEC): _NOT_A_PROGRAM,
+    ("command", errno.EINVAL): _NOT_A_PROGRAM,
+    ("command", errno.E2BIG): "has arguments, or variables, that are too long",
+    ("interpreter", errno.ENOENT): "needs an interpreter that is not found",
+    ("cwd", errno.ENOENT): "is not found",
+    ("cwd", errno.ENOTDIR): "is not a folder",
+    ("cwd", errno.EACCES): "may not be entered",
+}
+
+
+class ProcessInstance(Instance):
+    def __init__(
+        self, spec: Process, birth: Birth, guard: Guard, sink: LineSink | None, now: Callable[[], float]
+    ) -> None:
+        super().__init__()
+        self._spec = spec
+        self._birth = birth
+        self._guard = guard
+        self._sink = sink
+        self._now = now
+        self._output = Pipes(self._deliver, lambda: self._show if self.on_line is not None else None)
+        self._process: Spawned | None = None
+        self._is_asked = False
+        self._is_killed = False
+        self._forced = False
+
+    async def start(self) -> None:
+        command: tuple[str, ...] = ()
+        pipes: dict[int, int] = {}
+        try:
+            command = self._command()
+            for number, stream in STREAMS.items() if self._spec.capture else ():
+                pipes[number] = self._output.open(stream)
+            program = Program(
+                command=command,
+                environment=self._environment(),
+                cwd=self._spec.cwd,
+                limits=self._spec.limits,
+                outlives=self._spec.outlives,
+                descriptors=self._inherited() | pipes,
+            )
+            self._process = await self._guard.spawn(program)
+        except BaseException as error:
+            self._output.close()
+            if isinstance(error, (NotSpawned, OSError, UnicodeError)):
+                raise CannotStart(self._birth.path, self._reason(error, command)) from error
+            raise
+        finally:
+            for pipe in pipes.values():
+                os.close(pipe)
+        self.pid = self._process.pid
+        self._process.exit.add_done_callback(self._exited)
+        if self._is_killed:
+            self._guard.signal(self._process, signal.SIGKILL)
+
+    def _command(self) -> tuple[str, ...]:
+        if not callable(self._spec.command):
+            return tuple(self._spec.command)
+        try:
+            return check_command("command", self._spec.command(self._birth))
+        except InterlockError as error:
+            raise CannotStart(self._birth.path, str(error)) from error
+        except Exception as error:
+            text = " ".join(str(error).split())
+            raise CannotStart(self._birth.path, f"command: {type(error).__name__}: {text}"[:500]) from error
+
+    def _environment(self) -> dict[str, str]:
+        # What this supervisor was told of its own last life is nothing that its children should take for theirs.
+        own = {name: value for name, value in os.environ.items() if name != "INTERLOCK_PREV_SIGNAL"}
+        given = {**own, **self._spec.env, **self._birth.environment()}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _inherited(self) -> dict[int, int]:
+        found = {one: one for one in self._spec.pass_fds}
+        if not self._spec.capture:
+            for number in STREAMS:
+                # A supervisor may well have none; then it goes nowhere.
+                with suppress(OSError):
+                    os.fstat(number)
+                    found.setdefault(number, number)
+        return found
+
+    def _reason(self, error: NotSpawned | OSError | UnicodeError, command: tuple[str, ...]) -> str:
+        """In one line: the field, its value, and what is wrong with it."""
+        if not isinstance(error, NotSpawned):
+            return f"command: {error}"
+        if error.stage == "guard":
+            return str(error)
+        if error.stage.startswith("limits."):
+            value = getattr(self._spec.limits, error.stage.removeprefix("limits."))
+            return f"{error.stage}: {shown(value)} is more than is allowed here"
+        field, value, trouble = {
+            "cwd": ("cwd", self._spec.cwd, "cannot be entered"),
+            "descriptors": ("pass_fds", self._spec.pass_fds, "cannot be handed on"),
+        }.get(error.stage, ("command", command[0], "cannot be started"))
+        return f"{field}: {shown(value)} {_REASONS.get((error.stage, error.number), f'{trouble} ({error})')}"
+
+    # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _deliver(self, stream: str, line: str) -> None:
+        if self._sink is not None:
+            self._sink(self._birth.path, stream, line, self._now())
+
+    def _show(self, line: str) -> None:
+        if self.on_line is not None:
+            self.on_line(line)
+
+    # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _exited(self, future: "asyncio.Future[Ended]") -> None:
+        # Nothing is left that could still print, so that what it has printed is in the pipes now.
+        self._output.close()
+        ended = future.result()
+        self.settle(Exit(at=self._now(), code=ended.code, signal=ended.signal, error=ended.error))
+
+    async def stop(self, timeout: float) -> None:
+        self._is_asked = True
+        if self._process is None:
+            self.settle(Exit(at=self._now(), code=0))
+            return
+        if timeout > 0:
+            self._guard.signal(self._process, signal.SIGTERM)
+            # One that is suspended could not end.
+            self._guard.signal(self._process, signal.SIGCONT)
+            await asyncio.wait([self.ended], timeout=timeout)
+        if not self.ended.done():
+            self.kill()
+            await asyncio.wait([self.ended])
+
+    def kill(self) -> None:
+        self._is_killed = True
+        if not self.ended.done():
+            self._forced = self._forced or self._is_asked
+            if self._process is not None:
+                self._guard.signal(self._process, signal.SIGKILL)
+
+    @property
+    def forced(self) -> bool:
+        return self._forced
+
+    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def can_suspend(self) -> bool:
+        return True
+
+    async def suspend(self) -> None:
+        self._send(signal.SIGSTOP)
+
+    async def resume(self) -> None:
+        self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        if self._process is not None:
+            self._guard.signal(self._process, number)

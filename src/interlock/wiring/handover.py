@@ -1,0 +1,39 @@
+"""Where what is handed from one life of a child to the next is kept: of services in the store, of the rest here."""
+
+from collections.abc import Awaitable
+
+from interlock.model.child import Kept
+from interlock.ports.handover import Handover, MemoryHandover
+from interlock.wiring.services import SERVICES
+
+
+class TreeHandover(Handover):
+    def __init__(self, stored: Handover) -> None:
+        self._stored = stored
+        self._rest = MemoryHandover()
+        self.moving: set[str] = set()
+        """services that are removed only to be added in another place, under their resume id"""
+
+    async def recall(self, path: str) -> Kept | None:
+        keeper, name = self._for(path)
+        return await keeper.recall(name)
+
+    def keep(self, path: str, kept: Kept) -> Awaitable[None]:
+        keeper, name = self._for(path)
+        return keeper.keep(name, kept)
+
+    def forget(self, path: str) -> Awaitable[None]:
+        keeper, name = self._for(path)
+        if keeper is self._stored and name in self.moving:
+            keeper = self._rest  # which knows nothing of it
+        return keeper.forget(name)
+
+    def _for(self, path: str) -> tuple[Handover, str]:
+        service = service_of(path)
+        return (self._rest, path) if service is None else (self._stored, service)
+
+
+def service_of(path: str) -> str | None:
+    """The name of the service at this place in the tree, which is its own among all; None if it is none."""
+    first, _, rest = path.partition("/")
+    return rest.rpartition("/")[2] if first == SERVICES and rest else None

@@ -1,0 +1,273 @@
+"""The services that users have declared: brought up in order, and brought in line with their files at a reload."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from difflib import get_close_matches
+
+import msgspec
+
+from interlock.model.child import OVER, ChildInfo, Reloaded, ServiceAction, Status
+from interlock.model.error import InterlockError, UnknownChild, WrongStatus
+from interlock.model.message import Family
+from interlock.ports.operations import Operations
+from interlock.supervision import Child, Group, Supervisor
+from interlock.supervision.goal import unless
+
+logger = logging.getLogger("interlock.services")
+
+SERVICES = "services"
+WORKERS = "workers"
+Load = Callable[[], Sequence[Child]]
+"""reads the declarations; raises, naming every fault, if there is any"""
+Placed = Mapping[str, Child]
+"""children by their paths, each group before what is in it, and without it"""
+
+
+class Services(Operations):
+    """Operates the tree of a scheduler: its services, and its workers."""
+
+    def __init__(self, tree: Supervisor, load: Load, moving: set[str]) -> None:
+        """The names of services that go from one place in the tree to another are put into `moving` for as long as that
+        takes: they are removed and added again, and are still the same."""
+        self._tree = tree
+        self._load = load
+        self._moving = moving
+        self._declared: Placed = {}
+        self._placed: dict[str, Child] = {}
+        """what is in the tree now"""
+        self._due: set[str] = set()
+        """what is there and has not had its turn to be started"""
+        self._begun = asyncio.Event()
+        self._changing = asyncio.Lock()
+        self._waiting = 0
+        """how many reloads wait for their turn"""
+        self._newer = asyncio.Event()
+        """set while there are any"""
+
+    def read(self) -> list[str]:
+        """Read the declarations for the first time, and name the services; raises, naming every fault, if there is
+        any."""
+        self._declared = dict(_flat(self._load(), SERVICES))
+        return list(_services(self._declared))
+
+    async def bring_up(self) -> None:
+        """Start all, in order; one that cannot be started does not hold up those after it for longer than its own
+        readiness may take."""
+        async with self._changing:
+            self._begun.set()
+            try:
+                await self._bring_in_line(self._declared)
+            except Exception:
+                logger.exception("not all services could be started")
+
+    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def tree(self) -> ChildInfo:
+        return self._tree.info()
+
+    async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
+        path = self._path_of(name)
+        logger.info("%s: %s, asked by %s", path, action.value, actor)
+        return await self._tree.act(path, action)
+
+    async def reload(self, actor: str) -> Reloaded:
+        await self._begun.wait()
+        async with self._turn():
+            try:
+                new = dict(_flat(await asyncio.to_thread(self._load), SERVICES))
+                self._check_goes_on()
+            except InterlockError as error:
+                what, *faults = str(error).splitlines()
+                logger.error("nothing is changed by the reload that %s asked for: %s", actor, what)
+                for fault in faults:
+                    logger.error("%s", fault)
+                raise
+            old, self._declared = self._declared, new
+            await self._bring_in_line(new)
+        # Others may have been asked for meanwhile, which then go on from there.
+        async with self._changing:
+            self._check_goes_on()
+        reloaded = _difference(old, new)
+        logger.info(
+            "reloaded for %s: %d added, %d changed, %d removed, %d unchanged",
+            actor,
+            len(reloaded.added),
+            len(reloaded.changed),
+            len(reloaded.removed),
+            len(reloaded.unchanged),
+        )
+        return reloaded
+
+    def families(self) -> list[Family]:
+        kept = [(one.path.rpartition("/")[2], one) for one in _leaves(self._tree.child(SERVICES))]
+        kept += [(one.path, one) for one in _leaves(self._tree.child(WORKERS))]
+        return [
+            Family(
+                "interlock_service_up",
+                "gauge",
+                "Whether a service, or a worker process, is running.",
+                [("", {"service": name}, float(one.status is Status.RUNNING)) for name, one in kept],
+            ),
+            Family(
+                "interlock_service_restarts_total",
+                "counter",
+                "How often it was started again.",
+                [("", {"service": name}, float(one.restarts)) for name, one in kept],
+            ),
+            Family(
+                "interlock_service_exhausted",
+                "gauge",
+                "Whether it was given up because it was restarted too often.",
+                [("", {"service": name}, float(one.exhausted)) for name, one in kept],
+            ),
+        ]
+
+    def _path_of(self, name: str) -> str:
+        """A service, a group or a worker is known by its name alone, or by its path."""
+        found = [one for above in (WORKERS, SERVICES) for one in _all_below(self._tree.child(above))]
+        known = {one.name: one.path for one in found} | {one.path: one.path for one in found}
+        if name not in known:
+            close = get_close_matches(name, list(known), 1)
+            raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
+        return known[name]
+
+    # ── bringing in line ────────────────────────────────────────────────────────────────────────────────────────────
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """One reload after the other. What is under way when one is asked for waits no longer for what it has started,
+        and leaves what it has not come to to the next."""
+        self._waiting += 1
+        self._newer.set()
+        try:
+            await self._changing.acquire()
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._newer.clear()
+        try:
+            yield
+        finally:
+            self._changing.release()
+
+    async def _bring_in_line(self, new: Placed) -> None:
+        """Remove what is not declared any more, in reverse order; put what is new into its place; then start it, and
+        change what has changed, in order, each when those before it are up or have failed."""
+        before, after = _services(self._placed), _services(new)
+        self._moving.update(name for name in before.keys() & after.keys() if before[name] != after[name])
+        try:
+            await self._remove(new)
+            await self._place(new)
+        finally:
+            self._moving.clear()
+        for path, child in new.items():
+            if self._is_over or self._newer.is_set():
+                return
+            if child != self._placed[path]:
+                self._placed[path] = child
+                await self._tree.change(path, child)
+            elif path in self._due and not await self._start(path):
+                return
+            self._due.discard(path)
+
+    async def _remove(self, new: Placed) -> None:
+        for path, child in reversed(list(self._placed.items())):
+            if path not in new or _is_other(child, new[path]):
+                await self._tree.remove(path)
+                del self._placed[path]
+                self._due.discard(path)
+
+    async def _place(self, new: Placed) -> None:
+        """All at once, so that all are seen; only groups are up then."""
+        for group, names in _members(new).items():
+            self._tree.arrange(group, names)
+            later = [name for name in names if f"{group}/{name}" in self._placed]
+            for name in names:
+                path = f"{group}/{name}"
+                if path in self._placed:
+                    later.remove(name)
+                    continue
+                child = self._placed[path] = new[path]
+                is_group = isinstance(child, Group)
+                if not is_group:
+                    self._due.add(path)
+                await self._tree.add(child, under=group, before=later[0] if later else None, start=is_group)
+        self._placed = {path: self._placed[path] for path in new}
+
+    async def _start(self, path: str) -> bool:
+        """Whether it is up, or has failed, before a newer reload is asked for; it comes up all the same."""
+        if self._tree.child(path).status not in (Status.CREATED, Status.STARTING):
+            return True
+        newer = asyncio.get_running_loop().create_task(self._newer.wait())
+        try:
+            task = await unless(self._tree.act(path, ServiceAction.START), newer)
+        finally:
+            newer.cancel()
+        if task.cancelled():
+            return False
+        error = task.exception()
+        # In a group that is down it starts when that does.
+        if error is not None and not isinstance(error, WrongStatus):
+            raise error
+        return True
+
+    @property
+    def _is_over(self) -> bool:
+        return self._tree.status in OVER or self._tree.status is Status.STOPPING
+
+    def _check_goes_on(self) -> None:
+        if self._is_over:
+            raise WrongStatus("reload: not now, the scheduler is stopping")
+
+
+def _flat(children: Sequence[Child], under: str) -> Iterator[tuple[str, Child]]:
+    for child in children:
+        path = f"{under}/{child.name}"
+        if isinstance(child, Group):
+            yield path, msgspec.structs.replace(child, children=())
+            yield from _flat(child.children, path)
+        else:
+            yield path, child
+
+
+def _services(placed: Placed) -> dict[str, str]:
+    """Where each service is, by its name; without groups."""
+    return {child.name: path for path, child in placed.items() if not isinstance(child, Group)}
+
+
+def _members(placed: Placed) -> dict[str, list[str]]:
+    """The names in each group, by its path, and those at the top."""
+    found: dict[str, list[str]] = {SERVICES: []}
+    for path, child in placed.items():
+        found[path.rpartition("/")[0]].append(child.name)
+        if isinstance(child, Group):
+            found[path] = []
+    return found
+
+
+def _is_other(known: Child, child: Child) -> bool:
+    """Whether it is not the same thing changed, but another one of the same name."""
+    return isinstance(known, Group) != isinstance(child, Group)
+
+
+def _difference(old: Placed, new: Placed) -> Reloaded:
+    before = {child.name: (path, child) for path, child in old.items()}
+    after = {child.name: (path, child) for path, child in new.items()}
+    return Reloaded(
+        added=[name for name in after if name not in before],
+        changed=[name for name in after if name in before and after[name] != before[name]],
+        removed=[name for name in before if name not in after],
+        unchanged=[name for name in after if after[name] == before.get(name)],
+    )
+
+
+def _all_below(info: ChildInfo) -> Iterator[ChildInfo]:
+    for child in info.children:
+        yield child
+        yield from _all_below(child)
+
+
+def _leaves(info: ChildInfo) -> Iterator[ChildInfo]:
+    return (child for child in _all_below(info) if child.strategy is None)

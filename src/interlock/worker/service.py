@@ -1,0 +1,159 @@
+"""A service that is a function: how its process is told which one, and how the function is called and ended there."""
+
+import asyncio
+import inspect
+import os
+import re
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Coroutine
+from types import FrameType
+from typing import Any, NoReturn, cast
+
+import msgspec
+
+from interlock.model.error import BadHandler, CannotImport, shown
+from interlock.worker.definition import is_async, where_of
+from interlock.worker.loading import load_app, load_function
+
+PROGRAM = "interlock.cli.service_process"
+STOPS = (signal.SIGTERM, signal.SIGINT)
+
+
+class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which function: one that an app has under this name, or one that is named itself."""
+
+    name: str
+    app: str = ""
+    function: str = ""
+    """`module:name`, or `path/to/file.py:name`"""
+    path: list[str] = []
+    """where it is imported from, besides where Python looks anyway"""
+
+    def command(self) -> tuple[str, ...]:
+        """What runs it in a process."""
+        return (sys.executable, "-m", PROGRAM, msgspec.json.encode(self).decode())
+
+
+class ServiceContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a service's function is given if it takes an argument."""
+
+    name: str
+    resume_id: str
+    """the same for every life of this service"""
+    previous_exit: int
+    """the exit code of its last life; -1 if there is none"""
+    previous_signal: int | None
+    """the signal that ended its last life, if one did"""
+
+    @classmethod
+    def from_environment(cls, name: str) -> "ServiceContext":
+        """What the supervisor has put there; a function that is run by hand has had no life before."""
+        previous_exit = _number("INTERLOCK_PREV_EXIT")
+        return cls(
+            name=name,
+            resume_id=os.environ.get("INTERLOCK_RESUME_ID", ""),
+            previous_exit=-1 if previous_exit is None else previous_exit,
+            previous_signal=_number("INTERLOCK_PREV_SIGNAL"),
+        )
+
+
+def _number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) if re.fullmatch(r"-?[0-9]{1,10}", text) else None
+
+
+def takes_context(name: str, function: Callable[..., Any]) -> bool:
+    """Whether the function of a service wants its context; raises if it wants more than that."""
+    if not callable(function):
+        raise BadHandler(f"service {name!r}: {shown(function)} cannot be called: a service is a function")
+    where = where_of(function)
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise BadHandler(f"service {name!r}: {where} is a generator; a service is a function that runs until it ends")
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        raise BadHandler(f"service {name!r}: {where} has a signature that cannot be read: {error}") from error
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [one for one in parameters if one.default is one.empty and one.kind not in open_ended]
+    if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
+        names = ", ".join(one.name for one in needed)
+        raise BadHandler(f"service {name!r}: {where} needs {names}; it is given its context, and nothing else")
+    return bool(needed)
+
+
+def run_service(options: ServiceOptions) -> int:
+    """Find the function and run it in this process; returns the exit code. Raises if it cannot be found."""
+    sys.path[:0] = [part for part in options.path if part not in sys.path]
+    function = _function_of(options)
+    arguments = [ServiceContext.from_environment(options.name)] if takes_context(options.name, function) else []
+    if is_async(function):
+        import uvloop
+
+        return uvloop.run(_run_async(lambda: function(*arguments)))
+    return _run_plain(lambda: function(*arguments))
+
+
+def _function_of(options: ServiceOptions) -> Callable[..., Any]:
+    if not options.app:
+        function = load_function(options.function)
+    else:
+        services = getattr(load_app(options.app), "services", [])
+        function = next((one.function for one in services if one.name == options.name), None)
+        if function is None:
+            raise CannotImport(options.app, f"it has no function for the service {options.name!r}")
+    return cast(Callable[..., Any], function)
+
+
+async def _run_async(call: Callable[[], Coroutine[Any, Any, Any]]) -> int:
+    """TERM cancels it, and it may clean up; a second one ends it at once."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.current_task()
+    assert task is not None
+    asked = False
+
+    def stop() -> None:
+        nonlocal asked
+        asked = True
+        for number in STOPS:
+            loop.remove_signal_handler(number)
+            signal.signal(number, signal.SIG_DFL)
+        task.cancel()
+
+    for number in STOPS:
+        loop.add_signal_handler(number, stop)
+    try:
+        await call()
+    except asyncio.CancelledError as error:
+        if not asked:
+            return _failed(error)
+    except Exception as error:  # noqa: BLE001 - whatever a service raises is told, and is its end
+        return _failed(error)
+    return 0
+
+
+def _run_plain(call: Callable[[], Any]) -> int:
+    """TERM raises SystemExit in it, so that `finally` and `with` do their work; a second one ends it at once."""
+
+    def stop(_number: int, _frame: FrameType | None) -> NoReturn:
+        for number in STOPS:
+            signal.signal(number, signal.SIG_DFL)
+        raise SystemExit(0)
+
+    for number in STOPS:
+        signal.signal(number, stop)
+    try:
+        call()
+    except Exception as error:  # noqa: BLE001 - whatever a service raises is told, and is its end
+        return _failed(error)
+    return 0
+
+
+def _failed(error: BaseException) -> int:
+    """Tell what it raised, without the frames that are ours."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    traceback.print_exception(type(error), error, trace)
+    return 1

@@ -1,0 +1,439 @@
+"""`interlock tree`, `service`, `reload`, and `logs` of a service: what they print, and that a real server says it."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock.cli.children import drawing, line_of, sentence_of
+from interlock.cli.group import run
+from interlock.cli.main import COMMANDS
+from interlock.cli.tables import console
+from interlock.model.child import ChildInfo, Exit, Reloaded, Status
+from interlock.model.view import ServiceLine, ServiceLogPage
+from tests.cli.asking import ask, printed, refused
+from tests.cli.conftest import serving
+from tests.cli.terminal import Terminal, in_a_terminal
+from tests.client.faulty import Faulty, Reply, answer, problem
+from tests.helpers.places import clean_folder
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Command, Server
+from tests.helpers.services import DECLARED, declare, say
+
+EVIL = "\x1b]0;title\x07\x1b[2Jgone\x9b31m"
+
+
+def child(path: str, kind: str = "process", status: Status = Status.RUNNING, **more: Any) -> ChildInfo:
+    return ChildInfo(path=path, name=path.rpartition("/")[2], kind=kind, status=status, **more)
+
+
+WEB = child("services/shop/web", pid=4711, since=1e9, restarts=2, last_exit=Exit(at=1e9 - 1, signal=9))
+QUEUE = child(
+    "services/queue",
+    status=Status.PENDING,
+    next_try_at=4e9,
+    restarts=1,
+    last_exit=Exit(at=1e9, code=1),
+    reason="exit 1",
+)
+MAIL = child("services/mail", status=Status.FAILED, exhausted=True, reason="exit 3; restarted 5 times within 60s")
+SHOP = child("services/shop", "supervisor", strategy="one_for_all", children=[WEB])
+TOP = ChildInfo(
+    path="",
+    name="interlock",
+    kind="supervisor",
+    status=Status.RUNNING,
+    children=[child("store", "function"), child("services", "supervisor", children=[SHOP, QUEUE, MAIL])],
+)
+LINES = [
+    ServiceLine(1e9, "status", "starting"),
+    ServiceLine(1e9 + 1, "stdout", "    indented"),
+    ServiceLine(1e9 + 2, "stderr", f"a\tb{EVIL}"),
+]
+
+
+def said(*replies: Any) -> Faulty:
+    """A server that gives these answers."""
+    return Faulty(*(one if isinstance(one, Reply) else Reply(answer(one)) for one in replies))
+
+
+def no_run(name: str) -> Reply:
+    return Reply(problem("unknown_run", f"run: {name!r} does not exist", 404))
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture
+def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command in this process, which is quicker than one of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Ended:
+        code = run(COMMANDS, list(arguments))
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+# ── tree ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_tree_as_rows(command: Run) -> None:
+    with said(TOP) as server:
+        ended = command("tree", "--url", server.url)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    rows = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert [row[0] for row in rows] == [
+        "", "store", "services", "services/shop", "services/shop/web", "services/queue", "services/mail",
+    ]  # fmt: skip
+    assert rows[4][1:] == ["process", "running", "4711", "2001-09-09T01:46:40.000Z", "2", "", "signal 9 (SIGKILL)", ""]
+    assert rows[5][1:] == ["process", "pending", "", "", "1", "2096-10-02T07:06:40.000Z", "exit 1", "exit 1"]
+    assert rows[6][-1] == "given up, exit 3; restarted 5 times within 60s"
+
+
+def test_the_tree_in_json(command: Run) -> None:
+    with said(TOP) as server:
+        ended = command("tree", "--url", server.url, "--json")
+    tree = json.loads(ended.stdout)
+    assert ended.stdout.count("\n") == 1
+    assert tree["children"][1]["children"][0]["children"][0]["pid"] == 4711
+
+
+@pytest.mark.parametrize(
+    ("width", "columns"),
+    [
+        (200, "name kind status pid up restarts next try last exit why"),
+        (110, "name status pid up restarts next try last exit why"),
+        (60, "name status pid up next try why"),
+        (40, "name status next try"),
+    ],
+)
+def test_the_tree_drawn(width: int, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a narrow terminal has no room for is left out, rather than that a name or a status is cut."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(drawing(TOP))
+    drawn = captured.get()
+    lines = drawn.splitlines()
+    assert max(len(line) for line in lines) <= width
+    assert " ".join(lines[0].split()) == columns
+    names = ["interlock", "├─ store", "└─ services", "   ├─ shop", "   │  └─ web", "   ├─ queue", "   └─ mail"]
+    statuses = ["running", "running", "running", "running", "running", "pending", "failed"]
+    for line, name, status in zip(lines[1:], names, statuses, strict=True):
+        assert line.startswith(f"{name} ")
+        assert f" {status} " in line
+    assert " in " in lines[6]
+    assert ("signal 9 (SIGKILL)" in drawn) is (width > 100)
+
+
+def test_colours_say_how_it_stands(folder: Path) -> None:
+    with said(TOP) as server:
+        drawn = in_a_terminal(folder, "tree", "--url", server.url)
+    assert "\x1b[32mrunning" in drawn
+    assert "\x1b[33mpending" in drawn
+    assert "\x1b[31mfailed" in drawn
+
+
+def test_what_a_service_says_does_not_steer_the_terminal(command: Run, folder: Path) -> None:
+    evil = child("services/evil", status=Status.FAILED, reason=EVIL, last_exit=Exit(at=1.0, error=EVIL))
+    page = ServiceLogPage(lines=LINES, next="s3")
+    found = [line_of(evil), sentence_of(evil, 1.0)]
+    with said(evil) as server:
+        found.append(in_a_terminal(folder, "tree", "--url", server.url, NO_COLOR="1"))
+    answers = [no_run("evil"), page, ServiceLogPage(lines=[], next="s3")]
+    with said(*answers) as server:
+        found.append(in_a_terminal(folder, "logs", "evil", "--url", server.url, NO_COLOR="1"))
+    with said(*answers) as server:
+        found.append(command("logs", "evil", "--url", server.url).stdout)
+    for text in found:
+        assert [mark for mark in ("\x1b]", "\x1b[2J", "\x07", "\x9b") if mark in text] == []
+        assert "\\x1b[2Jgone" in text
+
+
+# ── service ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_service_is_acted_on(command: Run, folder: Path) -> None:
+    with said(WEB) as server:
+        ended = command("service", "restart", "web", "--url", server.url)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout.split("\t")[:4] == ["services/shop/web", "process", "running", "4711"]
+        assert json.loads(command("service", "stop", "web", "--json", "--url", server.url).stdout)["pid"] == 4711
+        drawn = in_a_terminal(folder, "service", "suspend", "web", "--url", server.url, NO_COLOR="1")
+        assert drawn.startswith("web: running, pid 4711, up ")
+    assert [(one.method, one.path.rpartition("/")[2]) for one in server.asked] == [
+        ("POST", "restart"), ("POST", "stop"), ("POST", "suspend"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("status", "action", "code"),
+    [
+        (Status.PENDING, "start", 5),
+        (Status.FAILED, "restart", 5),
+        (Status.SUSPENDED, "restart", 0),
+        (Status.FINISHED, "start", 0),
+        (Status.KILLED, "stop", 0),
+    ],
+)
+def test_the_exit_code_says_whether_it_came_up(command: Run, status: Status, action: str, code: int) -> None:
+    with said(child("services/web", status=status, reason="" if code == 0 else "exit 1")) as server:
+        ended = command("service", action, "web", "--url", server.url)
+    assert (ended.returncode, ended.stdout.split("\t")[2]) == (code, status)
+    assert ended.stderr == ("" if code == 0 else "error: web is not up: exit 1 [service_not_up]\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says", "code"),
+    [
+        (
+            ["strat", "web"],
+            "error: action: 'strat' is not one of start, stop, restart, suspend, resume; did you mean",
+            2,
+        ),
+        (["stop"], "error: missing argument 'NAME'", 2),
+        (["stop", "a/b"], "error: name: there is no 'a/b' in the tree [unknown_child]", 3),
+    ],
+)
+def test_an_action_that_cannot_be(command: Run, arguments: list[str], says: str, code: int) -> None:
+    ended = command("service", *arguments, "--url", "http://127.0.0.1:1")
+    assert ended.stderr.startswith(says)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (code, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "exit_code"),
+    [("unknown_child", 404, 3), ("wrong_status", 409, 1), ("forbidden", 403, 6), ("connection_lost", 503, 4)],
+)
+def test_an_action_that_is_refused(command: Run, code: str, status: int, exit_code: int) -> None:
+    with said(Reply(problem(code, "so it is", status))) as server:
+        ended = command("service", "start", "web", "--url", server.url)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (exit_code, "", f"error: so it is [{code}]\n")
+    assert len(server.asked) == 1
+
+
+# ── reload ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+RELOADED = Reloaded(added=["a", "b"], changed=["c"], removed=[], unchanged=["d"])
+
+
+def test_a_reload_says_what_has_changed(command: Run, folder: Path) -> None:
+    with said(RELOADED) as server:
+        ended = command("reload", "--url", server.url)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert ended.stdout == "added\ta\nadded\tb\nchanged\tc\nunchanged\td\n"
+        assert json.loads(command("reload", "--json", "--url", server.url).stdout)["added"] == ["a", "b"]
+        drawn = in_a_terminal(folder, "reload", "--url", server.url)
+    assert drawn.splitlines() == ["added: a, b", "changed: c", "unchanged: d"]
+
+
+def test_a_reload_of_nothing(command: Run, folder: Path) -> None:
+    with said(Reloaded(added=[], changed=[], removed=[], unchanged=[])) as server:
+        assert in_a_terminal(folder, "reload", "--url", server.url) == "no services\n"
+        assert command("reload", "--url", server.url).stdout == ""
+
+
+def test_every_fault_of_the_files_is_a_line(command: Run) -> None:
+    faults = ["web.yaml:3: this", "web.yaml:9: that"]
+    body = {"code": "bad_config", "detail": "2 faults", "faults": faults}
+    with said(Reply(answer(body, 422, "application/problem+json"))) as server:
+        ended = command("reload", "--url", server.url)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr == "error: 2 faults [bad_config]\n  web.yaml:3: this\n  web.yaml:9: that\n"
+
+
+# ── logs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_log_of_a_service(command: Run) -> None:
+    answers = [no_run("web"), ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")]
+    with said(*answers) as server:
+        ended = command("logs", "web", "--url", server.url)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    rows = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert rows[:2] == [
+        ["2001-09-09T01:46:40.000Z", "status", "starting"],
+        ["2001-09-09T01:46:41.000Z", "stdout", "    indented"],
+    ]
+    assert len(rows[2]) == 3
+    assert rows[2][2].startswith("a       b")
+    with said(*answers) as server:
+        ended = command("logs", "web", "--json", "--url", server.url)
+    assert [json.loads(line)["stream"] for line in ended.stdout.splitlines()] == ["status", "stdout", "stderr"]
+
+
+def test_the_log_of_a_service_in_a_terminal(folder: Path) -> None:
+    with said(no_run("web"), ServiceLogPage(lines=LINES[1:], next="s3")) as server:
+        drawn = in_a_terminal(folder, "logs", "web", "--tail", "2", "--url", server.url, TZ="UTC")
+        assert server.asked[1].path == "/api/v1/services/web/logs?last=true&limit=2"
+    assert Terminal.plain(drawn).splitlines()[0] == "01:46:41.000 web stdout │     indented"
+    assert "\x1b[33mstderr" in drawn
+
+
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+def test_neither_a_run_nor_a_service(command: Run, follow: list[str]) -> None:
+    text = "name: there is no 'wbe' in the tree; did you mean 'web'?"
+    with said(no_run("wbe"), Reply(problem("unknown_child", text, 404))) as server:
+        ended = command("logs", "wbe", *follow, "--url", server.url)
+    assert ended.stderr == f"error: run: 'wbe' does not exist; {text} [unknown_run]\n"
+    assert ended.returncode == 3
+
+
+def test_whoever_may_see_no_services_is_told_of_runs(command: Run) -> None:
+    with said(no_run("x"), Reply(problem("forbidden", "services are of all tenants", 403))) as server:
+        ended = command("logs", "x", "--url", server.url)
+    assert ended.stderr == "error: run: 'x' does not exist [unknown_run]\n"
+
+
+@pytest.mark.parametrize("tail", ["-1", "10001", "many"])
+def test_a_number_of_lines_that_is_none(command: Run, tail: str) -> None:
+    ended = command("logs", "web", f"--tail={tail}", "--url", "http://127.0.0.1:1")
+    assert ended.stderr.startswith("error: invalid value for '--tail'")
+    assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
+
+
+# ── with a server that keeps services up ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Server]:
+    with clean_folder() as place:
+        server = serving(place, str(declare(place)), "--workers", "1", "--drain", "1s")
+        try:
+            wait_until(lambda: status_of(server, "broken") == "pending", "the services have been started")
+            yield server
+        finally:
+            server.stop()
+
+
+def status_of(server: Server, name: str) -> str | None:
+    answer = server.local.get(f"/api/v1/services/{name}")
+    return answer.json["status"] if answer.status == 200 else None
+
+
+def test_everything_is_in_the_tree(kept: Server) -> None:
+    rows = [line.split("\t") for line in ask(kept, "tree").stdout.splitlines()]
+    found = {row[0]: row[1:3] for row in rows}
+    assert found["services/shop"] == ["supervisor", "running"]
+    assert found["services/shop/talk"] == ["process", "running"]
+    assert found["services/broken"] == ["process", "pending"]
+    assert {"engine", "gateway", "workers/w1"} <= found.keys()
+
+
+def test_services_are_stopped_and_started(kept: Server) -> None:
+    stopped = printed(kept, "service", "stop", "steady", "--json")
+    assert (stopped["status"], stopped["pid"]) == ("stopped", None)
+    refused(kept, "service", "suspend", "steady", exit_code=1, says="services/steady", code="wrong_status")
+    assert printed(kept, "service", "start", "steady", "--json")["status"] == "running"
+    ended = ask(kept, "service", "start", "broken")
+    assert (ended.returncode, ended.stderr) == (5, "error: broken is not up: exit 1 [service_not_up]\n")
+    refused(kept, "service", "start", "steadi", exit_code=3, says="did you mean 'steady'?", code="unknown_child")
+
+
+def test_files_are_read_again(kept: Server) -> None:
+    assert ask(kept, "reload").stdout == "unchanged\tshop\nunchanged\ttalk\nunchanged\tsteady\nunchanged\tbroken\n"
+    try:
+        declare(kept.folder, DECLARED.replace("kind: Group", "kind: Grup").replace("1h, max", "-1h, max"))
+        ended = ask(kept, "reload")
+    finally:
+        declare(kept.folder)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    first, *faults = ended.stderr.splitlines()
+    assert first.startswith("error: 2 faults ")
+    assert first.endswith(" [bad_config]")
+    assert [fault.partition(": ")[2].partition(":")[0] for fault in faults] == ["kind", "backoff.initial"]
+    assert all(fault.startswith(f"  {kept.folder}/services.yaml:") for fault in faults)
+
+
+@pytest.mark.behaviour("SUP-9")
+def test_a_tree_that_stays_current(kept: Server) -> None:
+    with Terminal(kept.folder, "tree", "--follow", COLUMNS="150") as terminal:
+        terminal.wait_for("talk", "pending")
+        ask(kept, "service", "stop", "talk")
+        terminal.wait_for("stopped")
+        ask(kept, "service", "start", "talk")
+        terminal.enter("\x03")
+        assert terminal.ended() == 130
+        assert "Traceback" not in terminal.text
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_tree_followed_through_a_pipe(kept: Server, form: list[str]) -> None:
+    command = Command(kept.folder, "interlock.cli", "tree", "-f", *form, name=f"tree{len(form)}")
+    command.begin()
+    try:
+        wait_until(lambda: "services/steady" in command.said, "it is shown as it is")
+        before = len(command.said.splitlines())
+        ask(kept, "service", "stop", "steady")
+        wait_until(lambda: "stopped" in command.said, "what changes is shown")
+        ask(kept, "service", "start", "steady")
+    finally:
+        code = command.stop()
+    assert code == 130
+    lines = command.said.splitlines()
+    if form:
+        assert all(json.loads(line)["path"] == "" for line in lines)
+    else:
+        # Only what has changed is told again.
+        assert {line.split("\t")[0] for line in lines[before:]} == {"services/steady"}
+
+
+def test_the_last_lines_of_a_service(kept: Server) -> None:
+    say(kept.folder, "first\nsecond\nthird\n")
+    wait_until(lambda: "\tthird\n" in ask(kept, "logs", "talk").stdout, "it is stored")
+    shown = ask(kept, "logs", "talk", "--tail", "2").stdout
+    assert [line.split("\t")[1:] for line in shown.splitlines()] == [["stdout", "second"], ["stdout", "third"]]
+    assert ask(kept, "logs", "talk", "--tail", "0").stdout == ""
+    whole = [line.split("\t")[1:] for line in ask(kept, "logs", "talk").stdout.splitlines()]
+    assert ["stdout", "hello"] in whole
+    assert whole[0][0] == "status"
+    refused(kept, "logs", "tlak", exit_code=3, says="did you mean 'talk'?", code="unknown_run")
+
+
+@pytest.mark.behaviour("SUP-7")
+def test_a_service_is_followed_over_a_crash_of_the_server(folder: Path) -> None:
+    server = serving(folder, str(declare(folder)), "--workers", "0", "--drain", "0s")
+    command = Command(folder, "interlock.cli", "logs", "-f", "talk", "--tail", "0", name="followed")
+    try:
+        wait_until(lambda: "hello" in ask(server, "logs", "talk").stdout, "it runs")
+        command.begin()
+
+        def told() -> bool:
+            say(folder, "before\n")
+            return command.said != ""
+
+        wait_until(told, "it is told what comes")
+        server.kill()
+        server.start()
+        wait_until(lambda: "\thello\n" in command.said, "the next life is told as well")
+        say(folder, "after\n")
+        wait_until(lambda: "\tafter\n" in command.said, "and what it says")
+        assert command.stop() == 130
+        lines = command.said.splitlines()
+        assert len(set(lines)) == len(lines), "a line is told twice"
+        assert [line for line in lines if "\tstdout\t" in line][-2:] == [
+            line for line in ask(server, "logs", "talk").stdout.splitlines() if "\tstdout\t" in line
+        ][-2:]
+    finally:
+        command.kill()
+        server.stop()
+
+
+def test_the_last_lines_of_a_run(kept: Server) -> None:
+    run_id = ask(kept, "submit", "chatter", "-p", "lines=5").stdout.strip()
+    ask(kept, "show", run_id, "--wait")
+    whole = ask(kept, "logs", run_id).stdout.splitlines()
+    assert len(whole) == 5
+    for follow in ([], ["-f"]):
+        assert ask(kept, "logs", run_id, "--tail", "2", *follow).stdout.splitlines() == whole[-2:]
+    assert ask(kept, "logs", run_id, "--tail", "0").stdout == ""

@@ -1,0 +1,300 @@
+"""What the clients ask about services and how they read the answers: played by hand, and over HTTP."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+import interlock as il
+from interlock.client.http.exchange import Failure, Pause, Request, Response, Tell
+from interlock.client.http.operations import Operations
+from interlock.model.child import ChildInfo, Exit, Reloaded, ServiceAction, Status
+from interlock.model.view import ServiceLine, ServiceLogPage
+from tests.client.faces import KINDS, face
+from tests.client.faulty import Faulty, Reply, answer, problem
+from tests.client.test_operations import Clock, answered, policy, returned
+from tests.helpers.places import clean_folder
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server
+from tests.helpers.services import declare, say
+
+WEB = ChildInfo(
+    path="services/shop/web",
+    name="web",
+    kind="process",
+    status=Status.RUNNING,
+    pid=7,
+    since=1.5,
+    last_exit=Exit(at=1.0, signal=9),
+)
+SHOP = ChildInfo(
+    path="services/shop", name="shop", kind="supervisor", status=Status.RUNNING, strategy="one_for_all", children=[WEB]
+)
+LINES = [ServiceLine(float(number), "stdout", f"line {number}") for number in range(5)]
+
+
+def page(lines: list[ServiceLine], following: str) -> Response:
+    return answered(ServiceLogPage(lines=lines, next=following))
+
+
+def refused(code: str, status: int = 503, **more: Any) -> Response:
+    body = msgspec.json.encode({"code": code, "detail": "so it is"} | more)
+    return Response(status, {"content-type": "application/problem+json"}, body)
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_tree_and_what_is_in_it() -> None:
+    operations = Operations(policy())
+    whole = operations.tree()
+    assert next(whole) == Request("GET", "/api/v1/tree")
+    assert returned(whole, answered(SHOP)) == SHOP
+    listed = operations.services()
+    assert next(listed) == Request("GET", "/api/v1/services")
+    assert returned(listed, answered({"services": [WEB]})) == [WEB]
+    one = operations.service("we b?")
+    assert next(one) == Request("GET", "/api/v1/services/we%20b%3F")
+    assert returned(one, answered(WEB)) == WEB
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b"])
+def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
+    operations = Operations(policy())
+    for begin in (
+        lambda: next(operations.service(name)),
+        lambda: next(operations.act(name, "stop")),
+        lambda: operations.service_logs(name, False, None),
+    ):
+        with pytest.raises(il.InterlockError) as caught:
+            begin()
+        assert caught.value.code == "unknown_child"
+
+
+# ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("action", [*ServiceAction, "restart"])
+def test_an_action_waits_for_its_end_beside_the_pool(action: ServiceAction | str) -> None:
+    operation = Operations(policy()).act("web", action)
+    request = next(operation)
+    assert request == Request("POST", f"/api/v1/services/web/{action}", within=310.0, alone=True, once=True)
+    assert returned(operation, answered(WEB)) == WEB
+
+
+def test_an_action_that_does_not_exist() -> None:
+    with pytest.raises(il.InterlockError, match="action: 'kill' is not one of start, stop, restart, suspend, resume"):
+        next(Operations(policy()).act("web", "kill"))
+
+
+def test_a_reload_says_what_it_changed() -> None:
+    operation = Operations(policy()).reload()
+    assert next(operation) == Request("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
+    changed = Reloaded(added=["a"], changed=[], removed=["b"], unchanged=["c"])
+    assert returned(operation, answered(changed)) == changed
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Failure("lost", OSError()),
+        Failure("silent", TimeoutError()),
+        refused("connection_lost"),
+        Response(502, {}, b""),
+        Response(504, {}, b""),
+    ],
+)
+def test_an_action_that_may_have_happened_is_not_repeated(trouble: Any) -> None:
+    operation = Operations(policy()).act("web", "restart")
+    next(operation)
+    with pytest.raises(il.InterlockError):
+        operation.send(trouble)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        Failure("unreachable", OSError()),
+        refused("not_running"),
+        refused("draining"),
+        Response(429, {"content-type": "text/plain"}, b""),
+    ],
+)
+def test_an_action_that_nobody_has_heard_of_is_repeated(trouble: Any) -> None:
+    operation = Operations(policy()).act("web", "restart")
+    request = next(operation)
+    assert isinstance(operation.send(trouble), Pause)
+    assert operation.send(None) == request
+
+
+def test_every_fault_of_the_files_is_told() -> None:
+    operation = Operations(policy()).reload()
+    next(operation)
+    faults = ["web.yaml:1: this", "web.yaml:7: that"]
+    with pytest.raises(il.InterlockError) as caught:
+        operation.send(refused("bad_config", 422, detail="2 faults", faults=faults))
+    assert str(caught.value).splitlines() == ["2 faults", *faults]
+    operation = Operations(policy()).reload()
+    next(operation)
+    with pytest.raises(il.InterlockError) as caught:
+        operation.send(refused("bad_config", 422, detail=faults[0], faults=faults[:1]))
+    assert (str(caught.value), caught.value.code) == (faults[0], "bad_config")
+
+
+# ── logs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def told(iteration: Any, first: Any) -> tuple[list[ServiceLine], Any]:
+    """What is told after this answer, and the step that comes then; None at the end."""
+    found, step = [], first
+    try:
+        step = iteration.send(first)
+        while isinstance(step, Tell):
+            found.append(step.value)
+            step = iteration.send(None)
+    except StopIteration:
+        return found, None
+    return found, step
+
+
+def test_the_last_lines_are_read_at_once() -> None:
+    iteration = Operations(policy()).service_logs("web", False, 3)
+    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?last=true&limit=3")
+    assert told(iteration, page(LINES[2:], "s4")) == (LINES[2:], None)
+
+
+def test_all_lines_are_read_page_by_page() -> None:
+    iteration = Operations(policy()).service_logs("web", False, None)
+    assert next(iteration) == Request("GET", "/api/v1/services/web/logs")
+    found, request = told(iteration, page(LINES[:3], "s2"))
+    assert (found, request) == (LINES[:3], Request("GET", "/api/v1/services/web/logs?cursor=s2"))
+    found, request = told(iteration, page(LINES[3:], "s4"))
+    assert (found, request) == (LINES[3:], Request("GET", "/api/v1/services/web/logs?cursor=s4"))
+    assert told(iteration, page([], "s4")) == ([], None)
+
+
+def test_no_old_line_at_all() -> None:
+    iteration = Operations(policy()).service_logs("web", True, 0)
+    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?last=true&limit=1")
+    found, request = told(iteration, page(LINES[4:], "s4"))
+    assert (found, request) == ([], Request("GET", "/api/v1/services/web/logs?cursor=s4"))
+
+
+def test_what_comes_is_waited_for_through_everything() -> None:
+    clock = Clock()
+    iteration = Operations(policy(clock, retries=1, timeout=10.0)).service_logs("web", True, 2)
+    next(iteration)
+    found, request = told(iteration, page(LINES[:2], "s1"))
+    assert (found, request) == (LINES[:2], Request("GET", "/api/v1/services/web/logs?cursor=s1"))
+    _, request = told(iteration, page([], "s1"))
+    waiting = Request("GET", "/api/v1/services/web/logs?cursor=s1&wait=30s", within=40.0, alone=True)
+    assert request == waiting
+    for trouble in [Failure("lost", OSError())] + [Failure("unreachable", OSError())] * 50:
+        assert isinstance(iteration.send(trouble), Pause)
+        assert iteration.send(None) == waiting
+    clock.at += 30
+    assert told(iteration, page([], "s1")) == ([], waiting)
+    assert told(iteration, page([], "s1")) == ([], Pause(0.5)), "a server that does not wait is not asked at once"
+    assert iteration.send(None) == waiting
+    found, request = told(iteration, page(LINES[2:4], "s3"))
+    assert (found, request) == (LINES[2:4], Request("GET", "/api/v1/services/web/logs?cursor=s3"))
+
+
+def test_a_server_that_was_never_there_is_not_waited_for() -> None:
+    iteration = Operations(policy(retries=0)).service_logs("web", True, None)
+    next(iteration)
+    with pytest.raises(il.InterlockError) as caught:
+        iteration.send(Failure("unreachable", OSError()))
+    assert caught.value.code == "not_running"
+
+
+@pytest.mark.parametrize("last", [-1, 10_001, True, "5", 1.5])
+def test_a_number_of_lines_that_is_none(last: Any) -> None:
+    for client in (il.Client("http://localhost:1"), il.AsyncClient("http://localhost:1")):
+        with pytest.raises(il.InterlockError, match="last: "):
+            client.service_logs("web", last=last)
+
+
+# ── both clients ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_both_clients_do_the_same(kind: str) -> None:
+    reloaded = Reloaded(added=[], changed=["web"], removed=[], unchanged=[])
+    replies = [SHOP, {"services": [WEB]}, WEB, WEB, ServiceLogPage(lines=LINES, next="s4"), reloaded]
+    with Faulty(*(Reply(answer(one)) for one in replies)) as server, face(kind, server.url) as client:
+        assert client("tree") == SHOP
+        assert client("services") == [WEB]
+        assert client("service", "web") == WEB
+        assert client("act", "web", "restart") == WEB
+        assert list(client("service_logs", "web")) == LINES
+        assert client("reload") == reloaded
+    assert [(one.method, one.path) for one in server.asked] == [
+        ("GET", "/api/v1/tree"),
+        ("GET", "/api/v1/services"),
+        ("GET", "/api/v1/services/web"),
+        ("POST", "/api/v1/services/web/restart"),
+        ("GET", "/api/v1/services/web/logs?last=true&limit=100"),
+        ("POST", "/api/v1/reload"),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_action_whose_answer_is_lost_is_asked_for_once(kind: str) -> None:
+    with Faulty(Reply(then="close")) as server, face(kind, server.url) as client:
+        with pytest.raises(il.InterlockError) as caught:
+            client("act", "web", "restart")
+        assert caught.value.code == "connection_lost"
+    assert len(server.asked) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_that_is_none(kind: str) -> None:
+    text = "name: there is no 'wbe' in the tree; did you mean 'web'?"
+    with Faulty(Reply(problem("unknown_child", text, 404))) as server, face(kind, server.url) as client:
+        with pytest.raises(il.InterlockError, match="did you mean") as caught:
+            client("service", "wbe")
+        assert caught.value.code == "unknown_child"
+
+
+# ── with a real server ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Server]:
+    with clean_folder() as place:
+        options = (str(declare(place)), "--http", "local", "--workers", "0", "--drain", "0s")
+        with Server(place, *options) as server:
+            yield server
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_services_are_looked_at_and_acted_on(kind: str, kept: Server) -> None:
+    with face(kind, f"unix:{kept.http_socket}") as client:
+        wait_until(lambda: len(client("services")) == 4, "all of them are there")
+        assert [one.path for one in client("services")] == [
+            "services/shop", "services/shop/talk", "services/steady", "services/broken",
+        ]  # fmt: skip
+        parts = {one.name: one for one in client("tree").children}
+        assert [one.name for one in parts["services"].children] == ["shop", "steady", "broken"]
+        stopped = client("act", "steady", ServiceAction.STOP)
+        assert (stopped.status, stopped.pid) == (Status.STOPPED, None)
+        started = client("act", "steady", "start")
+        assert started.status is Status.RUNNING
+        assert client("service", "steady").pid == started.pid
+        assert set(client("reload").unchanged) == {"shop", "talk", "steady", "broken"}
+        with pytest.raises(il.InterlockError, match="did you mean 'steady'") as caught:
+            client("act", "staedy", "stop")
+        assert caught.value.code == "unknown_child"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lines_are_told_as_they_come(kind: str, kept: Server) -> None:
+    with face(kind, f"unix:{kept.http_socket}") as client:
+        lines = client("service_logs", "talk", follow=True, last=None)
+        assert next(line for line in lines if line.stream == "stdout").text == "hello"
+        say(kept.folder, f"for {kind}\n")
+        assert next(line for line in lines if line.stream == "stdout" and kind in line.text).text == f"for {kind}"
+        lines.close()
+        assert [line.text for line in client("service_logs", "talk", last=1)] == [f"for {kind}"]

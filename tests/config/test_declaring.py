@@ -1,0 +1,209 @@
+"""Services and groups that a program declares: checked at once, and put together with those of files."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import interlock as il
+from interlock.config.services import load
+from interlock.model.error import BadConfig, InterlockError
+from interlock.supervision import Child, Container, Group, Process, Restart, Strategy
+from interlock.worker.service import ServiceOptions
+from tests.config.writing import SERVICE, put
+
+HERE = Path(__file__).name
+
+
+def lines_of(error: Exception) -> list[str]:
+    return str(error).split("\n")
+
+
+def test_each_kind_of_service() -> None:
+    app = il.App()
+
+    @app.service("ticker", restart="on_failure", stop_timeout="3s", env={"A": "1", "B": None}, group="shop")
+    async def tick(context: il.ServiceContext) -> None: ...
+
+    app.service(
+        "web", process=["web", "--port", "80"], ready=il.Ready(tcp="h:80"), limits=il.Limits(files=9), cwd="below"
+    )
+    app.service("base", container={"image": "postgres", "memory": "1GiB", "ports": ["1:2"]}, alive=il.Alive(tcp="h:1"))
+    app.service("cache", container="redis", backoff=il.Backoff(initial=1), budget=il.Budget(max_restarts=2))
+    app.group("shop", strategy="one_for_all", restart="never")
+    assert tick.__name__ == "tick"
+    web, base, cache, shop = load([], app.services, "jobs:app")
+    assert web == Process(
+        name="web",
+        command=("web", "--port", "80"),
+        cwd=str(Path("below").absolute()),
+        ready=il.Ready(tcp="h:80"),
+        limits=il.Limits(files=9),
+    )
+    assert base == Container(name="base", image="postgres", memory=2**30, ports=["1:2"], alive=il.Alive(tcp="h:1"))
+    assert cache == Container(
+        name="cache", image="redis", backoff=il.Backoff(initial=1), budget=il.Budget(max_restarts=2)
+    )
+    assert isinstance(shop, Group)
+    assert (shop.name, shop.strategy, shop.restart) == ("shop", Strategy.ONE_FOR_ALL, Restart.NEVER)
+    (ticker,) = shop.children
+    assert isinstance(ticker, Process)
+    assert (ticker.restart, ticker.stop_timeout, ticker.env) == (Restart.ON_FAILURE, 3, {"A": "1", "B": None})
+    assert not callable(ticker.command)
+    options = msgspec.json.decode(ticker.command[3], type=ServiceOptions)
+    assert (options.name, options.app, options.function) == ("ticker", "jobs:app", "")
+
+
+def test_they_come_before_those_of_files_and_share_groups_with_them() -> None:
+    app = il.App()
+    app.group("mine")
+    app.service("a", process=["a"], group="theirs")
+    put("kind: Group\nid: theirs\n---\nkind: Service\nid: b\ngroup: mine\nrun: {process: [b]}\n---\n" + SERVICE)
+
+    def names(children: Any) -> list[Any]:
+        return [(one.name, names(one.children)) if isinstance(one, Group) else one.name for one in children]
+
+    assert names(load(["a.yaml"], app.services)) == [("mine", ["b"]), ("theirs", ["a"]), "web"]
+
+
+def test_faults_that_only_show_together_name_both_places() -> None:
+    app = il.App()
+    app.service("web", process=["a"], group="shp")
+    app.group("shop", group="shop")
+    put(SERVICE)
+    with pytest.raises(BadConfig) as caught:
+        load(["a.yaml"], app.services)
+    first, line = app.services[0].spot, app.services[0].spot.line
+    assert first.file.endswith(HERE)
+    assert sorted(lines_of(caught.value)) == sorted(
+        [
+            "3 faults in 2 files",
+            f"{first}: group: 'shp' is not a group that is declared; did you mean 'shop'?",
+            f"{first.file}:{line + 1}: group: 'shop' makes a cycle: shop in shop",
+            f"a.yaml:2: id: 'web' is there twice, first at {first}",
+        ]
+    )
+
+
+@pytest.mark.parametrize("second", ["service", "group", "function"])
+def test_a_name_is_there_once(second: str) -> None:
+    app = il.App()
+    app.group("a")
+    again: dict[str, Callable[[], Any]] = {
+        "service": lambda: app.service("a", process=["a"]),
+        "group": lambda: app.group("a"),
+        "function": lambda: app.service("a")(print),
+    }
+    says = rf"^service: 'a' is defined twice, at .*{HERE}:\d+ and at .*{HERE}:\d+$"
+    with pytest.raises(InterlockError, match=says) as caught:
+        again[second]()
+    assert caught.value.code == "duplicate_service"
+    assert len(app.services) == 1
+
+
+def test_a_place_is_named_from_the_current_folder() -> None:
+    namespace: dict[str, Any] = {}
+    put("import interlock as il\napp = il.App()\napp.service('a',\n  process=['a'])\n", "jobs.py")
+    exec(compile(Path("jobs.py").read_text(), str(Path("jobs.py").absolute()), "exec"), namespace)
+    assert str(namespace["app"].services[0].spot) == "jobs.py:3"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": "a b"}, "name: 'a b' is not a name of letters"),
+        ({"name": 5}, "name: 5 is not a name of letters"),
+        ({"process": "sleep 5"}, "process: 'sleep 5' is not a list of program and arguments"),
+        ({"process": []}, "process: [] is not a list of program and arguments"),
+        ({"process": ["a"], "container": "b"}, "service: ['process', 'container'] is not one of process, container"),
+        ({"restart": "maybe"}, "restart: 'maybe' is not one of always, on_failure, never"),
+        ({"stop_timeout": "soon"}, "stop_timeout: 'soon' is not a duration like"),
+        ({"stop_timeout": None}, "stop_timeout: None is not a duration like"),
+        ({"backoff": {"initial": 1}}, "backoff: {'initial': 1} is not a Backoff"),
+        ({"backoff": {}}, "backoff: {} is not a Backoff"),
+        ({"budget": 5}, "budget: 5 is not a Budget"),
+        ({"ready": "http://x"}, "ready: 'http://x' is not a Ready"),
+        ({"alive": il.Ready(delay=1)}, "alive: Ready("),
+        ({"limits": {"files": 1}}, "limits: {'files': 1} is not a Limits"),
+        ({"group": "a b"}, "group: 'a b' is not the name of a group"),
+        ({"group": 5}, "group: 5 is not the name of a group"),
+        ({"env": {"A": 5}}, "env.A: '…' is not a text, or None to take the variable away"),
+        ({"env": ["A=hunter2"]}, "env: '…' is not a text, or None to take the variable away"),
+        ({"env": {"A=B": "x"}}, "env: 'A=B' is not the name of a variable"),
+        ({"cwd": ""}, "cwd: '' is not the path of a folder"),
+        ({"cwd": 5}, "cwd: 5 is not the path of a folder"),
+        ({"container": 5}, "container: 5 is not the name of an image, or a mapping"),
+        ({"container": {}}, "container: [] is not complete: image is missing"),
+        ({"container": {"image": "a", "imge": "b"}}, "container: 'imge' is not a field of it; did you mean 'image'?"),
+        ({"container": {"image": ""}}, "image: '' is not the name of an image"),
+        ({"container": {"image": "a", "ports": 80}}, "ports: 80 is not a list of texts"),
+        ({"container": {"image": "a", "user": 5}}, "user: 5 is not the name or number of a user"),
+        ({"container": {"image": "a", "memory": "much"}}, "container.memory: 'much' is not a number of bytes"),
+        ({"container": "a", "limits": il.Limits(files=1)}, "limits: Limits("),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_raised_at_once(options: dict[str, Any], says: str) -> None:
+    app = il.App()
+    given = {"name": "a"} | ({} if {"container", "process"} & set(options) else {"process": ["a"]}) | options
+    with pytest.raises(InterlockError) as caught:
+        app.service(**given)
+    assert str(caught.value).startswith(says)
+    assert caught.value.code in ("bad_value", "bad_duration")
+    assert app.services == []
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"name": ""}, "name: '' is not a name of letters"),
+        ({"strategy": "all"}, "strategy: 'all' is not one of one_for_one, one_for_all, rest_for_one"),
+        ({"group": []}, "group: [] is not the name of a group"),
+        ({"budget": {"max_restarts": 1}}, "budget: {'max_restarts': 1} is not a Budget"),
+    ],
+)
+def test_groups_that_are_wrong(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InterlockError) as caught:
+        il.App().group(**({"name": "a"} | options))
+    assert str(caught.value).startswith(says)
+
+
+def _two(first: int, second: int) -> None: ...
+
+
+def _by_name(*, only: int) -> None: ...
+
+
+def _generator() -> Any:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (_two, "_two needs first, second; it is given its context, and nothing else"),
+        (_by_name, "_by_name needs only; it is given its context, and nothing else"),
+        (_generator, "_generator is a generator; a service is a function that runs until it ends"),
+        (5, "5 cannot be called: a service is a function"),
+    ],
+)
+def test_functions_that_are_no_service(function: Any, says: str) -> None:
+    with pytest.raises(InterlockError, match="service 'a': ") as caught:
+        il.App().service("a")(function)
+    assert str(caught.value).endswith(says)
+    assert caught.value.code == "bad_handler"
+
+
+def test_a_command_takes_no_function() -> None:
+    decorate: Callable[[Any], Any] = il.App().service("a", process=["a"])
+    with pytest.raises(InterlockError, match=r"service: \['process', 'function'\] is not one of"):
+        decorate(print)
+
+
+def test_what_is_declared_is_the_same_however_often_it_is_loaded() -> None:
+    app = il.App()
+    app.service("a")(print)
+    first: list[Child] = load([], app.services, "jobs:app")
+    assert first == load([], app.services, "jobs:app")
+    assert first != load([], app.services, "other:app")

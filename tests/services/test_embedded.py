@@ -1,0 +1,77 @@
+"""A scheduler inside the program: its services, and workers that die too often."""
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from interlock.config import Settings
+from interlock.model.child import ChildInfo, ServiceAction, Status
+from interlock.supervision import Budget
+from interlock.wiring.scheduler import Scheduler
+from tests.helpers.places import lines_of, run_async, until
+from tests.helpers.processes import alive, processes_of
+from tests.services.apps import app
+
+
+@pytest.mark.behaviour("SUP-7", "SUP-10")
+def test_a_service_of_the_app_lives_as_long_as_the_block(folder: Path) -> None:
+    async def body() -> None:
+        async with app.running(str(folder / "interlock.db")):
+            await until(lambda: lines_of(folder / "notes"), "it runs")
+            _, _, pid, _, value = lines_of(folder / "notes")[-1].split()
+            assert value == "5"
+            assert alive(int(pid))
+        assert not alive(int(pid))
+        assert processes_of(folder) == []
+        assert lines_of(folder / "notes")[-1] == "ticker term"
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("SUP-5")
+def test_a_worker_that_dies_too_often_is_given_up_and_the_others_go_on(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = Settings(database=str(folder / "interlock.db"), http="off", workers=2)
+    scheduler = Scheduler(
+        app.definitions, app.target(), settings, worker_budget=Budget(max_restarts=2, max_duration=600.0)
+    )
+
+    def worker(name: str) -> ChildInfo:
+        (found,) = [one for one in scheduler.workers if one.name == name]
+        return found
+
+    async def body() -> None:
+        await scheduler.start()
+        try:
+            await until(lambda: len(scheduler.engine.desk.worker_names()) == 2, "both workers have joined")
+            other = worker("w2").pid
+            for _ in range(3):
+                await until(lambda: worker("w1").status is Status.RUNNING, "it runs")
+                pid = worker("w1").pid
+                assert pid is not None
+                os.kill(pid, signal.SIGKILL)
+                await until(lambda pid=pid: not alive(pid), "it is gone")  # type: ignore[misc] # the default binds the process
+                await until(lambda: worker("w1").status is not Status.RUNNING, "that is known")
+            assert (worker("w1").status, worker("w1").exhausted) == (Status.FAILED, True)
+            assert worker("w1").reason == "signal 9 (SIGKILL); restarted 2 times within 600s"
+            assert (worker("w2").status, worker("w2").pid) == (Status.RUNNING, other)
+            async with app.connected(str(settings.socket_path())):
+                assert await (await app.submit("echo", {"value": 1})).result(30) == 1
+            families = {one.name: one for one in scheduler.services.families()}
+            given_up = families["interlock_service_exhausted"].samples
+            assert [(labels["service"], value) for _, labels, value in given_up] == [
+                ("workers/w1", 1),
+                ("workers/w2", 0),
+            ]
+            # Somebody who knows better has it started again.
+            assert (await scheduler.services.act("w1", ServiceAction.START, "test")).status is Status.RUNNING
+        finally:
+            await scheduler.stop()
+
+    with caplog.at_level(logging.ERROR):
+        run_async(body())
+    assert "workers/w1 is given up: signal 9 (SIGKILL); restarted 2 times within 600s" in caplog.messages

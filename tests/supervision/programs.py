@@ -1,0 +1,137 @@
+"""What the tests of processes run: programs that fork, and one that owns a guard, to be killed."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from interlock.supervision.guarding import Guard, Program, Spawned
+from tests.helpers.processes import alive, children_of, wait_until, zombies
+
+ROOT = Path(__file__).parents[2]
+SLEEP = ("sleep", "1000")
+STUBBORN = ("sh", "-c", "trap '' TERM; echo ready; while :; do sleep 1000; done")
+DESCENT = """
+import os, signal, sys
+folder, then = sys.argv[1:]
+
+def live(name, environment=os.environ):
+    # Under another name first: whoever waits for the file finds the number in it.
+    with open(f"{folder}/.{name}", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename(f"{folder}/.{name}", f"{folder}/{name}")
+    os.execvpe("sleep", ["sleep", "1000"], environment)
+
+def daemon(name, environment=os.environ):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            if os.fork() == 0:
+                os.setsid()
+                live(name + "-child", environment)
+            live(name, environment)
+        os._exit(0)
+
+if os.fork() == 0:
+    live("group")
+if os.fork() == 0:
+    os.setpgid(0, 0)
+    if os.fork() == 0:
+        os.setpgid(0, 0)
+        live("other-group-child")
+    live("other-group")
+daemon("daemon")
+if then == "nameless":
+    daemon("nameless", {"PATH": os.environ["PATH"]})
+while sum(name[0] != "." for name in os.listdir(folder)) < (7 if then == "nameless" else 5):
+    os.sched_yield()
+if then.isdigit():
+    os._exit(int(then))
+live("leader")
+"""
+KIN = ("group", "other-group", "other-group-child", "daemon", "daemon-child")
+
+
+def descent(folder: Path, then: str = "") -> tuple[str, ...]:
+    """A program that starts processes in its group, in others and in other sessions, each of which leaves its number in
+    the folder; `then` is what it exits with. With "nameless" there are two more, whose environment is not that of their
+    parents."""
+    return (sys.executable, "-I", "-S", "-c", DESCENT, str(folder), then)
+
+
+def kin(folder: Path, *names: str) -> list[int]:
+    """Their numbers, once all are there."""
+    paths = [folder / name for name in names or (*KIN, "leader")]
+    wait_until(lambda: all(path.exists() for path in paths), "every process has started")
+    return [int(path.read_text()) for path in paths]
+
+
+async def kin_of(folder: Path, *names: str) -> list[int]:
+    return await asyncio.to_thread(kin, folder, *names)
+
+
+def gone(*pids: int) -> bool:
+    return not any(alive(pid) for pid in pids)
+
+
+def all_gone(pids: list[int]) -> None:
+    wait_until(lambda: gone(*pids), f"{pids} are gone")
+
+
+async def spawn(guard: Guard, *command: str, **options: object) -> Spawned:
+    return await guard.spawn(Program(command=command, environment=dict(os.environ), **options))  # type: ignore[arg-type]
+
+
+def open_descriptors(pid: int | str = "self") -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
+
+
+@asynccontextmanager
+async def guarded() -> AsyncIterator[Guard]:
+    """A guard; at the end there is nothing left of it, and nothing open that was not before."""
+    # Whatever a loop opens when it first watches something is not of interest.
+    warm, there = os.pipe()
+    asyncio.get_running_loop().add_reader(warm, lambda: None)
+    asyncio.get_running_loop().remove_reader(warm)
+    os.close(warm)
+    os.close(there)
+    before = open_descriptors()
+    guard = Guard()
+    try:
+        yield guard
+    finally:
+        await guard.close()
+    assert open_descriptors() == before
+    assert children_of(os.getpid()) == []
+    assert zombies() == []
+
+
+async def own(folder: Path, outliving: bool, forks: bool) -> None:
+    """Be the owner of a guard with some children, and say so."""
+    guard = Guard()
+    (folder / "kin").mkdir()
+    leader = await spawn(guard, *descent(folder / "kin"))
+    pids = [leader.pid, *await kin_of(folder / "kin", *KIN)]
+    await guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
+    await guard.remember("other", str(folder / "engine"), b"DELETE /other HTTP/1.1\r\n\r\n")
+    guard.disregard("other")
+    survivors = []
+    if outliving:
+        (folder / "outliving").mkdir()
+        survivor = await spawn(guard, *descent(folder / "outliving"), outlives=True)
+        survivors = [survivor.pid, *await kin_of(folder / "outliving", *KIN)]
+    copy = os.fork() if forks else 0
+    if forks and copy == 0:
+        signal.pause()
+    told = {"guard": guard.pid, "pids": pids, "survivors": survivors, "copy": copy}
+    (folder / ".told").write_text(json.dumps(told))
+    (folder / ".told").rename(folder / "told")
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(own(Path(sys.argv[1]), "outliving" in sys.argv, "forks" in sys.argv))

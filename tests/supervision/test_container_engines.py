@@ -1,0 +1,486 @@
+"""Container engines that are not there, not well, or go away: always one clear line, and never a wait without end."""
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from interlock.model.child import Exit
+from interlock.model.error import CannotStart, NoContainerEngine
+from interlock.supervision.container import ContainerInstance
+from interlock.supervision.container_log import Frames, LogPlace
+from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets, split_image
+from interlock.supervision.instance import Birth
+from interlock.supervision.spec import Container
+from tests.helpers.places import run_async, until
+
+pytestmark = pytest.mark.behaviour("SUP-10")
+
+SHORT = Patience(quick=0.4, slow=0.4, lost=0.2)
+NOTHING = b""
+"""the connection is ended without an answer"""
+START = 1_767_225_600
+"""the beginning of the year 2026"""
+GARBAGE = b"\x00\xff this is not HTTP\r\n\r\n"
+
+
+def reply(status: int, body: Any = b"", *headers: str) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    lines = (f"HTTP/1.1 {status} Something", f"Content-Length: {len(data)}", *headers, "", "")
+    return "\r\n".join(lines).encode() + data
+
+
+def cut(answer: bytes) -> bytes:
+    """The last byte of it never comes, because the connection is ended."""
+    return answer.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")[:-1]
+
+
+def state(status: str, code: int = 0, **more: Any) -> bytes:
+    """What is known of the container."""
+    found = {"Status": status, "ExitCode": code, "Pid": 7, "StartedAt": "2026-01-01T00:00:01Z"} | more
+    return reply(200, {"Created": "2026-01-01T00:00:00.123456789Z", "State": found, "Config": {}})
+
+
+SOUND = {
+    "GET /_ping": reply(200, b"OK", "Api-Version: 1.41"),
+    "GET containers/json": reply(200, []),
+    "POST containers/create": reply(201, {"Id": "c1"}),
+    "GET c1/json": state("running"),
+    "POST c1/start": reply(204),
+    "POST c1/kill": reply(204),
+    "GET c1/logs": reply(200),
+    "DELETE containers": reply(204),
+}
+"""an engine with one container, which runs for ever and prints nothing"""
+
+
+class Peer:
+    """Answers on a socket as it is told to. Whatever it is not told of it leaves without an answer."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.answers: dict[str, bytes] = dict(SOUND)
+        self.first: dict[str, list[bytes]] = {}
+        """what is answered before that"""
+        self.asked: list[str] = []
+        self.held: dict[str, asyncio.Event] = {}
+        """questions that are only answered after this"""
+        self._connections: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        self._server = await asyncio.start_unix_server(self._serve, self.path)
+        try:
+            yield
+        finally:
+            await self.vanish()
+
+    async def vanish(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            for writer in list(self._connections):
+                writer.close()
+            await until(lambda: not self._connections, "every connection has ended")
+            self._server = None
+            self.path.unlink(missing_ok=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections.add(writer)
+        try:
+            while answer := await self._answer(await reader.readuntil(b"\r\n\r\n"), reader):
+                writer.write(answer)
+                await writer.drain()
+                if b"Connection: close" in answer:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._connections.discard(writer)
+            writer.close()
+
+    async def _answer(self, head: bytes, reader: asyncio.StreamReader) -> bytes:
+        lines = head.decode().splitlines()
+        sizes = [int(line.split()[1]) for line in lines if line.lower().startswith("content-length:")]
+        await reader.readexactly(sum(sizes))
+        method, target = lines[0].split()[:2]
+        parts = urlsplit(target).path.split("/")
+        question = f"{method} {parts[-2] if method == 'DELETE' else '/'.join(parts[-2:])}"
+        self.asked.append(question)
+        if question in self.held:
+            await self.held[question].wait()
+        if self.first.get(question):
+            return self.first[question].pop(0)
+        if (answer := self.answers.get(question)) is None:
+            await reader.read()
+            return NOTHING
+        return answer
+
+
+@pytest.fixture
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Peer:
+    return Peer(tmp_path_factory.mktemp("e") / "s")
+
+
+class Reports:
+    lines: list[str]
+    created = removed = 0
+
+    def __init__(self) -> None:
+        self.lines = []
+
+    async def on_created(self, path: str, request: bytes) -> None:
+        self.created += 1
+
+    def on_removed(self) -> None:
+        self.removed += 1
+
+    def sink(self, path: str, stream: str, line: str, at: float) -> None:
+        self.lines.append(line)
+
+
+def make(path: Path, reports: Reports | None = None, patience: Patience = SHORT) -> ContainerInstance:
+    reports = reports or Reports()
+    return ContainerInstance(
+        Container(name="web", image="any", engine=f"unix://{path}"),
+        Birth(path="web", name="web", resume_id="r"),
+        reports.sink,
+        lambda: 5.0,
+        on_created=reports.on_created,
+        on_removed=reports.on_removed,
+        patience=patience,
+    )
+
+
+async def why_not(peer: Peer) -> str:
+    """Why a container cannot be started."""
+    async with peer.serving():
+        with pytest.raises(CannotStart) as caught:
+            await make(peer.path).start()
+    assert "\n" not in str(caught.value)
+    return caught.value.why
+
+
+# ── none at all ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_where_an_engine_is_looked_for() -> None:
+    everything = {"DOCKER_HOST": "unix:///d.sock", "XDG_RUNTIME_DIR": "/run/user/7"}
+    assert sockets("unix:///given.sock", everything) == ["/given.sock"]
+    assert sockets("/given.sock", everything) == ["/given.sock"]
+    assert sockets(None, everything) == ["/d.sock"]
+    usual = ["/var/run/docker.sock", "/run/podman/podman.sock"]
+    assert sockets(None, {"DOCKER_HOST": "", "XDG_RUNTIME_DIR": "/run/user/7"}) == [
+        *usual,
+        "/run/user/7/podman/podman.sock",
+    ]
+    assert sockets(None, {}) == usual
+
+
+@pytest.mark.parametrize(
+    "value", ["tcp://127.0.0.1:2375", "ssh://host", "docker.sock", "unix://docker.sock", "unix://"]
+)
+def test_an_engine_that_is_not_on_a_socket(value: str) -> None:
+    with pytest.raises(NoContainerEngine, match=r"^engine: .* is not a Unix socket like "):
+        sockets(f"/{'x' * 107}", {})
+    with pytest.raises(NoContainerEngine, match=rf"^engine: '{value}' is not a Unix socket like "):
+        sockets(value, {})
+    with pytest.raises(NoContainerEngine, match=rf"^DOCKER_HOST: '{value}' is not a Unix socket like "):
+        sockets(None, {"DOCKER_HOST": value})
+
+
+def test_no_engine(tmp_path: Path) -> None:
+    async def body() -> None:
+        with pytest.raises(NoContainerEngine) as caught:
+            await make(tmp_path / "s").start()
+        assert str(caught.value) == (
+            f"engine: no Docker or Podman answers at {tmp_path / 's'} (No such file or directory); "
+            "start one, or name its socket with 'engine' or DOCKER_HOST=unix:///path"
+        )
+
+    run_async(body())
+
+
+def test_a_socket_that_nobody_listens_on(tmp_path: Path) -> None:
+    async def body() -> None:
+        with socket.socket(socket.AF_UNIX) as left:
+            left.bind(str(tmp_path / "s"))
+        with pytest.raises(NoContainerEngine, match=r"\(Connection refused\)"):
+            await open_engine(None, SHORT, {"DOCKER_HOST": f"unix://{tmp_path}/s"})
+
+    run_async(body())
+
+
+# ── one that is not well ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (reply(500, {"message": "it\nis broken"}), "it is broken"),
+        (reply(500, b"plain words"), "plain words"),
+        (reply(500, {"message": "x" * 9999}), "x" * MOST_WORDS),
+        (reply(503), "answered 503"),
+        (reply(301, b"", "Location: http://elsewhere/"), "answered 301"),
+        (reply(200, b"OK"), "is not Docker or Podman"),
+        (reply(200, b"OK", "Api-Version: newest"), "is not Docker or Podman"),
+        (GARBAGE, "broke off"),
+        (NOTHING, "broke off"),
+        (None, "did not answer within 0.4s"),
+    ],
+)
+def test_an_engine_that_does_not_answer_as_one(peer: Peer, answer: bytes | None, why: str) -> None:
+    peer.answers = {} if answer is None else {"GET /_ping": answer}
+    assert why in run_async(why_not(peer))
+    assert set(peer.asked) == {"GET /_ping"}
+
+
+REFUSALS = [(reply(500, {"message": "broken"}), "broken"), (reply(400, b"<html>"), "<html>")]
+BREAKS = [(cut(reply(200, b"[]")), "broke off"), (NOTHING, "broke off"), (GARBAGE, "broke off")]
+SILENCE = (None, "did not answer within 0.4s")
+NONSENSE = [
+    (reply(200, b"{"), "something that is no answer"),
+    (reply(200, {"Id": 7, "Created": "now"}), "something that is no answer"),
+]
+ASKED, MADE, KNOWN, STARTED = "GET containers/json", "POST containers/create", "GET c1/json", "POST c1/start"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "why", "is_made"),
+    [
+        *((ASKED, *one, False) for one in (*REFUSALS, *BREAKS, *NONSENSE)),
+        *((MADE, *one, False) for one in REFUSALS),
+        *((MADE, *one, True) for one in (*BREAKS, *NONSENSE, SILENCE)),
+        *((KNOWN, *one, True) for one in (*REFUSALS, *BREAKS, *NONSENSE)),
+        *((STARTED, *one, True) for one in (*REFUSALS, *BREAKS, SILENCE)),
+    ],
+)
+def test_an_engine_that_fails_at_some_point(
+    peer: Peer, question: str, answer: bytes | None, why: str, is_made: bool
+) -> None:
+    """What it has made by then, or may have made, is removed."""
+    peer.answers.pop(question)
+    if answer is not None:
+        peer.answers[question] = answer
+    assert why in run_async(why_not(peer))
+    assert ("DELETE containers" in peer.asked) == is_made
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (reply(200, b'{"status":"Pulling"}\r\n{"error":"manifest\\nunknown"}\r\n'), "manifest unknown"),
+        (cut(reply(200, b'{"status":"Pulling"}\n')), "broke off"),
+        (reply(500, {"message": "no such host"}), "no such host"),
+        (reply(200, b"nonsense"), "something that is no answer"),
+        (reply(200, b'{"status":"Done"}'), "no such image"),
+    ],
+)
+def test_an_image_that_cannot_be_pulled(peer: Peer, answer: bytes, why: str) -> None:
+    peer.answers["POST containers/create"] = reply(404, {"message": "no such image"})
+    peer.answers["POST images/create"] = answer
+    assert why in run_async(why_not(peer))
+    assert "DELETE containers" not in peer.asked
+
+
+def test_cancelled_while_an_engine_makes_it(peer: Peer) -> None:
+    """It would be there only after nobody waits for it any more."""
+
+    async def body() -> None:
+        question = "POST containers/create"
+        held = peer.held[question] = asyncio.Event()
+        async with peer.serving():
+            starting = asyncio.get_running_loop().create_task(make(peer.path).start())
+            await until(lambda: question in peer.asked, "it is being made")
+            starting.cancel()
+            await asyncio.wait([starting], timeout=0.01)
+            starting.cancel()
+            assert peer.asked[-1] == question
+            held.set()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            assert peer.asked[-1] == "DELETE containers"
+
+    run_async(body())
+
+
+# ── one that goes away ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def ending(
+    peer: Peer,
+    reports: Reports,
+    answers: Mapping[str, bytes | None] = {},
+    *,
+    gone: bool = False,
+    patience: Patience = SHORT,
+) -> Exit:
+    """How a container ends that was started well, when these are the answers from then on."""
+    async with peer.serving():
+        instance = make(peer.path, reports, patience)
+        await instance.start()
+        for question, answer in answers.items():
+            peer.answers.pop(question, None)
+            if answer is not None:
+                peer.answers[question] = answer
+        if gone:
+            await peer.vanish()
+        return await instance.ended
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (reply(500, {"message": "broken"}), "broken"),
+        (GARBAGE, "broke off"),
+        (NOTHING, "broke off"),
+        (reply(200, {}), "something that is no answer"),
+        (None, "did not answer within 0.4s"),
+    ],
+)
+def test_an_engine_that_cannot_tell_of_a_container_any_more(peer: Peer, answer: bytes | None, why: str) -> None:
+    reports = Reports()
+    exit = run_async(ending(peer, reports, {"GET c1/json": answer, "GET v1.41/events": reply(200)}))
+    assert exit.code is None
+    assert exit.error.startswith("it is not known what became of it: ")
+    assert why in exit.error
+    # It is still to be removed, by whoever can.
+    assert (reports.created, reports.removed) == (1, 0)
+
+
+def test_an_engine_that_stays_away(peer: Peer) -> None:
+    reports = Reports()
+    exit = run_async(ending(peer, reports, gone=True))
+    assert "cannot be reached: No such file or directory" in exit.error
+    assert (reports.created, reports.removed) == (1, 0)
+
+
+def test_a_container_that_is_not_there_any_more(peer: Peer) -> None:
+    reports = Reports()
+    answers: dict[str, bytes | None] = {
+        "GET c1/json": reply(404, {"message": "no such container"}),
+        "GET v1.41/events": reply(200),
+    }
+    answers["DELETE containers"] = reply(404)
+    exit = run_async(ending(peer, reports, answers))
+    assert (exit.code, exit.error) == (None, "its container was removed")
+    assert (reports.created, reports.removed) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "log", [reply(501, {"message": "not with this driver"}), GARBAGE, reply(200, b"no frames here")]
+)
+@pytest.mark.parametrize(
+    "events", [reply(500), GARBAGE, reply(200, b"nonsense\n"), reply(200, b'{"Action":"die","timeNano":9}\n')]
+)
+def test_an_end_is_noticed_whatever_else_is_broken(peer: Peer, log: bytes, events: bytes) -> None:
+    reports = Reports()
+    peer.answers["GET c1/logs"] = log
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 137, OOMKilled=True), "GET v1.41/events": events}
+    exit = run_async(ending(peer, reports, answers))
+    assert (exit.code, exit.error) == (137, "out of memory")
+    assert (reports.lines, reports.removed) == ([], 1)
+
+
+@pytest.mark.parametrize("lost", [("POST c1/kill",), ("POST c1/kill", "GET c1/json"), ()])
+def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tuple[str, ...]) -> None:
+    """It does not answer, or it says that it has killed the container, which runs on."""
+
+    async def body() -> None:
+        reports = Reports()
+        async with peer.serving():
+            instance = make(peer.path, reports)
+            await instance.start()
+            for question in lost:
+                del peer.answers[question]
+            await instance.stop(0.1)
+        assert instance.ended.result().code is None
+        assert instance.ended.result().error in (
+            "the engine did not take the request to kill it",
+            "it did not end though it was killed",
+        )
+        assert instance.forced == (not lost)
+        assert reports.removed == 0
+
+    run_async(body())
+
+
+def test_a_container_that_is_just_being_removed_is_waited_for(peer: Peer) -> None:
+    reports = Reports()
+    peer.first["DELETE containers"] = [reply(409), reply(500)]
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 4), "GET v1.41/events": reply(200)}
+    # As long as nothing else is wrong there is time for that.
+    assert run_async(ending(peer, reports, answers, patience=PATIENCE)).code == 4
+    assert reports.removed == 1
+    assert peer.asked.count("DELETE containers") == 3
+
+
+def test_a_container_that_cannot_be_removed_is_over_all_the_same(peer: Peer) -> None:
+    reports = Reports()
+    answers: dict[str, bytes | None] = {
+        "GET c1/json": state("exited", 4),
+        "GET v1.41/events": reply(200),
+        "DELETE containers": reply(500),
+    }
+    assert run_async(ending(peer, reports, answers)).code == 4
+    assert reports.removed == 0
+
+
+# ── reading what they send ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("image", "name", "tag"),
+    [
+        ("busybox", "busybox", "latest"),
+        ("busybox:1.36", "busybox", "1.36"),
+        ("host:5000/team/app", "host:5000/team/app", "latest"),
+        ("host:5000/team/app:2", "host:5000/team/app", "2"),
+        ("app@sha256:abc", "app@sha256:abc", None),
+        ("app:2@sha256:abc", "app:2@sha256:abc", None),
+    ],
+)
+def test_the_parts_of_an_image(image: str, name: str, tag: str | None) -> None:
+    assert split_image(image) == (name, tag)
+
+
+def frame(stream: int, content: bytes) -> bytes:
+    return bytes([stream, 0, 0, 0]) + len(content).to_bytes(4) + content
+
+
+def test_frames_in_any_pieces() -> None:
+    data = frame(1, b"one") + frame(2, b"") + frame(1, b"x" * 300)
+    whole = Frames().feed(data)
+    assert whole == [(1, b"one"), (2, b""), (1, b"x" * 300)]
+    for size in (1, 2, 7, 8, 9, 100):
+        frames = Frames()
+        pieces = [data[place : place + size] for place in range(0, len(data), size)]
+        assert [one for piece in pieces for one in frames.feed(piece)] == whole
+
+
+@pytest.mark.parametrize(
+    "data", [b"plain text", b"\x01\x00\x00\x01\x00\x00\x00\x01a", b"\x01\x00\x00\x00\xff\xff\xff\xff"]
+)
+def test_what_is_no_frame(data: bytes) -> None:
+    with pytest.raises(ValueError, match="cannot be read"):
+        Frames().feed(data)
+
+
+def test_a_log_is_read_on_where_it_was_left() -> None:
+    """Several lines in one second, in an order that is not that of their times; asked for from whole seconds on."""
+    log = [(5, b"a"), (7, b"b"), (6, b"c"), (7, b"d"), (7, b"e"), (8, b"f"), (7, b"g"), (9, b"h")]
+    for broken_at in range(len(log) + 1):
+        place = LogPlace()
+        read: list[bytes] = []
+        for part in (log[:broken_at], log):
+            place.rewind()
+            for second, content in [one for one in part if START + one[0] >= place.since]:
+                found = place.content_of(f"2026-01-01T00:00:{second:02}.5Z ".encode() + content)
+                read += [] if found is None else [found]
+        assert read == [content for _, content in log], broken_at

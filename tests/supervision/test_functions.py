@@ -1,0 +1,257 @@
+"""Children that are functions on the supervisor's own loop."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from interlock.model.child import Exit, Status
+from interlock.model.error import CannotStart, Fatal
+from interlock.supervision import ChildContext, Function, ServiceAction
+from tests.supervision.stage import AFTER_1, at, now, quiet, running, status, supervisor, virtually
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+def raising(error: BaseException) -> Callable[[], Awaitable[None]]:
+    async def run() -> None:
+        await asyncio.sleep(1)
+        raise error
+
+    return run
+
+
+def child(run: Callable[..., Awaitable[Any]], **options: Any) -> Function:
+    given: dict[str, Any] = {"name": "a", "restart": "never", "backoff": AFTER_1} | options
+    return Function(run=run, **given)
+
+
+@pytest.mark.behaviour("SUP-10", "SUP-11")
+@pytest.mark.parametrize(
+    ("error", "exit"),
+    [
+        (ValueError("no\n  luck"), Exit(at=1, error="ValueError: no luck")),
+        (ValueError(), Exit(at=1, error="ValueError")),
+        (ValueError("x" * 1000), Exit(at=1, error="ValueError: " + "x" * 488)),
+        (Fatal("that is it"), Exit(at=1, error="that is it (fatal)")),
+        (asyncio.CancelledError(), Exit(at=1, error="cancelled by itself")),
+        (SystemExit(3), Exit(at=1, code=3)),
+        (SystemExit(), Exit(at=1, code=0)),
+        (SystemExit("no\nluck"), Exit(at=1, code=1, error="no luck")),
+        (GeneratorExit("odd"), Exit(at=1, error="GeneratorExit: odd")),
+    ],
+)
+def test_whatever_a_function_raises_is_how_it_ended(error: BaseException, exit: Exit) -> None:
+    async def body() -> None:
+        async with running(child(raising(error)), child(forever, name="b")) as tree:
+            await at(1)
+            info = tree.child("a")
+            assert info.last_exit == exit
+            assert info.status is (Status.FINISHED if exit.ok else Status.FAILED)
+            assert status(tree, "b") is Status.RUNNING
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_a_function_that_returns_has_finished() -> None:
+    async def body() -> None:
+        async def run() -> str:
+            return "done"
+
+        async with running(child(run)) as tree:
+            await quiet()
+            assert tree.child("a").last_exit == Exit(at=0, code=0)
+            assert status(tree, "a") is Status.FINISHED
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_what_is_no_async_function_is_a_failure() -> None:
+    async def body() -> None:
+        def run() -> None: ...
+
+        async with running(child(run)) as tree:  # type: ignore[arg-type]
+            await quiet()
+            assert status(tree, "a") is Status.FAILED
+            assert "is not an async function" in tree.child("a").reason
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10", "SUP-1")
+def test_one_that_announces_is_up_when_it_says_so() -> None:
+    async def body() -> None:
+        order: list[str] = []
+
+        async def first(context: ChildContext) -> None:
+            await asyncio.sleep(2)
+            order.append("first is ready")
+            context.ready()
+            context.ready()
+            await forever()
+
+        async def second(context: ChildContext) -> None:
+            order.append("second begins")
+            await forever()
+
+        async with running(child(first, announces=True), child(second, name="b")) as tree:
+            await quiet()
+            assert order == ["first is ready", "second begins"]
+            assert now() == 2
+            assert tree.child("a").since == 2
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-11")
+@pytest.mark.parametrize(
+    ("run", "why", "moment"),
+    [
+        (forever, "exit 0, not ready within 5s", 5),
+        (raising(ValueError("no")), "ValueError: no", 1),
+        (raising(SystemExit(0)), "exit 0, ended before it was ready", 1),
+    ],
+)
+def test_one_that_is_not_ready_in_time_or_ends_before_could_not_be_started(
+    run: Callable[[], Awaitable[None]], why: str, moment: float
+) -> None:
+    async def body() -> None:
+        tree = supervisor(child(run, announces=True, start_timeout=5, restart="always"))
+        with pytest.raises(CannotStart) as raised:
+            await tree.start()
+        assert str(raised.value) == f"a: could not be started ({why})"
+        assert now() == moment
+        assert status(tree, "a") is Status.FAILED
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_one_that_is_stopped_before_it_is_ready() -> None:
+    async def body() -> None:
+        async def slow(context: ChildContext) -> None:
+            try:
+                await forever()
+            finally:
+                await asyncio.sleep(2)
+
+        tree = supervisor(child(slow, announces=True))
+        starting = asyncio.ensure_future(tree.start())
+        await at(1)
+        stopping = asyncio.ensure_future(tree.stop())
+        await at(2)
+        assert status(tree, "a") is Status.STOPPING
+        await stopping
+        assert now() == 3
+        with pytest.raises(CannotStart, match="stopped while it was starting"):
+            await starting
+
+    virtually(body)
+
+
+class Deaf:
+    """Takes no notice of being cancelled until it is told to end."""
+
+    def __init__(self) -> None:
+        self.told = asyncio.Event()
+        self.cancelled = 0
+
+    async def __call__(self) -> None:
+        while not self.told.is_set():
+            try:
+                await self.told.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+
+
+@pytest.mark.behaviour("SUP-10", "SUP-12")
+def test_one_that_ignores_being_cancelled_is_left_alone_at_its_limit() -> None:
+    async def body() -> None:
+        deaf: list[Deaf] = []
+
+        async def run() -> None:
+            deaf.append(Deaf())
+            await deaf[-1]()
+
+        async with running(child(run, stop_timeout=4)) as tree:
+            info = await tree.act("a", ServiceAction.RESTART)
+            assert now() == 4
+            assert info.status is Status.RUNNING
+            assert info.last_exit is not None
+            assert info.last_exit.error == "did not end in time when it was cancelled"
+            assert len(deaf) == 2
+            # What it says when it ends at last is of no interest any more.
+            before = tree.child("a")
+            deaf[0].told.set()
+            await quiet()
+            assert tree.child("a") == before
+            assert (await tree.act("a", ServiceAction.STOP)).status is Status.KILLED
+            deaf[1].told.set()
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_a_function_that_ends_well_is_cancelled_once_though_it_is_killed_meanwhile() -> None:
+    async def body() -> None:
+        cleaned: list[str] = []
+
+        async def careful() -> None:
+            try:
+                await forever()
+            finally:
+                await asyncio.sleep(0.25)
+                cleaned.append("clean")
+
+        tree = supervisor(child(careful))
+        await tree.start()
+        stopping = asyncio.ensure_future(tree.stop())
+        await at(0.125)
+        tree.kill()
+        await stopping
+        assert cleaned == ["clean"]
+        await tree.start()
+        tree.kill()
+        await tree.stop()
+        assert cleaned == ["clean", "clean"]
+        assert status(tree, "a") is Status.STOPPED
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_kill_waits_for_a_function_for_a_moment_only() -> None:
+    async def body() -> None:
+        deaf = Deaf()
+        tree = supervisor(child(deaf, stop_timeout=1000))
+        await tree.start()
+        tree.kill()
+        await tree.stop()
+        assert now() == 0.5
+        assert status(tree, "a") is Status.KILLED
+        deaf.told.set()
+        await quiet()
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_what_it_raises_while_it_is_stopped_does_not_matter() -> None:
+    async def body() -> None:
+        async def run() -> None:
+            try:
+                await forever()
+            finally:
+                raise ValueError("on the way out")
+
+        async with running(child(run, restart="always")) as tree:
+            info = await tree.act("a", ServiceAction.STOP)
+            assert info.status is Status.STOPPED
+            assert info.last_exit == Exit(at=0, error="ValueError: on the way out")
+
+    virtually(body)
