@@ -85,9 +85,21 @@ def value_of(kind: types.Type) -> st.SearchStrategy[Any]:  # noqa: C901 - one ca
         case types.TupleType():
             return st.tuples(*(value_of(one) for one in kind.item_types)).map(list)
         case types.StructType():
-            return st.tuples(*(value_of(field.type) for field in kind.fields)).map(list)
+            return struct_of(kind)
         case _:
             return ANYTHING
+
+
+STRUCTS: dict[type, st.SearchStrategy[Any]] = {}
+
+
+def struct_of(kind: types.StructType) -> st.SearchStrategy[Any]:
+    """As an array or a mapping, as it travels; made once, for it may have others of its kind in it."""
+    if kind.cls not in STRUCTS:
+        STRUCTS[kind.cls] = st.deferred(lambda: made[0])
+        fields = {field.encode_name: value_of(field.type) for field in kind.fields}
+        made = [st.tuples(*fields.values()).map(list) if kind.array_like else st.fixed_dictionaries(fields)]
+    return STRUCTS[kind.cls]
 
 
 def message_of(kind: type) -> st.SearchStrategy[list[Any]]:

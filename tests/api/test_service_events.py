@@ -25,14 +25,18 @@ from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.services import ServiceBook
 from interlock.model.access import Caller, Grant, Role, digest_of
-from interlock.model.child import Change, ChildInfo, Exit, Status
+from interlock.model.child import Change, ChildInfo, Exit, Reloaded, ServiceAction, Status
 from interlock.model.job import Job
+from interlock.model.message import Family
 from interlock.model.view import HelloEvent, ServiceEvent, ServiceLogEvent
+from interlock.ports.operations import Operations
+from interlock.ports.store import ServiceEntry
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.wiring.gateway import Gateway
 from tests.client.faces import KINDS, face
 from tests.helpers.http import EventStream, Http, Told
 from tests.helpers.places import clean_folder
+from tests.helpers.processes import wait_until
 
 T = TypeVar("T")
 LIMIT = 30.0
@@ -54,6 +58,38 @@ AFTER = ChildInfo(
 CHANGE = Change(at=1000.5, path="services/web", before=BEFORE, after=AFTER)
 TIME = itertools.count(1000.0)
 """goes on over restarts"""
+
+
+class CountingReader(SqliteReader):
+    looks = 0
+    """how often the log of a service was read"""
+
+    async def service_log(self, *arguments: Any, **options: Any) -> list[ServiceEntry]:
+        self.looks += 1
+        return await super().service_log(*arguments, **options)
+
+
+class Endless(Operations):
+    """Whatever is done takes until it is let go."""
+
+    def __init__(self) -> None:
+        self.asked, self.let_go = threading.Event(), asyncio.Event()
+
+    def tree(self) -> ChildInfo:
+        return ChildInfo(path="", name="interlock", kind="supervisor", status=Status.RUNNING)
+
+    async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
+        self.asked.set()
+        await self.let_go.wait()
+        return self.tree()
+
+    async def reload(self, actor: str) -> Reloaded:
+        self.asked.set()
+        await self.let_go.wait()
+        return Reloaded(added=[], changed=[], removed=[], unchanged=[])
+
+    def families(self) -> list[Family]:
+        return []
 
 
 class Scheduler:
@@ -80,7 +116,7 @@ class Scheduler:
 
     async def _start(self) -> None:
         database, socket = self._folder / "services.db", self._folder / "s"
-        self._store, self._reader = SqliteStore(database), SqliteReader(database)
+        self._store, self._reader = SqliteStore(database), CountingReader(database)
         await self._store.open()
         await self._reader.open()
         self._engine = Engine(
@@ -110,6 +146,19 @@ class Scheduler:
         await self._bus.close()
         await self._reader.close()
         await self._store.close()
+
+    @property
+    def looks(self) -> int:
+        return self._reader.looks
+
+    def operate(self, operations: Operations) -> None:
+        self._engine.desk.operations = operations
+
+    def lose(self, operations: Endless) -> None:
+        """Cut all connections to the scheduler once something is under way."""
+        assert operations.asked.wait(LIMIT)
+        self.call(self._bus.close())
+        self._loop.call_soon_threadsafe(operations.let_go.set)
 
     def say(self, service: str, *texts: str, stream: str = "stdout") -> None:
         """Durable when this returns."""
@@ -286,6 +335,45 @@ def test_resuming_over_a_restart() -> None:
                     told = [stream.next(), stream.next()]
                 assert [one.data["text"] for one in told] == ["two", "three"]
                 assert told[0] == two
+
+
+# ── waiting for the lines of one ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_who_waits_for_a_line_is_not_woken_by_other_services(scheduler: Scheduler) -> None:
+    scheduler.say("web", "known")
+    path = "/api/v1/services/web/logs"
+    cursor = scheduler.boss.get(path).json["next"]
+    found: list[Any] = []
+    thread = threading.Thread(
+        target=lambda: found.append(scheduler.boss.get(f"{path}?cursor={cursor}&wait=30s").json["lines"])
+    )
+    before = scheduler.looks
+    with scheduler.boss.events() as witness:
+        thread.start()
+        # A page, whether there is any log, and the page again once it listens.
+        wait_until(lambda: scheduler.looks == before + 3, "it waits")
+        for number in range(5):
+            scheduler.say("db", f"noise {number}")
+            witness.until(texts(f"noise {number}"))
+        scheduler.say("web", "at last")
+        thread.join(LIMIT)
+    assert [line["text"] for line in found[0]] == ["at last"]
+    # One look at what woke it.
+    assert scheduler.looks == before + 4
+
+
+@pytest.mark.parametrize("path", ["services/web/restart", "reload"])
+def test_an_action_in_which_the_scheduler_is_lost_may_have_been_done(path: str) -> None:
+    with clean_folder() as folder, running(folder) as scheduler:
+        endless, found = Endless(), []
+        thread = threading.Thread(target=lambda: found.append(scheduler.boss.post(f"/api/v1/{path}")))
+        scheduler.operate(endless)
+        thread.start()
+        scheduler.lose(endless)
+        thread.join(LIMIT)
+    assert (found[0].status, found[0].code) == (503, "connection_lost")
+    assert found[0].json["detail"].endswith("; it may have been done, or still be under way")
 
 
 # ── whom it is told ─────────────────────────────────────────────────────────────────────────────────────────────────

@@ -163,6 +163,7 @@ def test_tokens_that_others_may_read(folder: Path, secret: str, mode: int, level
     [
         ("1 / 0\n", "failed", "ZeroDivisionError"),
         ("import interlock\napp = interlock.App()\n", "warning", "has no jobs"),
+        ("import interlock\napp = interlock.App()\napp.service('a', process=['a'])\n", "ok", "has 0 jobs"),
     ],
 )
 def test_apps(folder: Path, text: str, level: str, says: str) -> None:
@@ -170,6 +171,63 @@ def test_apps(folder: Path, text: str, level: str, says: str) -> None:
     finding = found(folder, "--http", "local", "-A", "jobs:app")["app"]
     assert finding["level"] == level
     assert says in finding["detail"]
+
+
+SHOP = "kind: Group\nid: shop\n---\nkind: Service\nid: web\ngroup: shop\nrun: {process: [web]}\n"
+APP = """\
+import interlock
+app = interlock.App()
+app.group("back")
+app.service("cache", process=["a"], group="shop")
+app.service("base", process=["a"], group="back")
+"""
+
+
+def declare(folder: Path, text: str) -> None:
+    (folder / "interlock.yaml").write_text("http: local\nfiles: [services]\n")
+    (folder / "services").mkdir()
+    (folder / "services" / "a.yaml").write_text(text)
+
+
+def test_services_of_files_and_of_the_app_are_counted(folder: Path) -> None:
+    assert found(folder, "--http", "local")["services"]["detail"] == "0 services and 0 groups"
+    declare(folder, SHOP)
+    assert found(folder)["services"]["detail"] == "1 service and 1 group"
+    (folder / "jobs.py").write_text(APP)
+    assert found(folder, "-A", "jobs:app")["services"]["detail"] == "3 services and 2 groups"
+
+
+def test_every_fault_of_the_services_is_told(folder: Path) -> None:
+    declare(folder, SHOP + "restart: maybe\ncwd: ''\n---\nkind: Group\nid: latest\n")
+    (folder / "jobs.py").write_text(APP + "app.group('web')\n")
+    ended = interlock(folder, "doctor", "-A", "jobs:app")
+    assert ended.returncode == 1
+    told = [line.split("\t")[:3] for line in ended.stdout.splitlines() if not line.startswith("ok\t")]
+    assert {(level, name) for level, name, _ in told} == {("failed", "services")}
+    assert [detail.partition(": ")[2] for _, _, detail in told] == [
+        "id: 'web' is there twice, first at jobs.py:6",
+        "restart: 'maybe' is not one of always, on_failure, never",
+        "cwd: '' is not the path of a folder",
+        "id: 'latest' is not a name to give: in 'interlock logs latest' it is the newest run",
+    ]
+
+
+def test_what_an_app_would_declare_is_not_missed_when_it_cannot_be_imported(folder: Path) -> None:
+    declare(folder, SHOP + "---\nkind: Service\nid: two\ngroup: back\nrun: {process: [a]}\n")
+    findings = found(folder, "-A", "nowhere:app")
+    assert findings["app"]["level"] == "failed"
+    assert (findings["services"]["level"], findings["services"]["detail"]) == (
+        "ok",
+        "nothing wrong in the files; the app was not asked for its own",
+    )
+    detail = found(folder)["services"]["detail"]
+    assert detail == "services/a.yaml:11: group: 'back' is not a group that is declared"
+
+
+def test_a_single_fault_and_a_file_that_is_not_there(folder: Path) -> None:
+    (folder / "interlock.yaml").write_text("http: local\nfiles: [gone.yaml]\n")
+    finding = found(folder)["services"]
+    assert (finding["level"], finding["detail"]) == ("failed", "gone.yaml: cannot be read (No such file or directory)")
 
 
 def test_how_it_reads(folder: Path) -> None:

@@ -1,10 +1,12 @@
 """`interlock tree`, `service`, `reload`, and `logs` of a service: what they print, and that a real server says it."""
 
+import itertools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from interlock.cli.children import drawing, line_of, sentence_of
@@ -22,7 +24,12 @@ from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server
 from tests.helpers.services import DECLARED, declare, say
 
-EVIL = "\x1b]0;title\x07\x1b[2Jgone\x9b31m"
+DIRECTIONS = "".join(map(chr, [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
+EVIL = f"\x1b]0;title\x07\x1b[2Jgone\x9b31m{DIRECTIONS}"
+
+
+NOW = 1e9 + 1000 * 86_400 + 9 * 3600
+"""a time for drawings, whose columns are as wide as what stands in them"""
 
 
 def child(path: str, kind: str = "process", status: Status = Status.RUNNING, **more: Any) -> ChildInfo:
@@ -112,9 +119,12 @@ def test_the_tree_in_json(command: Run) -> None:
     ("width", "columns"),
     [
         (200, "name kind status pid up restarts next try last exit why"),
-        (110, "name status pid up restarts next try last exit why"),
-        (60, "name status pid up next try why"),
-        (40, "name status next try"),
+        (130, "name status pid up restarts next try last exit why"),
+        (80, "name status up next try why"),
+        (60, "name status why"),
+        (40, "name status why"),
+        (30, "name status why"),
+        (28, "name status"),
     ],
 )
 def test_the_tree_drawn(width: int, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +132,7 @@ def test_the_tree_drawn(width: int, columns: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("COLUMNS", str(width))
     screen = console()
     with screen.capture() as captured:
-        screen.print(drawing(TOP))
+        screen.print(drawing(TOP, NOW))
     drawn = captured.get()
     lines = drawn.splitlines()
     assert max(len(line) for line in lines) <= width
@@ -131,9 +141,46 @@ def test_the_tree_drawn(width: int, columns: str, monkeypatch: pytest.MonkeyPatc
     statuses = ["running", "running", "running", "running", "running", "pending", "failed"]
     for line, name, status in zip(lines[1:], names, statuses, strict=True):
         assert line.startswith(f"{name} ")
-        assert f" {status} " in line
-    assert " in " in lines[6]
-    assert ("signal 9 (SIGKILL)" in drawn) is (width > 100)
+        assert f" {status} " in f"{line} "
+    assert (" in " in lines[6]) is (width >= 80)
+    assert ("signal 9 (SIGKILL)" in drawn) is (width >= 130)
+
+
+REASONS = ["exit 1", "exit 3; restarted 5 times within 60s", "not ready within 30s: " + "connection refused " * 9]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 130, 200])
+@pytest.mark.parametrize("reason", REASONS)
+def test_why_a_service_is_down_is_said_in_any_width(width: int, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reason that is the last exit as well; a long one is cut, where it stood before it is not left out."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    code = int(reason.removeprefix("exit ")) if reason == "exit 1" else None
+    ended = Exit(at=1e9, code=code, error="" if code else reason)
+    pending = child("services/down", status=Status.PENDING, next_try_at=4e9, restarts=3, last_exit=ended, reason=reason)
+    given_up = child("services/off", status=Status.FAILED, exhausted=True, last_exit=ended, reason=reason)
+    services = child("services", "supervisor", children=[WEB, pending, given_up])
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(drawing(msgspec.structs.replace(TOP, children=[services]), NOW))
+    lines = [line.rstrip() for line in captured.get().splitlines()]
+    assert max(len(line) for line in lines) <= width
+    start = lines[0].index("why")
+    for line, whole in ((lines[-2], reason), (lines[-1], f"given up, {reason}")):
+        shown = line[start:]
+        if shown != whole.rstrip():
+            assert shown.endswith("…")
+            assert len(shown) >= 32
+            assert whole.startswith(shown[:-1])
+
+
+def test_a_long_end_takes_no_room_from_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    up_again = child("web", pid=1, since=1e9, last_exit=Exit(at=1e9, error="it did not answer " * 20))
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(drawing(msgspec.structs.replace(TOP, children=[up_again, MAIL]), NOW))
+    assert "it did not answer it did not an…, " in captured.get()
+    assert MAIL.reason in captured.get()
 
 
 def test_colours_say_how_it_stands(folder: Path) -> None:
@@ -156,8 +203,20 @@ def test_what_a_service_says_does_not_steer_the_terminal(command: Run, folder: P
     with said(*answers) as server:
         found.append(command("logs", "evil", "--url", server.url).stdout)
     for text in found:
-        assert [mark for mark in ("\x1b]", "\x1b[2J", "\x07", "\x9b") if mark in text] == []
+        assert [mark for mark in ("\x1b]", "\x1b[2J", "\x07", "\x9b", *DIRECTIONS) if mark in text] == []
         assert "\\x1b[2Jgone" in text
+    assert (
+        found[-1]
+        .rstrip()
+        .endswith("\\u061c\\u200e\\u200f\\u202a\\u202b\\u202c\\u202d\\u202e\\u2066\\u2067\\u2068\\u2069")
+    )
+
+
+def test_json_does_not_steer_the_terminal_and_means_the_same(command: Run) -> None:
+    with said(no_run("evil"), ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")) as server:
+        text = command("logs", "evil", "--json", "--url", server.url).stdout
+    assert [mark for mark in ("\x1b", "\x07", "\x9b", *DIRECTIONS) if mark in text] == []
+    assert json.loads(text.splitlines()[-1])["text"] == f"a\tb{EVIL}"
 
 
 # ── service ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -202,7 +261,12 @@ def test_the_exit_code_says_whether_it_came_up(command: Run, status: Status, act
             2,
         ),
         (["stop"], "error: missing argument 'NAME'", 2),
-        (["stop", "a/b"], "error: name: there is no 'a/b' in the tree [unknown_child]", 3),
+        (["stop", "a/"], "error: name: there is no 'a/' in the tree [unknown_child]", 3),
+        (
+            ["restart", "services/shop/web"],
+            "error: name: 'services/shop/web' is a path; the name is the last part of it, 'web' [unknown_child]",
+            3,
+        ),
     ],
 )
 def test_an_action_that_cannot_be(command: Run, arguments: list[str], says: str, code: int) -> None:
@@ -340,6 +404,12 @@ def test_services_are_stopped_and_started(kept: Server) -> None:
     refused(kept, "service", "start", "steadi", exit_code=3, says="did you mean 'steady'?", code="unknown_child")
 
 
+def test_a_group_that_is_restarted_starts_what_somebody_has_stopped(kept: Server) -> None:
+    ask(kept, "service", "stop", "talk")
+    assert printed(kept, "service", "start", "shop", "--json")["children"][0]["status"] == "stopped"
+    assert printed(kept, "service", "restart", "shop", "--json")["children"][0]["status"] == "running"
+
+
 def test_files_are_read_again(kept: Server) -> None:
     assert ask(kept, "reload").stdout == "unchanged\tshop\nunchanged\ttalk\nunchanged\tsteady\nunchanged\tbroken\n"
     try:
@@ -408,8 +478,10 @@ def test_a_service_is_followed_over_a_crash_of_the_server(folder: Path) -> None:
         wait_until(lambda: "hello" in ask(server, "logs", "talk").stdout, "it runs")
         command.begin()
 
+        numbers = itertools.count()
+
         def told() -> bool:
-            say(folder, "before\n")
+            say(folder, f"before {next(numbers)}\n")
             return command.said != ""
 
         wait_until(told, "it is told what comes")
@@ -419,11 +491,8 @@ def test_a_service_is_followed_over_a_crash_of_the_server(folder: Path) -> None:
         say(folder, "after\n")
         wait_until(lambda: "\tafter\n" in command.said, "and what it says")
         assert command.stop() == 130
-        lines = command.said.splitlines()
-        assert len(set(lines)) == len(lines), "a line is told twice"
-        assert [line for line in lines if "\tstdout\t" in line][-2:] == [
-            line for line in ask(server, "logs", "talk").stdout.splitlines() if "\tstdout\t" in line
-        ][-2:]
+        lines, whole = command.said.splitlines(), ask(server, "logs", "talk").stdout.splitlines()
+        assert lines == whole[whole.index(lines[0]) :], "each line is told once"
     finally:
         command.kill()
         server.stop()

@@ -82,6 +82,15 @@ def test_work_that_ends_in_time_is_let_go_on(folder: Path) -> None:
     assert stored(server, run_id) == ("succeeded", 0, 0)
 
 
+def test_work_in_memory_is_lost_and_said_to_be(folder: Path) -> None:
+    server = Server(folder, "--drain", "0s", "--db", ":memory:", "--socket", str(folder / "interlock.db.sock"))
+    server.start()
+    hold_one(server)
+    assert server.stop() == 0
+    assert processes_of(folder) == []
+    assert server.said.splitlines()[-1] == "stopped: 1 submitted, none ended, 1 lost with the database in memory"
+
+
 @pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
 def test_work_that_takes_longer_is_kept_for_the_next_start(folder: Path, job: str) -> None:
     server = Server(folder, "--drain", "100ms")

@@ -26,6 +26,8 @@ def test_help_lists_every_command_in_a_panel(folder: Path) -> None:
     for name, panel in COMMANDS.items():
         assert re.search(rf"^│ {name} ", alone.stdout, re.M)
         assert f"─ {panel} ─" in alone.stdout
+    # What each prints when it is piped is for its own help: here it would hide what there is.
+    assert "Piped" not in alone.stdout
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -4,7 +4,6 @@ import json
 import re
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -44,7 +43,7 @@ def test_any_text_that_looks_like_yaml(text: str) -> None:
 SCALARS = st.sampled_from(
     [
         *(None, True, False, 0, -1, 1, 2**70, 0.5, -1e300, "", " ", "a", "b", "a b", "/", ".", "\0", "\x85", "\u2028"),
-        *("5s", "-1s", "1e999d", "512MiB", "always", "never", "one_for_all", "stop_child", "a:b", "x.py:y", "(", "a+"),
+        *("5s", "-1s", "1e999d", "512MiB", "always", "never", "one_for_all", "stop_child", "a:b", "x.py:y", "*", "a*"),
         *("http://h/", "http://[", "127.0.0.1:80", "[::1]:1", "h:99999999", "A" * 400),
     ]
 )
@@ -68,7 +67,6 @@ DOCUMENTS = st.fixed_dictionaries(
 
 @settings(max_examples=200)
 @given(st.lists(DOCUMENTS, max_size=3))
-@pytest.mark.filterwarnings("ignore:Possible nested set:FutureWarning")
 def test_any_values_where_fields_are(documents: list[Any]) -> None:
     # JSON is YAML, apart from characters that YAML writes otherwise.
     outcome("\n---\n".join(json.dumps(document) for document in documents))

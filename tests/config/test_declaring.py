@@ -115,6 +115,7 @@ def test_a_place_is_named_from_the_current_folder() -> None:
     [
         ({"name": "a b"}, "name: 'a b' is not a name of letters"),
         ({"name": 5}, "name: 5 is not a name of letters"),
+        ({"name": "latest"}, "name: 'latest' is not a name to give: in 'interlock logs latest' it is the newest run"),
         ({"process": "sleep 5"}, "process: 'sleep 5' is not a list of program and arguments"),
         ({"process": []}, "process: [] is not a list of program and arguments"),
         ({"process": ["a"], "container": "b"}, "service: ['process', 'container'] is not one of process, container"),
@@ -131,7 +132,7 @@ def test_a_place_is_named_from_the_current_folder() -> None:
         ({"group": 5}, "group: 5 is not the name of a group"),
         ({"env": {"A": 5}}, "env.A: '…' is not a text, or None to take the variable away"),
         ({"env": ["A=hunter2"]}, "env: '…' is not a text, or None to take the variable away"),
-        ({"env": {"A=B": "x"}}, "env: 'A=B' is not the name of a variable"),
+        ({"env": {"A=hunter2": "x"}}, "env: 'A=…' is not the name of a variable"),
         ({"cwd": ""}, "cwd: '' is not the path of a folder"),
         ({"cwd": 5}, "cwd: 5 is not the path of a folder"),
         ({"container": 5}, "container: 5 is not the name of an image, or a mapping"),
@@ -158,6 +159,7 @@ def test_what_is_wrong_is_raised_at_once(options: dict[str, Any], says: str) -> 
     ("options", "says"),
     [
         ({"name": ""}, "name: '' is not a name of letters"),
+        ({"name": "latest"}, "name: 'latest' is not a name to give: in 'interlock logs latest' it is the newest run"),
         ({"strategy": "all"}, "strategy: 'all' is not one of one_for_one, one_for_all, rest_for_one"),
         ({"group": []}, "group: [] is not the name of a group"),
         ({"budget": {"max_restarts": 1}}, "budget: {'max_restarts': 1} is not a Budget"),
@@ -193,6 +195,13 @@ def test_functions_that_are_no_service(function: Any, says: str) -> None:
         il.App().service("a")(function)
     assert str(caught.value).endswith(says)
     assert caught.value.code == "bad_handler"
+
+
+def test_a_function_is_not_named_like_the_newest_run() -> None:
+    app = il.App()
+    with pytest.raises(InterlockError, match=r"^name: 'latest' is not a name to give: "):
+        app.service("latest")(print)
+    assert app.services == []
 
 
 def test_a_command_takes_no_function() -> None:

@@ -151,7 +151,7 @@ def test_more_faults_than_anyone_reads_are_counted() -> None:
 
 def test_a_name_that_would_break_a_line_does_not() -> None:
     assert fault(SERVICE + 'env: {"A\\nb.yaml:1: x=": 1}') == (
-        "a.yaml:4: env: 'A\\nb.yaml:1: x=' is not the name of a variable"
+        "a.yaml:4: env: 'A\\nb.yaml:1: x=…' is not the name of a variable"
     )
     assert fault(SERVICE + 'env: {"A\\nB": [1]}') == (
         "a.yaml:4: env.A B: '…' is not a text, or null to take the variable away"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.model import payload
-from interlock.model.duration import seconds
+from interlock.model.duration import brief, seconds
 from interlock.model.error import (
     BadDuration,
     BadValue,
@@ -42,6 +42,14 @@ from interlock.model.job import Job, Retry
 )
 def test_durations_are_read(text: Any, number: float) -> None:
     assert seconds(text, "wait") == pytest.approx(number)
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0.0, "0s"), (9e-05, "0s"), (0.1068, "0.107s"), (3.4912, "3.49s"), (999.4, "999s"), (3740.0, "3740s")],
+)
+def test_a_duration_is_shown_at_a_glance(number: float, text: str) -> None:
+    assert brief(number) == text
 
 
 @pytest.mark.parametrize(

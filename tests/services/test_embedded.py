@@ -1,5 +1,6 @@
 """A scheduler inside the program: its services, and workers that die too often."""
 
+import asyncio
 import logging
 import os
 import signal
@@ -8,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from interlock.config import Settings
-from interlock.model.child import ChildInfo, ServiceAction, Status
-from interlock.supervision import Budget
+from interlock.model.child import ChildInfo, Reloaded, ServiceAction, Status
+from interlock.model.error import WrongStatus
+from interlock.supervision import Budget, Group, Process
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.processes import alive, processes_of
@@ -75,3 +77,24 @@ def test_a_worker_that_dies_too_often_is_given_up_and_the_others_go_on(
     with caplog.at_level(logging.ERROR):
         run_async(body())
     assert "workers/w1 is given up: signal 9 (SIGKILL); restarted 2 times within 600s" in caplog.messages
+
+
+@pytest.mark.behaviour("SUP-6")
+def test_a_reload_that_comes_too_early_or_too_late(folder: Path) -> None:
+    """Too early it waits for its turn; when everything is over it is refused."""
+    declared = [Group(name="shop", children=[Process(name="one", command=["sleep", "1000"], cwd=str(folder))])]
+    scheduler = Scheduler({}, None, Settings(database=str(folder / "interlock.db"), http="off"), load=lambda: declared)
+
+    async def body() -> None:
+        reload = asyncio.ensure_future(scheduler.services.reload("test"))
+        await scheduler.start()
+        try:
+            assert await reload == Reloaded(added=[], changed=[], removed=[], unchanged=["shop", "one"])
+            (shop,) = scheduler.tree.child("services").children
+            assert [one.status for one in (shop, *shop.children)] == [Status.RUNNING, Status.RUNNING]
+        finally:
+            await scheduler.stop()
+        with pytest.raises(WrongStatus, match=r"^reload: not now, the scheduler is stopping$"):
+            await scheduler.services.reload("test")
+
+    run_async(body())

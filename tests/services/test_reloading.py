@@ -18,7 +18,7 @@ CRASHES = '[sh, -c, "echo $INTERLOCK_RESUME_ID; exit 1"]'
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Keeper]:
-    with kept(steady=service("steady", READY)) as keeper:
+    with kept(steady=service("steady", command='[sleep, "1000"]')) as keeper:
         yield keeper
 
 
@@ -26,7 +26,7 @@ def shared() -> Iterator[Keeper]:
 def keeper(shared: Keeper) -> Iterator[Keeper]:
     """With one service that no test touches, and that nothing may happen to."""
     before = shared.pid_of("steady")
-    (shared.folder / "notes").unlink()
+    (shared.folder / "notes").unlink(missing_ok=True)
     yield shared
     for path in shared.declared.iterdir():
         if path.stem != "steady":
@@ -75,7 +75,7 @@ def test_only_what_has_changed_is_touched(keeper: Keeper, reload: Reload) -> Non
     assert after["same"] == before["same"]
     assert after["other"] != before["other"]
     assert gone(before["out"], before["other"])
-    assert keeper.local.get("/api/v1/services/out").status == 404
+    assert keeper.status("out") == "absent"
     assert len(keeper.lives("same")) == 1
     # What is changed is the same service; what is removed and added again is another one.
     assert len({life.resume_id for life in keeper.lives("other")}) == 1
@@ -101,7 +101,7 @@ def test_a_file_that_makes_no_sense_changes_nothing(keeper: Keeper, reload: Relo
         assert f"{path}:7: restart: 'sometimes' is not one of always, on_failure, never" in text
         assert f"{path}:9: not valid YAML" in text
     assert keeper.pids("one", "two") == before
-    assert keeper.local.get("/api/v1/services/three").status == 404
+    assert keeper.status("three") == "absent"
     keeper.declare("b", service("two"))
     assert keeper.reload() == {"added": ["three"], "changed": ["one"], "removed": [], "unchanged": ["two", "steady"]}
 
@@ -191,7 +191,7 @@ def test_services_that_wait_to_be_started_again(keeper: Keeper) -> None:
     keeper.pid_of("fixed")
     assert (keeper.status("left"), keeper.child("left")["next_try_at"]) == ("pending", due)
     assert f"stdout: {keeper.lives('fixed')[0].resume_id}" in keeper.log("fixed")
-    assert keeper.local.get("/api/v1/services/dropped").status == 404
+    assert keeper.status("dropped") == "absent"
     assert len([line for line in keeper.log("dropped") if line.startswith("stdout")]) == 1
 
 
@@ -229,7 +229,7 @@ def test_while_one_takes_long_to_get_ready(keeper: Keeper) -> None:
         wait_until(lambda: "slow start" in keeper.notes(), "it has been started")
         keeper.declare("a", service("slow", READY), service("next"), service("last"))
         second = threads.submit(keeper.reload)
-        wait_until(lambda: keeper.local.get("/api/v1/services/last").status == 200, "it is known")
+        wait_until(lambda: keeper.status("last") != "absent", "it is known")
         assert [keeper.status(name) for name in ("slow", "next", "last")] == ["starting", "created", "created"]
         assert not first.done()
         keeper.declare("a", service("next"), service("last"))

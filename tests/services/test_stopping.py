@@ -122,6 +122,21 @@ def test_a_second_signal_waits_for_nobody(keeper: Keeper) -> None:
     assert keeper.ended() == 0
     assert processes_of(keeper.folder) == []
     assert "stopped: 1 submitted, none ended, 1 kept for the next start\n" in keeper.said
+    with closing(sqlite3.connect(keeper.database)) as connection:
+        # That its worker is dead is known, so that the next start does not wait for it.
+        assert connection.execute("SELECT state, crashes FROM runs").fetchall() == [(State.SCHEDULED, 1)]
+
+
+def test_two_signals_while_it_starts(keeper: Keeper) -> None:
+    keeper.hold_up("slow")
+    keeper.declare("all", service("slow", LONG))
+    keeper.start()
+    keeper.send(signal.SIGINT)
+    wait_until(lambda: "stopping" in keeper.said, "it says so")
+    keeper.send(signal.SIGINT)
+    assert keeper.ended() == 0
+    assert "error" not in keeper.said
+    assert processes_of(keeper.folder) == []
 
 
 @pytest.mark.behaviour("SUP-1", "SUP-11")
@@ -133,7 +148,7 @@ def test_what_is_still_starting_or_being_reloaded_holds_nothing_up(keeper: Keepe
         keeper.until("slow", "starting")
         keeper.declare("all", service("first"), service("slow", LONG), service("next"), service("more"))
         reload = threads.submit(keeper.local.post, "/api/v1/reload")
-        wait_until(lambda: keeper.local.get("/api/v1/services/more").status == 200, "it is being reloaded")
+        wait_until(lambda: keeper.status("more") != "absent", "it is being reloaded")
         start = threads.submit(keeper.local.post, "/api/v1/services/slow/start")
         assert keeper.stop() == 0
         answer = reload.result()

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from interlock.supervision.guarding import Guard, Program, Spawned
-from tests.helpers.processes import alive, children_of, wait_until, zombies
+from tests.helpers.processes import alive, children_of, look, wait_until, zombies
 
 ROOT = Path(__file__).parents[2]
 SLEEP = ("sleep", "1000")
@@ -64,10 +64,17 @@ def descent(folder: Path, then: str = "") -> tuple[str, ...]:
 
 
 def kin(folder: Path, *names: str) -> list[int]:
-    """Their numbers, once all are there."""
+    """Their numbers, once all are there, and each has become what it is to be, or is gone."""
     paths = [folder / name for name in names or (*KIN, "leader")]
     wait_until(lambda: all(path.exists() for path in paths), "every process has started")
-    return [int(path.read_text()) for path in paths]
+    pids = [int(path.read_text()) for path in paths]
+    wait_until(lambda: all(not alive(pid) or is_asleep(pid) for pid in pids), "every process sleeps")
+    return pids
+
+
+def is_asleep(pid: int) -> bool:
+    found = look(pid)
+    return found is not None and found.command == "sleep 1000" and found.state in "ST"
 
 
 async def kin_of(folder: Path, *names: str) -> list[int]:
@@ -99,14 +106,14 @@ async def guarded() -> AsyncIterator[Guard]:
     asyncio.get_running_loop().remove_reader(warm)
     os.close(warm)
     os.close(there)
-    before = open_descriptors()
+    before, others = open_descriptors(), children_of(os.getpid())
     guard = Guard()
     try:
         yield guard
     finally:
         await guard.close()
     assert open_descriptors() == before
-    assert children_of(os.getpid()) == []
+    assert children_of(os.getpid()) == others
     assert zombies() == []
 
 

@@ -371,3 +371,69 @@ def test_the_order_of_children_can_be_arranged_at_any_time() -> None:
         assert stage.names() == []
 
     virtually(body)
+
+
+@pytest.mark.behaviour("SUP-6", "SUP-9")
+@pytest.mark.parametrize("first", ["change", "restart"])
+def test_what_is_removed_while_it_is_changed_or_restarted_is_gone(first: str) -> None:
+    async def body() -> None:
+        stage = Stage()
+        async with running(stage.child("a", stop_takes=1)) as tree:
+            watch = tree.watch()
+            work = tree.change("a", stage.child("a")) if first == "change" else tree.act("a", ServiceAction.RESTART)
+            doing = asyncio.ensure_future(work)
+            await quiet()
+            await tree.remove("a")
+            await doing
+            await at(5)
+        changes = [change async for change in watch]
+        assert [change.after and change.after.status for change in changes] == [Status.STOPPING, Status.STOPPED, None]
+        assert len(stage.part("a").lives) == 1
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-6", "SUP-9")
+def test_nothing_more_is_done_below_a_group_that_is_being_removed() -> None:
+    async def body() -> None:
+        stage = Stage()
+        inner = Group(name="h", children=[stage.child("a", stop_takes=1)])
+        async with running(Group(name="g", children=[inner])) as tree:
+            watch = tree.watch()
+            early = asyncio.ensure_future(tree.remove("g/h/a"))
+            await quiet()
+            removing = asyncio.ensure_future(tree.remove("g"))
+            await quiet()
+            for refused in (
+                tree.add(stage.child("b"), under="g/h"),
+                tree.add(stage.child("b"), under="g"),
+                tree.change("g/h", Group(name="h")),
+                tree.act("g/h", ServiceAction.START),
+                tree.remove("g/h"),
+            ):
+                with pytest.raises(WrongStatus, match=r"^g(/h)?: is being removed$"):
+                    await refused
+            await asyncio.gather(early, removing)
+        changes = [change async for change in watch]
+        assert [change.path for change in changes if change.after is None] == ["g/h/a", "g/h", "g"]
+
+    virtually(body)
+
+
+@pytest.mark.behaviour("SUP-6")
+def test_a_child_that_is_added_for_later_is_started_when_somebody_wants_it() -> None:
+    async def body() -> None:
+        stage = Stage()
+        async with running(stage.child("a")) as tree:
+            for name in "bc":
+                assert (await tree.add(stage.child(name), start=False)).status is Status.CREATED
+            await at(100)
+            assert stage.names() == ["a"]
+            assert (await tree.act("b", ServiceAction.START)).status is Status.RUNNING
+            assert status(tree, "c") is Status.CREATED
+        assert status(tree, "c") is Status.CREATED
+        await tree.start()
+        assert stage.names() == ["a", "b", "c"]
+        await tree.stop()
+
+    virtually(body)

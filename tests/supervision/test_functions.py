@@ -148,6 +148,7 @@ def test_one_that_is_stopped_before_it_is_ready() -> None:
         assert status(tree, "a") is Status.STOPPING
         await stopping
         assert now() == 3
+        assert tree.child("a").last_exit == Exit(at=3, code=0)
         with pytest.raises(CannotStart, match="stopped while it was starting"):
             await starting
 
@@ -179,18 +180,20 @@ def test_one_that_ignores_being_cancelled_is_left_alone_at_its_limit() -> None:
             await deaf[-1]()
 
         async with running(child(run, stop_timeout=4)) as tree:
-            info = await tree.act("a", ServiceAction.RESTART)
+            info = await tree.act("a", ServiceAction.STOP)
             assert now() == 4
-            assert info.status is Status.RUNNING
-            assert info.last_exit is not None
-            assert info.last_exit.error == "did not end in time when it was cancelled"
-            assert len(deaf) == 2
-            # What it says when it ends at last is of no interest any more.
-            before = tree.child("a")
+            assert info.status is Status.KILLED
+            assert info.last_exit == Exit(at=4, error="did not end in time when it was cancelled")
+            # There are never two of one child: while the old one goes on, there is no new one.
+            info = await tree.act("a", ServiceAction.START)
+            assert (info.status, info.reason) == (Status.FAILED, "its last life goes on, though it was cancelled")
+            assert len(deaf) == 1
+            # What it says when it ends at last is of no interest any more, but now it can be replaced.
             deaf[0].told.set()
             await quiet()
-            assert tree.child("a") == before
-            assert (await tree.act("a", ServiceAction.STOP)).status is Status.KILLED
+            assert tree.child("a") == info
+            assert (await tree.act("a", ServiceAction.START)).status is Status.RUNNING
+            await quiet()
             deaf[1].told.set()
 
     virtually(body)

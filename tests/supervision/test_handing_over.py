@@ -174,6 +174,22 @@ def test_everything_below_is_forgotten_before_a_name_can_be_taken_again() -> Non
     virtually(body)
 
 
+@pytest.mark.behaviour("SUP-7", "SUP-6")
+def test_a_stop_of_everything_waits_until_what_was_removed_is_forgotten() -> None:
+    async def body() -> None:
+        stage = Stage()
+        tree = supervisor(stage.child("a"), handover=Recording(stage))
+        await tree.start()
+        removing = asyncio.ensure_future(tree.remove("a"))
+        await quiet()
+        stage.take()
+        await tree.stop()
+        assert "forgotten a" in stage.take()
+        await removing
+
+    virtually(body)
+
+
 @pytest.mark.behaviour("SUP-7")
 def test_one_that_is_stopped_before_it_was_started_keeps_what_it_had() -> None:
     """It was made, or not even that: the life before is still the last one."""

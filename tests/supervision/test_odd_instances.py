@@ -168,6 +168,24 @@ def test_a_start_that_cannot_be_broken_off_is_stopped_when_it_is_over() -> None:
     virtually(body)
 
 
+def test_one_that_ends_well_before_it_is_up_has_failed_to_start() -> None:
+    async def body() -> None:
+        class Unaware(Plain):
+            """Goes on with its start though it has ended."""
+
+            async def start(self) -> None:
+                self.settle(Exit(at=now(), code=0))
+                await asyncio.Event().wait()
+
+        tree = supervisor(custom(lambda birth: Unaware()))
+        with pytest.raises(CannotStart, match=r"^a: could not be started \(exit 0, ended before it was ready\)$"):
+            await tree.start()
+        # For so long its start may take to notice.
+        assert now() == 3
+
+    virtually(body)
+
+
 def test_one_that_has_ended_before_its_start_returns_was_up() -> None:
     """Whether a quick one is seen to run must not depend on chance."""
 

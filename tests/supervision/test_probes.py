@@ -8,15 +8,18 @@ import resource
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 import uvloop
+from hypothesis import given
+from hypothesis import strategies as st
 
 from interlock.simulation.loop import VirtualLoop
 from interlock.supervision import probes
 from interlock.supervision.instance import Instance
-from interlock.supervision.probes import CannotLook, NotReady, ReadyProbe, looking, until_unwell
+from interlock.supervision.probes import CannotLook, NotReady, ReadyProbe, finding, looking, until_unwell
 from interlock.supervision.spec import Alive, Ready
 from tests.helpers.places import until
 
@@ -85,8 +88,8 @@ def test_after_a_delay_it_is_ready() -> None:
 def test_a_line_that_matches_makes_it_ready_and_then_nobody_listens() -> None:
     async def body() -> None:
         instance = Printing()
-        probe = ReadyProbe(Ready(log=r"listening on \d+"), instance)
-        asyncio.get_running_loop().call_later(3, instance.say, "it is listening on 80 now")
+        probe = ReadyProbe(Ready(log="listening on *80"), instance)
+        asyncio.get_running_loop().call_later(3, instance.say, "it is listening on port 80 now")
         asyncio.get_running_loop().call_later(1, instance.say, "listening on nothing")
         await probe.wait()
         assert instance.on_line is None
@@ -97,7 +100,7 @@ def test_a_line_that_matches_makes_it_ready_and_then_nobody_listens() -> None:
 def test_a_line_printed_before_anybody_waits_counts() -> None:
     async def body() -> None:
         instance = Printing()
-        probe = ReadyProbe(Ready(log="^up$"), instance)
+        probe = ReadyProbe(Ready(log="up"), instance)
         instance.say("up")
         instance.say("and running")
         await probe.wait()
@@ -134,11 +137,48 @@ def test_without_a_line_that_matches_it_is_not_ready_in_time() -> None:
         instance = Printing()
         probe = ReadyProbe(Ready(log="up", timeout="90s"), instance)
         instance.say("UP")
-        with pytest.raises(NotReady, match=r"^not ready within 90s \(no line matched 'up'\)$"):
+        with pytest.raises(NotReady, match=r"^not ready within 90s \(no complete line with 'up'\)$"):
             await probe.wait()
         assert instance.on_line is None
 
     assert virtually(body) == 90
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "is_in"),
+    [
+        ("up", "up", True),
+        ("up", "it is up now", True),
+        ("up", "UP", False),
+        ("up", "", False),
+        ("in * s", "started in 5 s", True),
+        ("in * s", "started in  s", True),
+        ("in * s", "started in s", False),
+        ("in*s", "started ins", True),
+        ("*up*", "up", True),
+        ("a**b", "a b", True),
+        ("b*a", "a b", False),
+        ("aa*aa", "aaa", False),
+        ("ab*ab*b", "abab", False),
+        ("ab*ab*b", "ababb", True),
+        ("[::]:80 (ok)?", "on [::]:80 (ok)?", True),
+        ("^up$", "up", False),
+    ],
+)
+def test_a_star_is_anything_and_the_rest_is_what_it_is(text: str, line: str, is_in: bool) -> None:
+    assert finding(text)(line) is is_in
+
+
+@given(st.text("ab*?[]!-.\\", max_size=8), st.text("ab*?[]!-.\\", max_size=16))
+def test_a_text_is_found_as_a_shell_would_find_it_anywhere_in_a_name(text: str, line: str) -> None:
+    # There, other characters than the star have a meaning too, which brackets take away.
+    pattern = text.replace("[", "[[]").replace("?", "[?]")
+    assert finding(text)(line) is fnmatchcase(line, f"*{pattern}*")
+
+
+@pytest.mark.parametrize("text", ["^(a+)+$", "*a" * 5_000 + "b", "a" * 5_000 + "*b"])
+def test_no_text_takes_for_ever_over_a_line(text: str) -> None:
+    assert not finding(text)("a" * 16_384)
 
 
 def test_tries_begin_at_once_and_become_rare() -> None:

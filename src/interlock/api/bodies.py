@@ -61,7 +61,7 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
     state: State
 
 
-class Services(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
     """Services and groups of them, each before what is in it, and without it."""
 
     services: list[ChildInfo]

@@ -100,7 +100,7 @@ FIELDS: dict[str, dict[str, str]] = {
     "Submitted": {"id": "The run."},
     "SubmittedBatch": {"ids": "The runs, in the order of the request."},
     "Cancelled": {"id": "The run.", "state": "Its state now: ended, or still stopping."},
-    "Services": {"services": "In the order in which they start, each group before what is in it."},
+    "ServiceList": {"services": "In the order in which they start, each group before what is in it."},
     "ChildInfo": _CHILD,
     "Exit": {
         "at": "When.",

@@ -7,7 +7,7 @@ import msgspec
 from litestar import get, post
 from litestar.params import PathParameter, QueryParameter
 
-from interlock.api.bodies import Services
+from interlock.api.bodies import ServiceList
 from interlock.api.runs import Asked, backend_of, caller_of, seconds_of, while_wanted
 from interlock.api.tree import Tree
 from interlock.model.access import Caller, Permission
@@ -45,11 +45,11 @@ async def tree(request: Asked) -> ChildInfo:
 
 
 @get("/api/v1/services", summary="List services", operation_id="services", tags=["services"])
-async def services(request: Asked) -> Services:
+async def services(request: Asked) -> ServiceList:
     """Services and groups of them, in the order in which they start."""
     _admitted(request, Permission.READ)
     found = await _tree(request).services()
-    return Services(services=[_alone(one) for one in found])
+    return ServiceList(services=[_alone(one) for one in found])
 
 
 @get(SERVICE, summary="A service", operation_id="service", tags=["services"])

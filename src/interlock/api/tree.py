@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.client.connection import Connection
+from interlock.client.http.exchange import IN_DOUBT
 from interlock.model import message as m
 from interlock.model.access import Caller
 from interlock.model.child import ChildInfo, Reloaded, ServiceAction
@@ -61,7 +62,7 @@ class Tree:
     async def act(self, name: str, action: ServiceAction, caller: Caller) -> ChildInfo:
         """Done when this returns. It is asked for once: whether an action whose answer is lost has happened, nobody
         knows."""
-        async with _within(ACTING, f"that {action} of {name!r} is done"):
+        async with _within(ACTING, f"that {action} of {name!r} is done", IN_DOUBT):
             report = await self._connection.ask(
                 lambda number: m.ActOnService(number, name, action, caller.name),
                 m.ServiceReport,
@@ -71,7 +72,7 @@ class Tree:
         return report.service
 
     async def reload(self, caller: Caller) -> Reloaded:
-        async with _within(ACTING, "that the files are read again"):
+        async with _within(ACTING, "that the files are read again", IN_DOUBT):
             report = await self._connection.ask(
                 lambda number: m.Reload(number, caller.name), m.ReloadReport, what="reload", repeatable=False
             )
@@ -125,12 +126,12 @@ def _descendants(parent: ChildInfo) -> Iterator[ChildInfo]:
 
 
 @asynccontextmanager
-async def _within(limit: float, what: str) -> AsyncIterator[None]:
-    """Give up on a scheduler that has not said something by then."""
+async def _within(limit: float, what: str, besides: str = "") -> AsyncIterator[None]:
+    """Give up on a scheduler that has not said something by then; `besides` is what else is to be known of that."""
     try:
         async with asyncio.timeout(limit):
             yield
     except TimeoutError as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler has not said {what} within {limit:g}s") from error
+        raise rebuild(ConnectionLost.code, f"the scheduler has not said {what} within {limit:g}s{besides}") from error
     except ConnectionLost as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler went away before it said {what}") from error
+        raise rebuild(ConnectionLost.code, f"the scheduler went away before it said {what}{besides}") from error

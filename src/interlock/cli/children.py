@@ -1,6 +1,5 @@
 """How the tree and the services in it read: as rows for programs, as a drawing for people."""
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -21,8 +20,12 @@ STATUS_COLOURS = {
     Status.FINISHED: "dim",
 }
 
-SPARED = ("kind", "last exit", "restarts", "pid", "up", "why")
+SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
 """the columns that a narrow terminal does without, the first of them first"""
+REASON = 32
+"""characters of the reason, if it has so many, for which other columns are spared"""
+ENDED = 32
+"""characters that are shown of how a child ended last; the whole of it is in what is piped"""
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
 
@@ -66,11 +69,10 @@ def why(child: ChildInfo) -> str:
     return ", ".join(part for part in ("given up" if child.exhausted else "", child.reason) if part)
 
 
-def drawing(top: ChildInfo) -> Any:
-    """The tree for a terminal; the reason is cut before anything else."""
+def drawing(top: ChildInfo, now: float) -> Any:
+    """The tree for a terminal. Why a child is not up stands in the last column, cut where it is long."""
     from rich.text import Text
 
-    now = time.time()
     columns = [Column("name"), Column("kind"), Column("status"), Column("pid", right=True), Column("up", right=True)]
     columns += [Column("restarts", right=True), Column("next try"), Column("last exit"), Column("why", gives_way=True)]
     rows: list[list[Any]] = []
@@ -81,25 +83,38 @@ def drawing(top: ChildInfo) -> Any:
         up = span(now - child.since) if child.since is not None and child.status in LIVES else ""
         cells = [name, child.kind, status, pid, up, str(child.restarts or "")]
         due = "" if child.next_try_at is None else _due(child.next_try_at, now)
-        ended = "" if child.last_exit is None else f"{child.last_exit}, {ago(child.last_exit.at, now)}"
-        # Where the end is the whole reason it need not be said twice.
-        reason = why(child) if child.reason != str(child.last_exit) else "given up" * child.exhausted
-        rows.append([*cells, due, Text(plain(ended)), Text(plain(reason))])
+        rows.append([*cells, due, Text(_ended(child, now)), Text(plain(why(child)))])
     kept = _fitting(columns, rows, console().width)
     return rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
+
+
+def _ended(child: ChildInfo, now: float) -> str:
+    """How it ended last, and when; only when, if how is the reason that stands beside it."""
+    if child.last_exit is None:
+        return ""
+    how, when = plain(child.last_exit), ago(child.last_exit.at, now)
+    if child.reason == str(child.last_exit):
+        return when
+    return f"{how if len(how) <= ENDED else how[: ENDED - 1] + '…'}, {when}"
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int) -> list[int]:
     """The places of the columns that say something; in a narrow terminal without those that can best be spared."""
     widths = {place: max(len(row[place]) for row in rows) for place in range(len(columns))}
     kept = {
-        column.title: LEAST if column.gives_way else max(widths[place], len(column.title))
+        column.title: min(max(widths[place], len(column.title)), REASON if column.gives_way else room)
         for place, column in enumerate(columns)
         if widths[place]
     }
+
+    def excess() -> int:
+        return sum(kept.values()) + GAP * (len(kept) - 1) - room
+
     for title in SPARED:
-        if sum(kept.values()) + GAP * (len(kept) - 1) > room:
+        if excess() > 0:
             kept.pop(title, None)
+    if excess() > 0 and kept.get("why", LEAST) - excess() < LEAST:
+        kept.pop("why", None)
     return [place for place, column in enumerate(columns) if column.title in kept]
 
 

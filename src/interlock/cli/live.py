@@ -13,6 +13,7 @@ from interlock.cli.tables import plain
 from interlock.cli.words import COLOURS
 from interlock.model.child import UP
 from interlock.model.run import Run
+from interlock.model.sockets import MEMORY
 from interlock.model.state import TERMINAL, State
 from interlock.wiring.scheduler import Scheduler
 
@@ -37,7 +38,8 @@ def summary(scheduler: Scheduler) -> str:
     metrics = scheduler.engine.metrics
     ended = ", ".join(f"{count:,} {state}" for state, count in sorted(metrics.ended.items())) or "none ended"
     left = len(scheduler.engine.state.runs)
-    return f"{metrics.submitted:,} submitted, {ended}, {left:,} kept for the next start"
+    fate = "lost with the database in memory" if scheduler.settings.database == MEMORY else "kept for the next start"
+    return f"{metrics.submitted:,} submitted, {ended}, {left:,} {fate}"
 
 
 def _view(scheduler: Scheduler, steps: Sequence[str], rate: float, uptime: float) -> Group:

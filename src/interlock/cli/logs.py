@@ -29,8 +29,9 @@ def command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the log lines of a run, or of a service. Piped: time, attempt, level and text, or time, stream and text,
-    with tabs between them."""
+    """Print the log lines of a run, or of a service.
+
+    Piped: time, attempt, level and text of a run, or time, stream and text of a service, with tabs between them."""
     from interlock.cli.server import LATEST, client_of, run_of
     from interlock.model.error import UnknownRun
 

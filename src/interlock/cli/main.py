@@ -1,5 +1,6 @@
 """The command `interlock`: which commands there are. Each is a file of this package, loaded when it is needed."""
 
+import os
 import sys
 
 COMMANDS = {
@@ -21,6 +22,7 @@ COMMANDS = {
 
 
 def main() -> None:
+    _have_standard_streams()
     # Nothing heavy is imported before this line: Ctrl-C while Python loads modules is no traceback either.
     try:
         from interlock.cli.group import run
@@ -28,6 +30,16 @@ def main() -> None:
         sys.exit(run(COMMANDS, sys.argv[1:]))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _have_standard_streams() -> None:
+    """Whoever starts this may have closed them. A database would be opened in their place, and written to by whatever
+    complains there."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 if __name__ == "__main__":

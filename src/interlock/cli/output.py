@@ -80,7 +80,13 @@ class NotUp(InterlockError):
     code = "service_not_up"
 
 
-_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"}
+_DIRECTIONS = {
+    number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+}
+"""what changes the direction of writing: with it, a text reads as another"""
+_CONTROLS = _DIRECTIONS | {
+    number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"
+}
 
 
 def safe(text: str) -> str:
@@ -88,7 +94,7 @@ def safe(text: str) -> str:
     return text.translate(_CONTROLS)
 
 
-_RARE = {number: f"\\u{number:04x}" for number in range(127, 160)}
+_RARE = _DIRECTIONS | {number: f"\\u{number:04x}" for number in range(127, 160)}
 """the controls that JSON may have as they are"""
 
 

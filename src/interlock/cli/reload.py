@@ -5,8 +5,10 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
-    """Have the server read its files again, and bring the services in line with them. Where there is any fault in the
-    files everything is left as it is. Piped: what happened and to which service, with a tab between them."""
+    """Have the server read its files again, and bring the services in line with them.
+
+    Where there is any fault in the files everything is left as it is. Piped: what happened and to which service, with a
+    tab between them."""
     import sys
 
     from interlock.cli.server import client_of

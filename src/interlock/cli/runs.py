@@ -39,8 +39,10 @@ def command(
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing changes until Ctrl-C.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List runs, the newest first. Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and
-    reason, with tabs between them."""
+    """List runs, the newest first.
+
+    Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, with tabs between
+    them."""
     import sys
 
     from interlock.cli.server import client_of

@@ -20,11 +20,15 @@ def command(
             autocompletion=lambda: list(ServiceAction),
         ),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of a service, or of a group of them.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of a service, of a group of them, or of a worker.")
+    ],
     json: JsonOption = False,
 ) -> None:
-    """Start, stop, restart, suspend or resume a service, and say how it stands when that is done. The exit code says
-    whether what was started is up. Piped: a line as `interlock tree` has it."""
+    """Start, stop, restart, suspend or resume a service, and say how it stands then.
+
+    It returns when that is done. The exit code says whether what was started is up. Piped: a line as `interlock tree`
+    has it."""
     import sys
     import time
 
@@ -36,7 +40,9 @@ def command(
     from interlock.model.error import BadValue
 
     if action not in list(ServiceAction):
-        raise BadValue("action", action, f"one of {', '.join(ServiceAction)}{did_you_mean(action, ServiceAction)}")
+        raise BadValue(
+            "action", action, f"one of {', '.join(ServiceAction)}{did_you_mean(action, map(str, ServiceAction))}"
+        )
     with client_of(flags) as client:
         child = client.act(name, action)
     if json:

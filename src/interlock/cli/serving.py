@@ -18,7 +18,7 @@ from interlock.cli.output import say
 from interlock.config import Resolved
 from interlock.config.services import load
 from interlock.model import payload
-from interlock.model.error import InterlockError, UnknownJob
+from interlock.model.error import CannotStart, InterlockError, UnknownJob
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
 from interlock.worker.definition import Definition
@@ -80,7 +80,13 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
         task.add_done_callback(reloads.discard)
 
     loop.add_signal_handler(signal.SIGHUP, hang_up)
-    await scheduler.start()
+    try:
+        await scheduler.start()
+    except CannotStart:
+        if count < 2:
+            raise
+        _say("stopped before it was started")
+        return
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
     display = None if steps is None else loop.create_task(show_live(scheduler, steps()))

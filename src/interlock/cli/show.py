@@ -25,8 +25,9 @@ def command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show one run: its facts, the timeline of its states, error, result and last log lines. With `--wait` the exit
-    code says whether it succeeded."""
+    """Show one run: its facts, the timeline of its states, error, result and last log lines.
+
+    With `--wait` the exit code says whether it succeeded."""
     import sys
 
     from interlock.cli.server import client_of, run_of

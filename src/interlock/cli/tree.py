@@ -1,5 +1,6 @@
 """`interlock tree`."""
 
+import time
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,8 +20,10 @@ def command(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on showing changes until Ctrl-C.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show the tree of everything that is kept up. Piped: path, kind, status, process, since, restarts, next try, last
-    exit and why it is not up, with tabs between them."""
+    """Show everything that is kept up, as a tree: services, workers and the server itself.
+
+    Piped: path, kind, status, process, since, restarts, next try, last exit and why it is not up, with tabs between
+    them."""
     import sys
 
     from interlock.cli.children import drawing, everybody, line_of
@@ -38,7 +41,7 @@ def command(
             for child in everybody(client.tree()):
                 out(line_of(child))
         else:
-            console().print(drawing(client.tree()))
+            console().print(drawing(client.tree(), time.time()))
 
 
 def _draw(client: "Client") -> None:
@@ -52,11 +55,11 @@ def _draw(client: "Client") -> None:
     from interlock.cli.watching import Watcher
     from interlock.model.error import ConnectionLost, NotRunning
 
-    shown = drawing(client.tree())  # a server that is not there is said at once
+    shown = drawing(client.tree(), time.time())  # a server that is not there is said at once
     with Live(shown, console=console(), auto_refresh=False, vertical_overflow="crop") as live:
         for _ in Watcher(client, types=("service",)).looks(REFRESH):
             try:
-                shown = drawing(client.tree())
+                shown = drawing(client.tree(), time.time())
                 live.update(shown, refresh=True)
             except (NotRunning, ConnectionLost) as error:
                 live.update(Group(shown, Text(f"{error}; waiting for it", style="yellow")), refresh=True)

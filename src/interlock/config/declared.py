@@ -11,6 +11,9 @@ from interlock.config.plain_yaml import DEEPEST
 from interlock.model.error import shown
 from interlock.supervision.spec import Child, Group
 
+NEWEST_RUN = "latest"
+NO_NAME = "a name to give: in 'interlock logs latest' it is the newest run"
+
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """One service or group. It stands in the tree where it was declared, among those of the same group."""

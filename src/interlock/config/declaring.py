@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock.config.declared import Declared
+from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared
 from interlock.config.faults import Spot
 from interlock.config.fields import MEMORY
 from interlock.config.kinds import Place, did_you_mean
@@ -55,6 +55,7 @@ def declare_service(
     limits: Limits | None,
 ) -> Declared:
     """Exactly one of `function`, `process` and `container` is what it does."""
+    _check_name(name)
     given = [field for field, value in (("process", process), ("container", container)) if value is not None]
     if len(given) + (function is not None) != 1:
         raise BadValue("service", [*given, "function"][:2], "one of process, container and a function")
@@ -94,6 +95,7 @@ def declare_group(
     backoff: Backoff | None,
     budget: Budget | None,
 ) -> Declared:
+    _check_name(name)
     child = Group(
         name=name,
         strategy=strategy,  # type: ignore[arg-type] # it is checked, and becomes what it should be
@@ -102,6 +104,12 @@ def declare_group(
         budget=Budget() if budget is None else budget,
     )
     return Declared(name=name, is_group=True, child=child, group=_group(group), spot=spot, group_spot=spot)
+
+
+def _check_name(name: object) -> None:
+    """Beyond what its child checks."""
+    if name == NEWEST_RUN:
+        raise BadValue("name", name, NO_NAME)
 
 
 def _group(group: object) -> str | None:

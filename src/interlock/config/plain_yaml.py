@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.error import BadConfig, shown
+from interlock.model.error import BadConfig, shown, without_value
 
 LARGEST = 1_000_000
 DEEPEST = 20
@@ -136,7 +136,8 @@ class _Builder:
             key = event.value
             below = f"{path}.{key}" if path else key
             if key in found:
-                raise _wrong(self.name, event, f"{shown(below)} is there twice, first on line {self.lines[below]}")
+                named = shown(without_value(below))
+                raise _wrong(self.name, event, f"{named} is there twice, first on line {self.lines[below]}")
             if len(below) > LONGEST_NAME:
                 raise _wrong(self.name, event, f"a name of more than {LONGEST_NAME} characters")
             line = event.start_mark.line + 1

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from interlock.config.declared import NEWEST_RUN
 from interlock.config.documents import FIELDS
 from interlock.config.fields import MEMORY
 from interlock.config.services import CONTAINER, FUNCTION, RUNS
@@ -76,7 +77,7 @@ NAME: Schema = {"anyOf": [{"type": "string", "pattern": f"^{spec.NAME.pattern}$"
 PROBES: Schema = {
     "http": {"type": "string", "pattern": "^http://"},
     "tcp": {"type": "string", "pattern": ":[0-9]+$"},
-    "log": TEXT,
+    "log": TEXT | {"pattern": "[^*]"},
     "delay": DURATION,
 }
 
@@ -101,7 +102,7 @@ RUN_FIELDS: Schema = {
 }
 
 DOCUMENT: Schema = {
-    "id": NAME,
+    "id": NAME | {"not": {"const": NEWEST_RUN}},
     "group": _or_nothing(NAME),
     "run": _mapping({name: RUN_FIELDS[name] for name in RUNS}) | {"minProperties": 1, "maxProperties": 1},
     "env": {"type": "object", "additionalProperties": _or_nothing(TEXT)},

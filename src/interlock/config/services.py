@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.declared import Declared, tree_of
+from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults
 from interlock.config.fields import NO_VALUE, Fields
@@ -155,6 +155,8 @@ def _common(fields: Fields) -> dict[str, Any]:
         fields.missing("id")
     else:
         name = fields.text("id", given["id"])
+        if name == NEWEST_RUN:
+            fields.wrong("id", f"{shown(name)} is not {NO_NAME}")
     found: dict[str, Any] = {"name": STAND_INS["name"] if name is None else name}
     for field in ("restart", "strategy", "stop_timeout"):
         if given.get(field) is not None:
@@ -187,14 +189,14 @@ def _env(fields: Fields) -> dict[str, str | None]:
     found: dict[str, str | None] = {}
     for name, value in given.items():
         path = f"env.{name}"
+        try:
+            check_env("env", {name: None})
+        except BadValue as error:
+            fields.faults.add(fields.document.spot(path), str(error))
+            continue
         text = fields.written(path, value)
         if value is not None and (text is None or "\0" in text):
             fields.wrong(path, "'…' is not a text, or null to take the variable away")
-            continue
-        try:
-            check_env("env", {name: text})
-        except BadValue as error:
-            fields.faults.add(fields.document.spot(path), str(error))
         else:
             found[name] = text
     return found

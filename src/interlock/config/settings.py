@@ -89,8 +89,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "Patterns of argument names whose values are never shown.", Texts(Text(r"\S+", "a pattern like *token*"))
         ),
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
-    log_lines: Annotated[int, Setting("How many log lines are kept of a run.", Whole(0, 10_000_000))] = 10_000
-    log_bytes: Annotated[int, Setting("How much log text is kept of a run.", Size(0, 2**30))] = 4 * 2**20
+    log_lines: Annotated[
+        int, Setting("How many log lines are kept of a run, and of a service.", Whole(0, 10_000_000))
+    ] = 10_000
+    log_bytes: Annotated[int, Setting("How much log text is kept of a run, and of a service.", Size(0, 2**30))] = (
+        4 * 2**20
+    )
 
     def __post_init__(self) -> None:
         check(self)

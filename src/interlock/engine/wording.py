@@ -1,6 +1,7 @@
 """What became of a service, in plain words."""
 
 from interlock.model.child import Change, ChildInfo, Exit, Status
+from interlock.model.duration import brief
 
 
 def in_words(change: Change) -> str:
@@ -25,7 +26,7 @@ def _ended(exit: Exit) -> str:
 
 def _stands(child: ChildInfo, at: float) -> str:
     if child.status is Status.PENDING and child.next_try_at is not None:
-        return f"next try in {max(0.0, child.next_try_at - at):.3g}s"
+        return f"next try in {brief(max(0.0, child.next_try_at - at))}"
     if child.exhausted:
         return f"given up after {child.restarts} {'restart' if child.restarts == 1 else 'restarts'}"
     if child.status in (Status.STARTING, Status.RUNNING) and child.pid is not None:

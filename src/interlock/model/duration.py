@@ -28,3 +28,8 @@ def seconds(value: Duration, field: str) -> float:
     if not math.isfinite(number) or number < 0:
         raise BadDuration(field, value, "a duration of zero or more")
     return number
+
+
+def brief(duration: float) -> str:
+    """Seconds as they are read at a glance: three digits, and never a power of ten."""
+    return f"{round(duration, 3):.3g}s" if duration < 999.5 else f"{duration:.0f}s"

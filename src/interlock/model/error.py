@@ -37,6 +37,13 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else f"<{type(value).__name__}, too long to show>"
 
 
+def without_value(name: object) -> object:
+    """A name as it appears in a message: what stands behind a `=` in it was meant as a value, and may be a secret."""
+    if not isinstance(name, str) or "=" not in name:
+        return name
+    return name.partition("=")[0] + "=…"
+
+
 class BadValue(InterlockError):
     code = "bad_value"
 

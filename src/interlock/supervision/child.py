@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from interlock.model.child import OVER, UP, ChildInfo, Exit, Kept, Status
-from interlock.supervision.goal import Goal, unless
+from interlock.model.duration import brief
+from interlock.supervision.goal import Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
 from interlock.supervision.restart import Decision, Restarts, decide, status_after
@@ -139,15 +140,19 @@ class ChildRunner:
     def begin(self) -> None:
         """Be there, and do nothing yet."""
         self._ending = False
+        # It may run on another loop than it did before.
+        self.shifting = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._drive(), name=f"supervise {self.path}")
 
     async def end(self) -> None:
         """Be no more; it must have been brought down."""
         self._ending = True
         self._ring()
-        if self._task is not None:
-            await asyncio.wait([self._task])
-            self._task = None
+        task = self._task
+        if task is not None:
+            await asyncio.wait([task])
+            if self._task is task:
+                self._task = None
 
     def renew(self) -> None:
         """Forget how often it was restarted, and that it was given up."""
@@ -164,7 +169,7 @@ class ChildRunner:
         """Bring it up. Returns once it is, or once that has failed for the first time: then how; or once it is down
         again because somebody else wanted that. With `strict`, a failure is left at that. Nothing is done while its
         supervisor does not run."""
-        if self._task is None or self._owner.halting or self.removal is not None:
+        if self._task is None or self._owner.halting:
             return None
         if self._goal is None:
             self._goal = Goal(strict)
@@ -258,6 +263,10 @@ class ChildRunner:
                     exit = await life.live()
                     self._life = None
                     self._after(life, exit)
+                except Exception as error:
+                    # A fault of ours or of what we were given, such as `chance`: it must not look as if all were well.
+                    logger.exception("%s: what follows could not be decided", self.path)
+                    self._leave(Status.FAILED, words(error, self.path))
                 finally:
                     self._life = None
                     life.over.set_result(None)
@@ -340,7 +349,7 @@ class ChildRunner:
             self.exhausted = True
             budget = self.spec.budget
             times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
-            often = f"restarted {times} within {budget.max_duration:g}s"
+            often = f"restarted {times} within {brief(float(budget.max_duration))}"  # type: ignore[arg-type]
             self._leave(Status.FAILED, f"{exit}; {often}")
             logger.error("%s is given up: %s", self.path, self.reason)
             if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
@@ -356,7 +365,7 @@ class ChildRunner:
         delay = self._record.take(now, self._around.chance())
         self.restarts += 1
         log = logger.info if exit.ok else logger.warning
-        log("%s ended (%s); it starts again in %.3gs", self.path, exit, delay)
+        log("%s ended (%s); it starts again in %s", self.path, exit, brief(delay))
         if decision is Decision.RESTART_CHILD and delay == 0:
             return
         self._next_try_at = self._around.now() + delay

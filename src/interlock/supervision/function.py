@@ -36,8 +36,16 @@ class ChildContext:
 
 
 class FunctionInstance(Instance):
-    def __init__(self, spec: Function, birth: Birth, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        spec: Function,
+        birth: Birth,
+        now: Callable[[], float],
+        left_alone: "dict[str, asyncio.Task[Exit]]",
+    ) -> None:
+        """`left_alone` has the tasks of the tree that did not end when they were cancelled, by the child's path."""
         super().__init__()
+        self._left_alone = left_alone
         self._spec = spec
         self._birth = birth
         self._now = now
@@ -47,6 +55,10 @@ class FunctionInstance(Instance):
         self._forced = False
 
     async def start(self) -> None:
+        last = self._left_alone.get(self._birth.path)
+        if last is not None and not last.done():
+            raise CannotStart(self._birth.path, "its last life goes on, though it was cancelled")
+        self._left_alone.pop(self._birth.path, None)
         context = ChildContext(self._birth, self._is_ready)
         self._task = asyncio.get_running_loop().create_task(self._run(context), name=self._birth.path)
         self._task.add_done_callback(self._has_ended)
@@ -121,6 +133,7 @@ class FunctionInstance(Instance):
             assert self._task is not None
             self._task.cancel()
             self._forced = True
+            self._left_alone[self._birth.path] = self._task
             logger.warning("%s does not end though it was cancelled; it is left alone", self._birth.path)
             self.settle(Exit(at=self._now(), error="did not end in time when it was cancelled"))
 

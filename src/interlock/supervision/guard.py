@@ -2,41 +2,44 @@
 
 Nothing of a child outlives it. Each child leads a session of its own, and the guard is a subreaper: whatever a child
 leaves behind becomes a child of the guard, also what went into another group or session. So when a child has ended and
-the guard has no children but those it started itself, nothing is left. What is there besides is an orphan; its session,
-or a variable that every child is given and hands down, tells whose. While there are orphans of a child that has ended
-they are killed, and the child's own process is not reaped, so that its number stays its own; its end is reported when
-they are gone.
+the guard has no children but those it started itself, nothing is left. What is there besides is an orphan; `Orphans`
+tells whose. While there are orphans of a child that has ended they are killed, and the child's own process is not
+reaped, so that its number stays its own; its end is reported when they are gone.
+
+There is one limit: a process that has left its session, its environment and its parent while its child lives on, and
+may come from several children, is nobody's, and lives until the guard ends.
 
 Nothing of the children outlives the supervisor either, however it ends: the guard hears of that by the end of their
 link, or of the process. Should the guard itself be killed, the system kills its children.
 
-It imports little, and the C halves of `signal` and `socket` in place of these, because it stays for as long as the
-supervisor does: it is smaller by a megabyte for that, and there in half the time.
+It imports little, and the C halves of `os`, `signal` and `socket` in place of these, because it stays for as long as
+the supervisor does: it is smaller by a third for that, and there in half the time.
 """
 
 import _socket
 import errno
 import marshal
-import os
 import select
 import sys
 import time
-from array import array
 
-from interlock.supervision.guard_child import become, prctl, tried
+from interlock.supervision.guard_child import become, prctl
+from interlock.supervision.guard_orphans import Child, Orphans, note
+from interlock.supervision.lineage import NOT_YET, children_of_all, descendants, kill, processes, tried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     import signal
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from typing import Any
 
     from interlock.supervision.guard_child import Plan
+    from interlock.supervision.lineage import Children
 else:
     import _signal as signal
+    import posix as os
 
-MARKER = "INTERLOCK_CHILD"
-"""the variable by which a descendant is known: `identity.number` for each guard above it, the outermost first"""
 REMAINS = 2.0
 """seconds until the end of a child is reported though something is left of it that does not die"""
 LAST_REMAINS = 5.0
@@ -48,24 +51,9 @@ LOOK_AGAIN = 0.005
 ROUNDS = 50
 """looks for orphans in a row, as long as each one finds some that have died"""
 
-NOT_YET = -1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
 _MOST_DESCRIPTORS = 253
-
-
-class _Child:
-    __slots__ = ("deadline", "ended", "number", "outlives", "pid", "status")
-
-    def __init__(self, number: int, pid: int, status: int, outlives: bool) -> None:
-        self.number = number
-        self.pid = pid
-        self.status = status
-        """the descriptor that tells whether its program could be executed; -1 once that is known"""
-        self.outlives = outlives
-        self.ended: tuple[int | None, int | None] | None = None
-        """exit code and signal, once its process is dead"""
-        self.deadline = 0.0
 
 
 class _Guard:
@@ -73,14 +61,15 @@ class _Guard:
         self._link = _socket.socket(fileno=link)
         self._link.setblocking(False)
         os.set_inheritable(link, False)
-        self._token = f"{identity}.".encode()
-        self._children: dict[int, _Child] = {}
-        self._leaders: dict[int, _Child] = {}
+        self._children: dict[int, Child] = {}
+        self._leaders: dict[int, Child] = {}
         """the same, by process"""
-        self._starting: dict[int, _Child] = {}
+        self._starting: dict[int, Child] = {}
         """those of them that are between fork and exec, by descriptor"""
-        self._orphans: dict[int, int | None] = {}
-        """whose an orphan is, as far as that can be told; its number stays its own until it is reaped here"""
+        self._orphans = Orphans(f"{identity}.".encode(), self._leaders)
+        self._descent: Children | None = None
+        """found out at most once for all requests that came together"""
+        self._has_looked = False
         self._in_doubt = False
         """whether there is an orphan of which it cannot be told yet whose it is"""
         self._received = bytearray()
@@ -128,12 +117,14 @@ class _Guard:
                 _say(path, request)
 
     def _turn(self, timeout: float | None) -> None:
+        self._descent, self._has_looked = None, False
         for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000):
             if descriptor in self._starting:
                 self._started(self._starting[descriptor])
             elif descriptor == self._wake:
                 tried(os.read, self._wake, 4096)
                 self._reap()
+                self._look()
             elif descriptor == self._supervisor:
                 self._over = True
             else:
@@ -161,9 +152,7 @@ class _Guard:
         except OSError:
             data, extra, flags = b"", [], 0
         for _, _, content in extra:
-            found = array("i")
-            found.frombytes(content[: len(content) // found.itemsize * found.itemsize])
-            self._descriptors.append(found.tolist())
+            self._descriptors.append(memoryview(content)[: len(content) // 4 * 4].cast("i").tolist())
         if flags & _socket.MSG_CTRUNC:
             _close_all(self._descriptors.pop() or [] if extra else [])
             self._descriptors.append(None)
@@ -194,6 +183,7 @@ class _Guard:
     # ── what the supervisor asks for ────────────────────────────────────────────────────────────────────────────────
 
     def _spawn(self, number: int, targets: list[int], plan: "Plan") -> None:
+        self._look()
         given = self._descriptors.pop(0) if targets else []
         status = writer = -1
         try:
@@ -210,14 +200,14 @@ class _Guard:
             _close_all([status])
             self._report("failed", number, "fork", error.errno or 0)
         else:
-            child = _Child(number, pid, status, plan[-1])
+            child = Child(number, pid, status, plan[-1])
             self._children[number] = self._leaders[pid] = self._starting[status] = child
             self._poll.register(status, select.POLLIN)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             _close_all([writer, *(given or ())])
 
-    def _started(self, child: _Child) -> None:
+    def _started(self, child: Child) -> None:
         """It executes its program, or could not; or it is dead already."""
         data = os.read(child.status, 4096)
         self._poll.unregister(child.status)
@@ -231,17 +221,30 @@ class _Guard:
         else:
             self._report("spawned", child.number, child.pid)
 
-    def _forget(self, child: _Child) -> None:
+    def _forget(self, child: Child) -> None:
         del self._children[child.number]
         del self._leaders[child.pid]
 
     def _signal(self, number: int, signal_number: int) -> None:
         child = self._children.get(number)
         if child is not None and child.ended is None:
+            if signal_number not in (signal.SIGSTOP, signal.SIGCONT):
+                # It may end of it, and then what it has started is nobody's.
+                self._look()
+                self._note(child)
             self._send(child, signal_number)
 
+    def _look(self) -> None:
+        if not self._has_looked and not any(child.ended is not None for child in self._leaders.values()):
+            self._has_looked = True
+            self._orphans.look()
+
+    def _note(self, child: Child) -> None:
+        self._descent = self._descent or children_of_all()
+        note(child, self._descent)
+
     @staticmethod
-    def _send(child: _Child, signal_number: int) -> None:
+    def _send(child: Child, signal_number: int) -> None:
         if child.status < 0:
             _signal_group(child.pid, signal_number)
         elif signal_number == signal.SIGKILL:
@@ -254,6 +257,9 @@ class _Guard:
     def _disregard(self, key: str) -> None:
         self._last_words.pop(key, None)
 
+    def _ping(self, number: int) -> None:
+        self._report("pong", number)
+
     def _close(self) -> None:
         self._over = self._in_order = True
 
@@ -264,7 +270,7 @@ class _Guard:
         try:
             while (found := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
                 if found.si_pid not in self._leaders:
-                    self._orphans.pop(found.si_pid, None)
+                    self._orphans.forget(found.si_pid)
                     os.waitpid(found.si_pid, 0)
                 elif not self._bury():
                     return
@@ -283,7 +289,7 @@ class _Guard:
             self._report("exited", child.number, *(child.ended or ()))
         return len(dead) == 0 or len(done) > 0
 
-    def _has_ended(self, child: _Child) -> bool:
+    def _has_ended(self, child: Child) -> bool:
         if child.ended is not None:
             return True
         found = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -302,68 +308,58 @@ class _Guard:
     def _hunt(self) -> set[int | None]:
         """Kill the orphans of children that have ended. Whose there still are, which may be NOT_YET known."""
         over: dict[int, int | None] = {}
+        self._has_looked = True
         for _ in range(ROUNDS):
-            found = [int(name) for name in os.listdir("/proc") if name.isdigit()]
-            orphans, have_died = self._orphans_among(found)
-            owners = {pid: self._owner(pid) for pid in orphans}
+            orphans, have_died = self._orphans.living()
+            owners = {pid: self._orphans.owner(pid) for pid in orphans}
             self._in_doubt = NOT_YET in owners.values()
             over = {pid: owner for pid, owner in owners.items() if self._is_over(owner)}
-            self._kill(over, found)
+            if over:
+                self._kill(over)
             # What has died meanwhile may have left orphans that had been passed by already.
             if not have_died:
                 break
         return {*over.values(), NOT_YET} if self._in_doubt else {*over.values()}
 
-    def _orphans_among(self, pids: list[int]) -> tuple[list[int], bool]:
-        """Those that live, and whether there were others, which are reaped."""
-        living, have_died = [], False
-        for pid in pids:
-            if pid not in self._leaders:
-                try:
-                    # The cheapest way by far to learn whether a process is a child.
-                    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
-                        living.append(pid)
-                    else:
-                        have_died = True
-                        self._orphans.pop(pid, None)
-                except ChildProcessError:
-                    continue
-        return living, have_died
-
-    def _kill(self, orphans: "Iterable[int]", among: list[int]) -> None:
-        """With all that is in their groups and sessions: those are begun by one process, and what is in them descends
-        from that one."""
+    def _kill(self, orphans: dict[int, int | None]) -> None:
+        """With all that descends from them, and all that is in their groups and sessions: those are begun by one
+        process, and what is in them descends from that one."""
+        children = children_of_all()
         sessions = {tried(os.getsid, pid) for pid in orphans} - {-1}
-        for pid in orphans:
+        for pid, owner in orphans.items():
+            kin = descendants(pid, children)
+            if owner in self._children:
+                self._children[owner].kin.update(kin)
             tried(os.kill, pid, signal.SIGKILL)
             _signal_group(tried(os.getpgid, pid), signal.SIGKILL)
-        for pid in among if sessions else ():
+            for one, started in kin.items():
+                kill(one, started)
+        for pid in processes():
             if tried(os.getsid, pid) in sessions and pid not in self._leaders:
                 tried(os.kill, pid, signal.SIGKILL)
 
-    def _owner(self, pid: int) -> int | None:
-        """The number of the child that an orphan comes from; None if that cannot be told, or NOT_YET."""
-        owner = self._orphans.get(pid, NOT_YET)
-        if owner == NOT_YET:
-            leader = self._leaders.get(tried(os.getsid, pid))
-            owner = leader.number if leader is not None else marked(pid, self._token)
-            if owner != NOT_YET:
-                self._orphans[pid] = owner
-        return owner
-
     def _is_over(self, number: int | None) -> bool:
         if number is None:
-            return self._over
+            # It may be one's that is to live on.
+            return self._over and (self._in_order or not self._may_outlive())
         if number == NOT_YET:
             return False
         child = self._children.get(number)
         return child is None or child.ended is not None or self._is_to_end(child)
 
-    def _is_to_end(self, child: _Child) -> bool:
+    def _is_to_end(self, child: Child) -> bool:
         return self._over and (self._in_order or not child.outlives)
+
+    def _may_outlive(self) -> bool:
+        return any(child.outlives and child.ended is None for child in self._leaders.values())
 
     def _end(self) -> None:
         """Kill everything that is not to live on, and wait until it is gone."""
+        self._descent, self._has_looked = None, False
+        if not self._in_order and self._may_outlive():
+            self._look()
+            for child in self._leaders.values():
+                self._note(child)
         self._poll.unregister(self._link)
         if self._supervisor >= 0:
             self._poll.unregister(self._supervisor)
@@ -384,6 +380,7 @@ _REQUESTS: "dict[str, Callable[..., Any]]" = {
     "signal": _Guard._signal,
     "remember": _Guard._remember,
     "disregard": _Guard._disregard,
+    "ping": _Guard._ping,
     "close": _Guard._close,
 }
 
@@ -391,28 +388,6 @@ _REQUESTS: "dict[str, Callable[..., Any]]" = {
 def _signal_group(group: int, number: int) -> None:
     if group > 1:
         tried(os.killpg, group, number)
-
-
-def marked(pid: int, token: bytes) -> int | None:
-    """The number that a process has by its environment, None if it has none of this guard's, or NOT_YET."""
-    try:
-        with open(f"/proc/{pid}/environ", "rb") as file:
-            environment = file.read()
-        for variable in environment.split(b"\0"):
-            if variable.startswith(MARKER.encode() + b"="):
-                for mark in variable.partition(b"=")[2].split(b"/"):
-                    if mark.startswith(token) and mark[len(token) :].isdigit():
-                        return int(mark[len(token) :])
-        # While a process executes a program, or ends, it has no environment, and what was being read breaks off. So it
-        # has none of this guard's only if all of it was there, and the program, whose place the system notes last.
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            fields = file.read().rpartition(b")")[2].split()
-        program, begin, end = int(fields[23]), int(fields[47]), int(fields[48])
-        return None if program and end and end - begin == len(environment) else NOT_YET
-    except ProcessLookupError:
-        return NOT_YET
-    except OSError:
-        return None
 
 
 def _close_all(descriptors: list[int]) -> None:

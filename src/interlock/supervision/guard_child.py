@@ -3,32 +3,41 @@
 Like the guard it imports little.
 """
 
-import ctypes
+import _ctypes
 import errno
 import marshal
-import os
-import resource
+
+from interlock.supervision.lineage import tried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import os
     import signal
-    from collections.abc import Callable, Iterable
-    from typing import Any, NoReturn
+    from collections.abc import Iterable
+    from typing import NoReturn
 
     Limit = tuple[str, int, int]
     """what it is called, the number of the resource, and the value"""
-    Plan = tuple[list[bytes], dict[bytes, bytes], bytes | None, list[Limit], bool]
-    """command, environment, folder, limits, and whether it outlives the supervisor"""
+    Plan = tuple[list[bytes], dict[bytes, bytes], bytes, int | None, list[Limit], bool]
+    """command, environment, folder, umask, limits, and whether it outlives the supervisor"""
 else:
     import _signal as signal
+    import posix as os
 
 PR_SET_PDEATHSIG = 1
-prctl = ctypes.CDLL(None).prctl
+OOM_SCORE = 500
+DEFAULT_PATH = b"/bin:/usr/bin"
+_PRCTL = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None is this program itself
+
+
+def prctl(*values: int | bytes) -> None:
+    # `ctypes` would be imported for this alone.
+    _ctypes.call_function(_PRCTL, values)
 
 
 def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, altered: "Iterable[int]") -> "NoReturn":
     """In the new process: be what was asked for, or say why not. What else is open is closed by executing a program."""
-    command, environment, folder, limits, outlives = plan
+    command, environment, folder, umask, limits, outlives = plan
     stage = "fork"
     try:
         os.setsid()
@@ -39,15 +48,16 @@ def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, 
         for number in altered:
             signal.signal(number, signal.SIG_DFL)
         _prefer_for_oom()
-        if folder is not None:
-            stage = "cwd"
-            os.chdir(folder)
+        if umask is not None:
+            os.umask(umask)
+        stage = "cwd"
+        os.chdir(folder)
         stage = "descriptors"
         status = _aside(status, descriptors)
-        sources = [(_aside(source, descriptors), target) for target, source in descriptors.items()]
-        for source, target in sources:
-            os.dup2(source, target)
+        _connect(descriptors)
         for name, limit, value in limits:
+            import resource
+
             stage = name
             resource.setrlimit(limit, (value, value))
         stage = "command"
@@ -68,21 +78,33 @@ def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, 
 def _execute(command: list[bytes], environment: dict[bytes, bytes]) -> tuple[str, int]:
     """Become the program; if that cannot be, why: what it fails for, and the number of the error."""
     name = command[0]
-    folders = [b""] if b"/" in name else environment.get(b"PATH", os.defpath.encode()).split(b":")
+    if b"/" in name:
+        paths = [name]
+    else:
+        paths = [(folder or b".") + b"/" + name for folder in environment.get(b"PATH", DEFAULT_PATH).split(b":")]
     why = ("command", errno.ENOENT)
-    for folder in folders:
-        path = os.path.join(folder, name)
+    for path in paths:
         try:
             os.execve(path, command, environment)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR):
-                if os.path.exists(path):
+                if tried(os.access, path, os.F_OK) == 1:
                     return "interpreter", errno.ENOENT
             elif error.errno == errno.EACCES:
                 why = ("command", errno.EACCES)
+            elif error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+                # That may be the folder's fault.
+                why = why if why[1] == errno.EACCES else ("command", error.errno)
             else:
                 return "command", error.errno or 0
     return why
+
+
+def _connect(descriptors: dict[int, int]) -> None:
+    sources = [(_aside(source, descriptors), target) for target, source in descriptors.items()]
+    # The guard's own are none of its business.
+    for source, target in [(0, 1), (0, 2), *sources]:
+        os.dup2(source, target)
 
 
 def _aside(descriptor: int, targets: dict[int, int]) -> int:
@@ -94,14 +116,10 @@ def _aside(descriptor: int, targets: dict[int, int]) -> int:
 
 def _prefer_for_oom() -> None:
     """When memory runs out, this process goes before the supervisor does."""
-    if (descriptor := tried(os.open, "/proc/self/oom_score_adj", os.O_WRONLY)) >= 0:
-        tried(os.write, descriptor, b"500")
+    if (descriptor := tried(os.open, "/proc/self/oom_score_adj", os.O_RDWR)) >= 0:
+        try:
+            if int(os.read(descriptor, 16)) < OOM_SCORE:
+                os.write(descriptor, str(OOM_SCORE).encode())
+        except OSError:
+            pass  # and it is as likely to go as the others
         os.close(descriptor)
-
-
-def tried(call: "Callable[..., Any]", *values: object) -> int:
-    """What the system answers; -1 where it refuses, most often because a process is gone."""
-    try:
-        return call(*values)  # type: ignore[no-any-return]
-    except OSError:
-        return -1

@@ -1,6 +1,7 @@
 """One guard process and the link to it: what is to be sent waits its turn, and nothing waits for the guard."""
 
 import asyncio
+import fcntl
 import marshal
 import os
 import signal
@@ -10,10 +11,8 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from typing import Any, Protocol
-
-from interlock.supervision import guard
 
 Message = tuple[Any, ...]
 
@@ -26,6 +25,40 @@ for name in ("interlock", "interlock.supervision"):
 from interlock.supervision.guard import main
 main()
 """
+
+
+def rights() -> tuple[object, ...]:
+    """The user and the groups that this process acts for."""
+    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), sorted(os.getgroups())
+
+
+def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
+    """In a session of its own: no signal to the supervisor's terminal or group reaches it."""
+    # Not one of the numbers that are given away below, should the supervisor have been started without them.
+    there = fcntl.fcntl(link.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
+    try:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", "-c", START),
+                *(str(there), str(os.getpid()), identity, os.path.dirname(os.path.abspath(__file__))),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=None if is_handed_down(2) else subprocess.DEVNULL,
+            cwd="/",
+            pass_fds=(there,),
+            start_new_session=True,
+        )
+    finally:
+        os.close(there)
+
+
+def is_handed_down(descriptor: int) -> bool:
+    """Whether this is open and meant for others: without standard streams their numbers may be anything's."""
+    try:
+        return os.get_inheritable(descriptor)
+    except OSError:
+        return False
 
 
 class LinkOwner(Protocol):
@@ -67,28 +100,31 @@ class GuardLink:
         self._is_writing = False
         self.opened_at = self._loop.time()
         self._is_broken = False
+        self.rights = rights()
+        """what its children will be allowed to do"""
         self._socket, there = socket.socketpair()
         try:
             with there:
-                # In a session of its own: no signal to the supervisor's terminal or group reaches it.
-                self._process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-I", "-S", "-c", START),
-                        *(str(there.fileno()), str(os.getpid()), identity, str(Path(guard.__file__).parent)),
-                    ],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    pass_fds=(there.fileno(),),
-                    start_new_session=True,
-                )
+                self._process = _start(there, identity)
         except BaseException:
             self._socket.close()
             raise
         self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
-        self._socket.setblocking(False)
-        self._loop.add_reader(self._socket.fileno(), self._read)
-        self._loop.add_reader(self._pidfd, self._died)
+        self._pidfd = -1
+        try:
+            self._pidfd = os.pidfd_open(self.pid)
+            self._socket.setblocking(False)
+            self._loop.add_reader(self._socket.fileno(), self._read)
+            self._loop.add_reader(self._pidfd, self._died)
+        except BaseException:
+            self._loop.remove_reader(self._socket.fileno())
+            self._socket.close()
+            if self._pidfd >= 0:
+                os.close(self._pidfd)
+            # It has started nothing yet.
+            self._process.kill()
+            self._process.wait()
+            raise
 
     # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -164,7 +200,12 @@ class GuardLink:
 
     def kill(self) -> None:
         if self._process.returncode is None:
-            self._process.send_signal(signal.SIGKILL)
+            try:
+                self._process.send_signal(signal.SIGKILL)
+            except PermissionError:
+                # The supervisor has given up rights that the guard still has. It ends when there is nobody to serve.
+                with suppress(OSError):
+                    self._socket.shutdown(socket.SHUT_RDWR)
 
     def _break(self) -> None:
         if not self._is_broken:

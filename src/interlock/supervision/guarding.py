@@ -10,13 +10,12 @@ import resource
 import signal
 from collections.abc import Mapping
 from contextlib import suppress
-from secrets import token_hex
 
 import msgspec
 
 from interlock.supervision import remains
-from interlock.supervision.guard import MARKER
-from interlock.supervision.guard_link import GuardLink, Message
+from interlock.supervision.guard_link import GuardLink, Message, rights
+from interlock.supervision.lineage import MARKER
 from interlock.supervision.spec import Limits
 
 logger = logging.getLogger("interlock.supervision")
@@ -27,6 +26,8 @@ MOST_STARTING = 64
 """processes that are being started at the same time; more wait, so that descriptors do not run out on either side"""
 PATIENCE = 10.0
 """seconds in which the guard has to end when it is asked to"""
+UNHEARD = 5.0
+"""seconds in which a guard tells that a process is gone which it has killed, and answers when it is asked"""
 STEADY = 1.0
 """seconds a guard must have lived to be replaced at once, should there be something that it is to remember"""
 RESOURCES = {
@@ -44,6 +45,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str]
     """all of it"""
     cwd: str | None = None
+    """the supervisor's own if there is none"""
     limits: Limits = Limits()
     outlives: bool = False
     """lives on when the supervisor vanishes"""
@@ -101,6 +103,7 @@ class Guard:
         self._is_closed = False
         self._link: GuardLink | None = None
         self._spawned: dict[int, Spawned] = {}
+        self._pings: dict[int, asyncio.Future[None]] = {}
         self._cleaning: set[asyncio.Task[None]] = set()
         self._last_words: dict[str, tuple[str, bytes]] = {}
 
@@ -117,7 +120,7 @@ class Guard:
             raise NotSpawned("guard", 0, "the guard is closed")
         if self._link is None:
             try:
-                self._link = GuardLink(token_hex(8), self)
+                self._link = GuardLink(os.urandom(8).hex(), self)
             except OSError as error:
                 raise NotSpawned("guard", error.errno or 0, f"the guard cannot be started: {error}") from error
             for key, (path, request) in self._last_words.items():
@@ -147,6 +150,32 @@ class Guard:
         if not process.exit.done():
             process.link.send(("signal", process.number, int(number)))
 
+    async def finish(self, process: Spawned) -> None:
+        """Kill it, and return when it is over. A guard that does not answer is killed in turn, with all that it has
+        started; a process that not even that ends is given up."""
+        self.signal(process, signal.SIGKILL)
+        await asyncio.wait([process.exit], timeout=UNHEARD)
+        if process.exit.done():
+            return
+        if not await self._answers(process.link):
+            logger.error("the guard process %d does not answer", process.link.pid)
+            process.link.kill()
+            await asyncio.wait([process.exit])
+            return
+        await asyncio.wait([process.exit], timeout=UNHEARD)
+        if not process.exit.done():
+            self._spawned.pop(process.number, None)
+            logger.error("process %s does not end though it was killed; it is left alone", process.pid)
+            process.fail(NotSpawned("kill", 0, f"process {process.pid} does not end though it was killed"))
+
+    async def _answers(self, link: GuardLink) -> bool:
+        number = next(self._numbers)
+        answer = self._pings[number] = asyncio.get_running_loop().create_future()
+        link.send(("ping", number))
+        await asyncio.wait([answer, link.over], timeout=UNHEARD, return_when=asyncio.FIRST_COMPLETED)
+        del self._pings[number]
+        return answer.done() or link.over.done()
+
     async def remember(self, key: str, path: str, request: bytes) -> None:
         """Have the guard send a request to the socket at `path` should the supervisor vanish."""
         self._last_words[key] = (path, request)
@@ -170,6 +199,10 @@ class Guard:
 
     def heard(self, message: Message) -> None:
         name, number, *values = message
+        if name == "pong":
+            if (answer := self._pings.get(number)) is not None and not answer.done():
+                answer.set_result(None)
+            return
         process = self._spawned.get(number)
         if process is None:
             return
@@ -215,17 +248,39 @@ class Guard:
 
 
 def _spawn_message(number: int, program: Program, link: GuardLink) -> Message:
+    if rights() != link.rights:
+        raise NotSpawned(
+            "guard",
+            0,
+            "the supervisor has changed its user since it started its guard; change it before the first start",
+        )
     marks = "/".join(filter(None, (os.environ.get(MARKER), f"{link.identity}.{number}")))
     command = [os.fsencode(part) for part in program.command]
     environment = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
     environment[MARKER.encode()] = marks.encode()
     if sum(map(len, command)) + sum(map(len, environment)) + sum(map(len, environment.values())) > MOST_BYTES:
         raise NotSpawned("command", errno.E2BIG)
-    cwd = None if program.cwd is None else os.fsencode(program.cwd)
     limits = [
         (f"limits.{name}", kind, math.ceil(value))
         for name, kind in RESOURCES.items()
         if (value := getattr(program.limits, name)) is not None
     ]
-    plan = (command, environment, cwd, limits, program.outlives)
+    plan = (command, environment, _folder(program.cwd), _umask(), limits, program.outlives)
     return ("spawn", number, list(program.descriptors), plan)
+
+
+def _folder(cwd: str | None) -> bytes:
+    try:
+        # The guard stays where it was started, and the supervisor need not.
+        return os.fsencode(cwd if cwd is not None and cwd.startswith("/") else os.path.join(os.getcwd(), cwd or ""))
+    except OSError as error:
+        raise NotSpawned("guard", error.errno or 0, f"the supervisor's own folder is gone: {error.strerror}") from error
+
+
+def _umask() -> int | None:
+    """Read without changing it, which other threads would see."""
+    with open("/proc/self/status", "rb") as file:
+        for line in file:
+            if line.startswith(b"Umask:"):
+                return int(line.split()[1], 8)
+    return None

@@ -78,7 +78,7 @@ class Life:
         if not self._is_begun and not why:
             return None
         exit = self._end_of(instance)
-        if exit.ok and self.up_at is None:
+        if exit.ok and self.up_at is None and not self.goal.lowered.done():
             why = why or "ended before it was ready"
         return msgspec.structs.replace(exit, error=why) if why and exit.error != why else exit
 

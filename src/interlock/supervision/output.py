@@ -1,9 +1,12 @@
 """What a process prints, as lines: cut, cleaned and counted, so that no child can flood the supervisor."""
 
 import asyncio
+import logging
 import os
 import re
 from collections.abc import Callable
+
+logger = logging.getLogger("interlock.supervision")
 
 LONGEST_LINE = 16_384
 """bytes of a line that are kept; what is cut off is marked"""
@@ -200,7 +203,10 @@ class Output:
 
     def _give(self, stream: str, lines: list[str]) -> None:
         for line in lines:
-            self._deliver(stream, line)
+            try:
+                self._deliver(stream, line)
+            except Exception:
+                logger.exception("a line that was printed could not be delivered")
 
     def _wake_up(self) -> None:
         """Do what is to be done when this second is over."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready, check_address
@@ -56,9 +57,9 @@ class ReadyProbe:
         self._ready = ready
         self._instance = instance
         self._look = look
-        self._pattern = None if ready.log is None else re.compile(ready.log)
+        self._is_it = None if ready.log is None else finding(ready.log)
         self._seen = asyncio.Event()
-        self._listens = self._pattern is not None
+        self._listens = self._is_it is not None
         self._before = instance.on_line
         if self._listens:
             instance.on_line = self._line
@@ -69,8 +70,8 @@ class ReadyProbe:
         try:
             if ready.delay is not None:
                 await asyncio.sleep(float(ready.delay))  # type: ignore[arg-type]
-            elif self._pattern is not None:
-                await self._wait_for_line(self._pattern.pattern)
+            elif ready.log is not None:
+                await self._wait_for_line(ready.log)
             else:
                 await self._try_until_well(self._look or looking(ready))
         finally:
@@ -85,17 +86,17 @@ class ReadyProbe:
     def _line(self, line: str) -> None:
         if self._before is not None:
             self._before(line)
-        if self._pattern is not None and self._pattern.search(line):
+        if self._is_it is not None and self._is_it(line):
             self._seen.set()
             self.close()
 
-    async def _wait_for_line(self, pattern: str) -> None:
+    async def _wait_for_line(self, text: str) -> None:
         timeout = float(self._ready.timeout)  # type: ignore[arg-type]
         try:
             async with asyncio.timeout(timeout):
                 await self._seen.wait()
         except TimeoutError:
-            raise NotReady(timeout, f"no line matched {shown(pattern)}") from None
+            raise NotReady(timeout, f"no complete line with {shown(text)}") from None
 
     async def _try_until_well(self, look: Look) -> None:
         """At once and soon again at first, so that one that is quick is seen quickly, and then ever more rarely. When a
@@ -144,6 +145,24 @@ async def until_unwell(alive: Alive, paused: Callable[[], bool], look: Look | No
             return f"not well: {count} failed (last: {why})"
 
 
+def finding(text: str) -> Callable[[str], bool]:
+    """Tells whether a line has the text in it, where `*` stands for anything. It is no regular expression: one of those
+    may take for ever over a line, and the whole event loop with it."""
+    parts = [part for part in text.split("*") if part]
+
+    def is_it(line: str) -> bool:
+        # Each part where it is found first: what follows has the most room there.
+        end = 0
+        for part in parts:
+            begin = line.find(part, end)
+            if begin < 0:
+                return False
+            end = begin + len(part)
+        return True
+
+    return is_it
+
+
 def looking(probe: Ready | Alive) -> Look:
     """How one looks by HTTP or TCP."""
     if probe.http is not None:
@@ -165,7 +184,7 @@ async def _told(work: Awaitable[str], limit: float) -> str:
     try:
         return await work
     except TimeoutError:
-        return f"no answer within {limit:.3g}s"
+        return f"no answer within {brief(limit)}"
     except OSError as error:
         why = _reason(error)
         if error.errno in OUR_OWN:

@@ -5,15 +5,22 @@ import errno
 import os
 import signal
 from collections.abc import Callable
-from contextlib import suppress
+from typing import Any
 
 from interlock.model.child import Exit
 from interlock.model.error import CannotStart, InterlockError, shown
+from interlock.supervision.guard_link import is_handed_down
 from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.output import Pipes
 from interlock.supervision.spec import Process, check_command
 
+OWN_VARIABLES = {
+    "INTERLOCK_PREV_SIGNAL",
+    *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
+    *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"),
+}
+"""what a supervisor is told of its own last life, and by systemd: nothing that its children should take for theirs"""
 STREAMS = {1: "stdout", 2: "stderr"}
 _NOT_A_PROGRAM = "is not a program"
 _REASONS = {
@@ -43,6 +50,8 @@ class ProcessInstance(Instance):
         self._process: Spawned | None = None
         self._is_asked = False
         self._is_killed = False
+        self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """settled when it is no longer to be waited for"""
         self._forced = False
 
     async def start(self) -> None:
@@ -86,8 +95,7 @@ class ProcessInstance(Instance):
             raise CannotStart(self._birth.path, f"command: {type(error).__name__}: {text}"[:500]) from error
 
     def _environment(self) -> dict[str, str]:
-        # What this supervisor was told of its own last life is nothing that its children should take for theirs.
-        own = {name: value for name, value in os.environ.items() if name != "INTERLOCK_PREV_SIGNAL"}
+        own = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
         given = {**own, **self._spec.env, **self._birth.environment()}
         return {name: value for name, value in given.items() if value is not None}
 
@@ -96,8 +104,7 @@ class ProcessInstance(Instance):
         if not self._spec.capture:
             for number in STREAMS:
                 # A supervisor may well have none; then it goes nowhere.
-                with suppress(OSError):
-                    os.fstat(number)
+                if is_handed_down(number):
                     found.setdefault(number, number)
         return found
 
@@ -129,10 +136,12 @@ class ProcessInstance(Instance):
     # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _exited(self, future: "asyncio.Future[Ended]") -> None:
-        # Nothing is left that could still print, so that what it has printed is in the pipes now.
-        self._output.close()
         ended = future.result()
-        self.settle(Exit(at=self._now(), code=ended.code, signal=ended.signal, error=ended.error))
+        try:
+            # Nothing is left that could still print, so that what it has printed is in the pipes now.
+            self._output.close()
+        finally:
+            self.settle(Exit(at=self._now(), code=ended.code, signal=ended.signal, error=ended.error))
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
@@ -143,13 +152,17 @@ class ProcessInstance(Instance):
             self._guard.signal(self._process, signal.SIGTERM)
             # One that is suspended could not end.
             self._guard.signal(self._process, signal.SIGCONT)
-            await asyncio.wait([self.ended], timeout=timeout)
+            waited_for: list[asyncio.Future[Any]] = [self.ended, self._hurry]
+            await asyncio.wait(waited_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if not self.ended.done():
             self.kill()
+            await self._guard.finish(self._process)
             await asyncio.wait([self.ended])
 
     def kill(self) -> None:
         self._is_killed = True
+        if not self._hurry.done():
+            self._hurry.set_result(None)
         if not self.ended.done():
             self._forced = self._forced or self._is_asked
             if self._process is not None:

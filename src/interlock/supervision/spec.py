@@ -13,7 +13,7 @@ from interlock.supervision.checks import check_address as check_address
 from interlock.supervision.checks import check_command as check_command
 from interlock.supervision.checks import (
     check_descriptors,
-    check_pattern,
+    check_part_of_line,
     check_text,
     check_texts,
     check_url,
@@ -182,7 +182,7 @@ class Ready(_Probe, frozen=True, kw_only=True):
     kinds: ClassVar[tuple[str, ...]] = ("http", "tcp", "log", "delay")
 
     log: str | None = None
-    """a regular expression that is found in a line it prints"""
+    """a text that is found in a line it prints, in which `*` stands for anything"""
     delay: Duration | None = None
     """it has lived for so long"""
     timeout: Duration = 30.0
@@ -192,7 +192,7 @@ class Ready(_Probe, frozen=True, kw_only=True):
         self.check_durations()
         self.check_kind()
         if self.log is not None:
-            check_pattern(self.field("log"), self.log)
+            check_part_of_line(self.field("log"), self.log)
         if self.delay is not None and self.delay >= self.timeout:  # type: ignore[operator]
             raise BadValue(self.field("timeout"), self.timeout, "longer than zero and than the delay")
 
@@ -323,6 +323,8 @@ class Process(Child, frozen=True, kw_only=True):
         self.check_part("ready", Ready, optional=True)
         self.check_part("alive", Alive, optional=True)
         self.check_flags("outlives", "capture")
+        if self.outlives and self.capture:
+            raise BadValue("outlives", True, "possible with capture: nobody would read what it prints then")
         self.put("pass_fds", check_descriptors("pass_fds", self.pass_fds))
 
 

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from difflib import get_close_matches
 
 from interlock.model.child import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.ports.handover import Handover
+from interlock.supervision.acting import act, check_possible
 from interlock.supervision.child import ChildRunner
 from interlock.supervision.errands import Errands
 from interlock.supervision.group import GroupInstance
@@ -71,6 +72,8 @@ class Supervisor:
         self._stopping: asyncio.Task[None] | None = None
         self._errands = Errands()
         self._suspended = False
+        self._is_leaving = False
+        """whether it is being removed, or one above it"""
         self._since: float | None = None
         self._instance: GroupInstance | None = None
         self._ended: asyncio.Future[Exit] | None = None
@@ -121,7 +124,7 @@ class Supervisor:
         self._together.begin()
         self._ended = asyncio.get_running_loop().create_future()
         if self._above is None:
-            self._forget_requests()
+            self.forget_requests()
             for child in self._all():
                 child.restarts = 0
                 child.publish()
@@ -132,7 +135,7 @@ class Supervisor:
         try:
             async with self._together.starting:
                 await self._start_in_order()
-        except CannotStart as error:
+        except Exception as error:
             await self._halt(Status.FAILED, Exit(at=self._around.now(), error=str(error)))
             raise
         except asyncio.CancelledError:
@@ -158,13 +161,13 @@ class Supervisor:
             why = self._ended.result().error or "stopped while it was starting"
             raise CannotStart(self.path or self.name, why)
 
-    def _forget_requests(self) -> None:
+    def forget_requests(self) -> None:
         """What somebody had stopped or suspended comes up like the rest."""
         self._suspended = False
         for child in self._children:
             child.held = child.to_be_suspended = False
             if child.nested is not None:
-                child.nested._forget_requests()
+                child.nested.forget_requests()
 
     async def stop(self) -> None:
         """Stop the children in reverse order. May be called again, and by several; it returns when all are down."""
@@ -286,6 +289,7 @@ class Supervisor:
         failed for the first time, which its policy then deals with."""
         if under:
             return await self._supervisor(under).add(spec, before=before, start=start)
+        self._check_stays()
         child = self._place(spec, before)
         for one in _with_all_below(child):
             self.published(one.path, None, one.known)
@@ -300,7 +304,11 @@ class Supervisor:
         """Stop a child and forget it, its resume id too. In its backoff, it never starts again."""
         owner, child = self._find(path)
         if child.removal is None:
+            owner._check_stays()
             child.removal = owner._errands.begin(owner._remove(child))
+            for one in _with_all_below(child):
+                if one.nested is not None:
+                    one.nested._is_leaving = True
         await asyncio.wait([child.removal])
 
     async def _remove(self, child: ChildRunner) -> None:
@@ -315,6 +323,10 @@ class Supervisor:
         for forgetting in forgotten:
             await forgetting
 
+    def _check_stays(self) -> None:
+        if self._is_leaving:
+            raise WrongStatus(f"{self.path}: is being removed")
+
     async def change(self, path: str, spec: Child) -> None:
         """Describe a child of this name anew. It is started again as it is described now, under its resume id, unless
         somebody has stopped it. A supervisor takes on what is said of itself and leaves its children alone."""
@@ -323,17 +335,25 @@ class Supervisor:
             raise BadValue("child", spec, f"a child of the name {child.spec.name}")
         if isinstance(spec, Group) != (child.nested is not None):
             raise BadValue("child", spec, "of the kind that it was, a supervisor or something else")
+        owner._check_stays()
         await owner._errands.run(owner._change(child, spec))
 
     async def _change(self, child: ChildRunner, spec: Child) -> None:
         if child.nested is not None and isinstance(spec, Group):
             child.nested.strategy, child.nested._tolerant = spec.strategy, spec.tolerant
             child.nested._stop_together = spec.stop_together
-        else:
-            await child.down()
+        # Before it is stopped: whoever starts it meanwhile starts it as it is described now.
         child.describe(spec)
+        if child.nested is None:
+            await child.down()
+        if child.removal is not None:
+            return
         if not child.held and child.status is not Status.PENDING:
             await child.up()
+
+    def is_held(self, path: str) -> bool:
+        """Whether somebody has stopped it, so that it stays down."""
+        return self._find(path)[1].held
 
     def arrange(self, under: str, names: Sequence[str]) -> None:
         """Put the children of a supervisor into this order, for starts and stops to come; others come last."""
@@ -346,68 +366,38 @@ class Supervisor:
     async def act(self, path: str, action: ServiceAction) -> ChildInfo:
         """Start, stop, restart, suspend or resume one child. What is asked for last counts."""
         owner, child = self._find(path)
+        owner._check_stays()
         if owner.status not in UP:
             raise WrongStatus(f"{path}: cannot {action.value}, its supervisor is {owner.status}")
-        if child.removal is not None:
-            raise WrongStatus(f"{path}: cannot {action.value}, it is being removed")
-        if action is ServiceAction.SUSPEND and child.status not in (*UP, Status.STARTING, Status.PENDING):
-            raise WrongStatus(f"{path}: cannot be suspended, being {_a(child)}")
-        await owner._errands.run(owner._act(child, action))
+        check_possible(child, action)
+        await owner._errands.run(act(child, action, owner._suspended))
         return child.info()
-
-    async def _act(self, child: ChildRunner, action: ServiceAction) -> None:
-        if action is ServiceAction.SUSPEND:
-            if not await child.suspend():
-                raise WrongStatus(f"{child.path}: cannot be suspended, being {_a(child)}")
-        elif action is ServiceAction.RESUME:
-            await child.resume()
-        else:
-            await self._start_or_stop(child, action)
-
-    async def _start_or_stop(self, child: ChildRunner, action: ServiceAction) -> None:
-        request = child.request = object()
-        if action is not ServiceAction.START:
-            child.held = True
-            await child.down()
-        if action is ServiceAction.STOP or child.request is not request:
-            return
-        child.held = False
-        child.renew()
-        if child.status not in UP:
-            child.to_be_suspended = self._suspended
-            if child.nested is not None:
-                child.nested._forget_requests()
-        if child.status is Status.PENDING:
-            child.lower()
-        await child.up()
 
     async def suspend(self) -> None:
         """Suspend the children that can be, in reverse order; all are tried, and errors come together."""
         self._suspended = True
         if self.status is Status.RUNNING:
             self.status = Status.SUSPENDED
-        errors = []
-        for child in self._children[::-1]:
-            try:
-                await child.suspend()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are suspended too
-                errors.append(error)
-        if errors:
-            raise ExceptionGroup(f"{self.path or self.name}: not everything could be suspended", errors)
+        await self._each(self._children[::-1], ChildRunner.suspend, "suspended")
 
     async def resume(self) -> None:
         """The same the other way round, in order."""
         self._suspended = False
         if self.status is Status.SUSPENDED:
             self.status = Status.RUNNING
+        await self._each(self._children[:], ChildRunner.resume, "resumed")
+
+    async def _each(
+        self, children: Sequence[ChildRunner], shift: Callable[[ChildRunner], Awaitable[object]], word: str
+    ) -> None:
         errors = []
-        for child in list(self._children):
+        for child in children:
             try:
-                await child.resume()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the others are resumed too
+                await shift(child)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turn too
                 errors.append(error)
         if errors:
-            raise ExceptionGroup(f"{self.path or self.name}: not everything could be resumed", errors)
+            raise ExceptionGroup(f"{self.path or self.name}: not everything could be {word}", errors)
 
     # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -442,7 +432,3 @@ def _with_all_below(child: ChildRunner) -> Iterator[ChildRunner]:
     yield child
     if child.nested is not None:
         yield from child.nested._all()
-
-
-def _a(child: ChildRunner) -> str:
-    return f"a {child.spec.kind} that is {child.status}"

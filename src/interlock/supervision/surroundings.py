@@ -1,5 +1,6 @@
 """What all supervisors of one tree share, and how each kind of child is brought to life in it."""
 
+import asyncio
 import random
 import time
 from collections.abc import Callable
@@ -33,11 +34,13 @@ class Surroundings:
         self.chance = chance
         """a number from 0 to 1, for jitter"""
         self._guard: Guard | None = None
+        self._left_alone: dict[str, asyncio.Task[Exit]] = {}
+        """functions that did not end when they were cancelled: no other life of theirs begins beside them"""
 
     def make(self, spec: Child, birth: Birth) -> Instance:
         """An instance that has not been started. Raises whatever a factory raises."""
         if isinstance(spec, Function):
-            return FunctionInstance(spec, birth, self.now)
+            return FunctionInstance(spec, birth, self.now, self._left_alone)
         if isinstance(spec, Process):
             from interlock.supervision.process import ProcessInstance
 

@@ -27,8 +27,9 @@ class Together:
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
-        self.halting.clear()
         self._wanted.clear()
+        # It may run on another loop than it did before.
+        self.halting, self.starting = asyncio.Event(), asyncio.Lock()
 
     def want(self, child: ChildRunner, at: float) -> None:
         self._wanted[child] = at

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from interlock.model.child import Change
+from interlock.model.error import BadValue
 
 logger = logging.getLogger("interlock.supervision")
 
@@ -73,6 +74,8 @@ class Watches:
         self._on_change = on_change
 
     def add(self, size: int) -> Watch:
+        if not isinstance(size, int) or size < 1:
+            raise BadValue("size", size, "a whole number of one or more")
         watch = Watch(size, self._forget)
         self._watches.append(watch)
         return watch

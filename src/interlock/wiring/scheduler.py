@@ -38,6 +38,8 @@ STARTED_WRONGLY = 2
 """what a worker exits with that cannot load the app"""
 AFTER_DRAIN = 12.0
 """seconds that a worker has beyond the drain to stop what it still runs, tell of it, and end"""
+HEARING = 0.3
+"""seconds in which the end of a worker that is killed is heard of; less than a function has to end at once"""
 WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 
@@ -100,6 +102,8 @@ class Scheduler:
         self.engine.desk.operations = self.services
         self._target = target
         self._worker_budget = worker_budget
+        self._own_workers: set[str] = set()
+        """the names and processes of all that were started here"""
         self._bringing_up: asyncio.Task[None] | None = None
 
     def _children(self) -> list[Child]:
@@ -139,7 +143,9 @@ class Scheduler:
         if isinstance(child, Group):
             children = [self._surrounded(one) for one in child.children]
             return msgspec.structs.replace(child, children=children, tolerant=True)
-        given = {**self._without_tokens(), "INTERLOCK_SOCKET": str(self.settings.socket_path())}
+        # It finds this scheduler, whichever one the person who started that was talking to.
+        given: dict[str, str | None] = {**self._without_tokens(), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
+        given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int, target: str) -> list[str]:
@@ -168,11 +174,22 @@ class Scheduler:
         try:
             await asyncio.wait([running])
         finally:
-            # What services said to the last is stored, then everything else that has arrived.
-            await self.book.flush()
+            if not running.done():
+                await self._hear_of_workers()
+                # What services said to the last is stored, then everything else that has arrived.
+                await self.book.flush()
             self.engine.stop()
             await running
             await self.engine.desk.finish()
+
+    async def _hear_of_workers(self) -> None:
+        """Until what the workers held is given back. When all is to end at once they are killed only now, and that has
+        yet to be heard of."""
+        end = asyncio.get_running_loop().time() + HEARING
+        while asyncio.get_running_loop().time() < end:
+            if not any(one.rpartition("-")[0] in self._own_workers for one in self.engine.state.workers):
+                break
+            await asyncio.sleep(0.005)
 
     async def _keep_house(self) -> None:
         loop = asyncio.get_running_loop()
@@ -195,6 +212,8 @@ class Scheduler:
         service = service_of(change.path)
         if service is not None:
             self.book.change(change, service)
+        elif change.path.startswith(f"{WORKERS}/") and change.after is not None and change.after.pid is not None:
+            self._own_workers.add(f"{change.after.name}-{change.after.pid}")
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,9 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from interlock.supervision.goal import unless
 
 logger = logging.getLogger("interlock.services")
 
+T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
 Load = Callable[[], Sequence[Child]]
@@ -37,9 +39,13 @@ class Services(Operations):
         self._declared: Placed = {}
         self._placed: dict[str, Child] = {}
         """what is in the tree now"""
+        self._stopped: set[str] = set()
+        """what somebody has stopped, among those that are moving"""
         self._due: set[str] = set()
         """what is there and has not had its turn to be started"""
         self._begun = asyncio.Event()
+        self._reading = asyncio.Lock()
+        """held while the files are read, so that what was read last is put in place last"""
         self._changing = asyncio.Lock()
         self._waiting = 0
         """how many reloads wait for their turn"""
@@ -70,20 +76,18 @@ class Services(Operations):
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         path = self._path_of(name)
         logger.info("%s: %s, asked by %s", path, action.value, actor)
+        if action is ServiceAction.STOP:
+            # One whose turn has not come stays down as well.
+            self._due = {one for one in self._due if one != path and not one.startswith(f"{path}/")}
         return await self._tree.act(path, action)
 
     async def reload(self, actor: str) -> Reloaded:
         await self._begun.wait()
+        async with self._reading:
+            # Before it is anybody's turn: a faulty file must not break off what is under way.
+            new = await self._read_again(actor)
         async with self._turn():
-            try:
-                new = dict(_flat(await asyncio.to_thread(self._load), SERVICES))
-                self._check_goes_on()
-            except InterlockError as error:
-                what, *faults = str(error).splitlines()
-                logger.error("nothing is changed by the reload that %s asked for: %s", actor, what)
-                for fault in faults:
-                    logger.error("%s", fault)
-                raise
+            self._check_goes_on()
             old, self._declared = self._declared, new
             await self._bring_in_line(new)
         # Others may have been asked for meanwhile, which then go on from there.
@@ -99,6 +103,16 @@ class Services(Operations):
             len(reloaded.unchanged),
         )
         return reloaded
+
+    async def _read_again(self, actor: str) -> Placed:
+        try:
+            return dict(_flat(await asyncio.to_thread(self._load), SERVICES))
+        except InterlockError as error:
+            what, *faults = str(error).splitlines()
+            logger.error("nothing is changed by the reload that %s asked for: %s", actor, what)
+            for fault in faults:
+                logger.error("%s", fault)
+            raise
 
     def families(self) -> list[Family]:
         kept = [(one.path.rpartition("/")[2], one) for one in _leaves(self._tree.child(SERVICES))]
@@ -129,7 +143,7 @@ class Services(Operations):
         found = [one for above in (WORKERS, SERVICES) for one in _all_below(self._tree.child(above))]
         known = {one.name: one.path for one in found} | {one.path: one.path for one in found}
         if name not in known:
-            close = get_close_matches(name, list(known), 1)
+            close = get_close_matches(name, [one.name for one in found], 1)
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
         return known[name]
 
@@ -162,12 +176,14 @@ class Services(Operations):
             await self._place(new)
         finally:
             self._moving.clear()
+            self._stopped.clear()
         for path, child in new.items():
             if self._is_over or self._newer.is_set():
                 return
             if child != self._placed[path]:
                 self._placed[path] = child
-                await self._tree.change(path, child)
+                if await self._unless_newer(self._tree.change(path, child)) is None:
+                    return
             elif path in self._due and not await self._start(path):
                 return
             self._due.discard(path)
@@ -175,6 +191,8 @@ class Services(Operations):
     async def _remove(self, new: Placed) -> None:
         for path, child in reversed(list(self._placed.items())):
             if path not in new or _is_other(child, new[path]):
+                if child.name in self._moving and self._tree.is_held(path):
+                    self._stopped.add(child.name)
                 await self._tree.remove(path)
                 del self._placed[path]
                 self._due.discard(path)
@@ -191,27 +209,36 @@ class Services(Operations):
                     continue
                 child = self._placed[path] = new[path]
                 is_group = isinstance(child, Group)
-                if not is_group:
+                if not is_group and name not in self._stopped:
                     self._due.add(path)
                 await self._tree.add(child, under=group, before=later[0] if later else None, start=is_group)
+                if name in self._stopped:
+                    with suppress(WrongStatus):
+                        await self._tree.act(path, ServiceAction.STOP)
         self._placed = {path: self._placed[path] for path in new}
 
     async def _start(self, path: str) -> bool:
         """Whether it is up, or has failed, before a newer reload is asked for; it comes up all the same."""
         if self._tree.child(path).status not in (Status.CREATED, Status.STARTING):
             return True
+        try:
+            return await self._unless_newer(self._tree.act(path, ServiceAction.START)) is not None
+        except WrongStatus:
+            # In a group that is down it starts when that does.
+            return True
+
+    async def _unless_newer(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T] | None":
+        """Wait for what has been begun, and is done to the end in any case; None if a newer reload is asked for
+        before that."""
         newer = asyncio.get_running_loop().create_task(self._newer.wait())
         try:
-            task = await unless(self._tree.act(path, ServiceAction.START), newer)
+            task = await unless(work, newer)
         finally:
             newer.cancel()
         if task.cancelled():
-            return False
-        error = task.exception()
-        # In a group that is down it starts when that does.
-        if error is not None and not isinstance(error, WrongStatus):
-            raise error
-        return True
+            return None
+        task.result()
+        return task
 
     @property
     def _is_over(self) -> bool:

@@ -24,8 +24,11 @@ LONGEST_PAUSE = 2.0
 LONGEST_RETRY_AFTER = 60.0
 """seconds; a server that wants to be left alone for longer is not waited for"""
 PROBLEM = "application/problem+json"
+IN_DOUBT = "; it may have been done, or still be under way"
 AWAY = frozenset({429, 502, 503, 504})
 """the server does not work now, or whoever stands before it cannot reach it or wants it left alone"""
+UNKNOWN = frozenset({502, 504})
+"""whoever stands before the server has not heard what came of it"""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -179,7 +182,7 @@ def _may_have_happened(request: Request, answer: Response | Failure, address: Ad
         return answer.kind in ("lost", "silent")
     if answer.status == 503 and _media_type(answer) == PROBLEM:
         return decoded(request, answer, _Problem, address).code == ConnectionLost.code
-    return answer.status in (502, 504)
+    return answer.status in UNKNOWN
 
 
 def checked(request: Request, answer: Response | Failure, address: Address) -> Response:
@@ -192,7 +195,10 @@ def checked(request: Request, answer: Response | Failure, address: Address) -> R
         problem = decoded(request, answer, _Problem, address)
         text = problem.detail if problem.faults == [problem.detail] else "\n".join([problem.detail, *problem.faults])
         raise rebuild(problem.code, text)
-    raise not_ours(request, answer, address, f"an answer that is not ours ({_media_type(answer) or 'of no type'})")
+    doubt = IN_DOUBT if request.once and answer.status in UNKNOWN else ""
+    raise not_ours(
+        request, answer, address, f"an answer that is not ours ({_media_type(answer) or 'of no type'}){doubt}"
+    )
 
 
 class _Problem(msgspec.Struct):
@@ -217,6 +223,7 @@ def not_ours(request: Request, answer: Response, address: Address, what: str) ->
 
 def _error_of(request: Request, failure: Failure, address: Address) -> InterlockError:
     target = _target(request, address)
+    doubt = IN_DOUBT if request.once else ""
     match failure.kind:
         case "unreachable":
             return NotRunning(address.shown)
@@ -227,9 +234,11 @@ def _error_of(request: Request, failure: Failure, address: Address) -> Interlock
         case "insecure":
             return InterlockError(f"{address.shown}: no secure connection ({_one_line(failure.cause)})")
         case "silent":
-            return rebuild(ConnectionLost.code, f"{target} was not answered in time; the server may be overloaded")
+            text = f"{target} was not answered in time; the server may be overloaded"
+            return rebuild(ConnectionLost.code, text + doubt)
         case "lost":
-            return rebuild(ConnectionLost.code, f"{target}: the connection broke before the whole answer was there")
+            text = f"{target}: the connection broke before the whole answer was there"
+            return rebuild(ConnectionLost.code, text + doubt)
         case "garbled":
             return InterlockError(f"{target} was answered with something that is not HTTP; is this the right address?")
 

@@ -23,7 +23,16 @@ from interlock.client.http.exchange import (
 from interlock.client.submitting import check_size, check_text, instant, new_run
 from interlock.model.child import ChildInfo, Reloaded, ServiceAction
 from interlock.model.duration import Duration
-from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, UnknownRun, WaitTimeout, rebuild
+from interlock.model.error import (
+    BadValue,
+    ConnectionLost,
+    NotRunning,
+    UnknownChild,
+    UnknownRun,
+    WaitTimeout,
+    rebuild,
+    shown,
+)
 from interlock.model.message import NewRun
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
@@ -294,8 +303,13 @@ def _path(run_id: str, rest: str = "", query: Mapping[str, str] | None = None) -
 
 def _service_path(name: str, rest: str = "") -> str:
     check_text("service", name)
-    if name in ("", ".", "..") or "/" in name:
+    last = name.rpartition("/")[2]
+    if last in ("", ".", ".."):
         raise UnknownChild(name)
+    if last != name:
+        # It may well be in the tree, which shows paths.
+        text = f"name: {shown(name)} is a path; the name is the last part of it, {shown(last)}"
+        raise rebuild(UnknownChild.code, text)
     return f"/api/v1/services/{quote(name, safe='')}{rest}"
 
 

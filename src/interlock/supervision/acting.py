@@ -1,0 +1,53 @@
+"""What somebody asks for by hand: that one child is started, stopped, restarted, suspended or resumed."""
+
+from interlock.model.child import UP, ServiceAction, Status
+from interlock.model.error import WrongStatus
+from interlock.supervision.child import ChildRunner
+
+
+def check_possible(child: ChildRunner, action: ServiceAction) -> None:
+    if child.removal is not None:
+        raise WrongStatus(f"{child.path}: cannot {action.value}, it is being removed")
+    if child.status in (*UP, Status.STARTING, Status.PENDING, Status.STOPPING):
+        return
+    if action is ServiceAction.SUSPEND:
+        raise _cannot_suspend(child)
+    if action is ServiceAction.RESUME:
+        raise WrongStatus(f"{child.path}: cannot be resumed, being {child.status}")
+
+
+async def act(child: ChildRunner, action: ServiceAction, suspended: bool) -> None:
+    """`suspended` is whether its supervisor is, and so whatever it starts."""
+    if action is ServiceAction.SUSPEND:
+        if not await child.suspend():
+            raise _cannot_suspend(child)
+    elif action is ServiceAction.RESUME:
+        await child.resume()
+    else:
+        await _start_or_stop(child, action, suspended)
+
+
+async def _start_or_stop(child: ChildRunner, action: ServiceAction, suspended: bool) -> None:
+    """What is asked for last counts, though this may be the one that is done last."""
+    request = child.request = object()
+    if action is not ServiceAction.START:
+        child.held = True
+        await child.down()
+        if child.status is Status.CREATED:
+            # Its turn to be started has not come, and does not come any more.
+            child.become(Status.STOPPED)
+    if action is ServiceAction.STOP or child.request is not request or child.removal is not None:
+        return
+    child.held = False
+    child.renew()
+    if child.status not in UP:
+        child.to_be_suspended = suspended
+        if child.nested is not None:
+            child.nested.forget_requests()
+    if child.status is Status.PENDING:
+        child.lower()
+    await child.up()
+
+
+def _cannot_suspend(child: ChildRunner) -> WrongStatus:
+    return WrongStatus(f"{child.path}: cannot be suspended, being a {child.spec.kind} that is {child.status}")
