@@ -62,6 +62,8 @@ def story() -> Iterator[Story]:
             keeper.start()
             fourth = until_life(4)
             logs.append(log(4))
+            # Before the next start removes what is old.
+            wait_until(lambda: follower.said.count("\tlasting is ready\n") == 4, "everything is told so far")
             log_of_removed = [keeper.log("removed")]
             keeper.kill()
             wait_until(lambda: gone(fourth.pid), "the service is gone")
