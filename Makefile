@@ -27,7 +27,9 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Hundreds of processes are started by the tests, and none of them is to compile the sources for itself.
 unit: $(VENV)/ready
+	$(BIN)/python -m compileall -q src tests
 	$(BIN)/pytest
 
 bench: $(VENV)/ready

@@ -53,6 +53,7 @@ def story() -> Iterator[Story]:
             keeper.start()
             tree = [one["path"] for one in keeper.local.get("/api/v1/tree").json["children"]]
             follower.begin()
+            wait_until(lambda: "\tlasting is ready\n" in follower.said, "it is followed")
             kill(until_life(1).pid, signal.SIGUSR1)
             kill(until_life(2).pid)
             until_life(3)
