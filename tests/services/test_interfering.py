@@ -91,6 +91,7 @@ def test_what_somebody_has_stopped_stays_down_when_it_moves_to_another_group(kee
         keeper.pid_of("two")
         assert keeper.status("one") == "stopped"
         assert keeper.act("start", "one")["status"] == "running"
+        wait_until(lambda: len(keeper.lives("one")) == 2, "it has noted its start")
         before, after = keeper.lives("one")
         assert before.resume_id == after.resume_id
 

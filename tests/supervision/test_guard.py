@@ -533,7 +533,8 @@ def test_a_process_starts_with_a_clean_slate(run: Run) -> None:
         try:
             status = dict(line.split(":\t") for line in (await said("cat", "/proc/self/status")).splitlines())
             assert int(status["SigBlk"], 16) == 0
-            assert int(status["SigIgn"], 16) == 0
+            # 32 and 33 are the C library's own: nobody can set what is done with them.
+            assert int(status["SigIgn"], 16) & ~(0b11 << 31) == 0
             assert int(status["SigCgt"], 16) == 0
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGUSR1])

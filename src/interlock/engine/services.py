@@ -33,7 +33,8 @@ PACE = 0.05
 PATIENCE = 5.0
 """seconds after which whoever waits for the store goes on without it"""
 AGAIN = 0.1
-"""seconds before a command that was in vain is handed in again"""
+"""seconds before a command that was in vain is handed in again; longer each time"""
+LONGEST_AGAIN = 2.0
 NO_WORD = 30.0
 """seconds without a word from an engine that works after which a command is taken for lost"""
 MOST_ROWS = 1000
@@ -53,6 +54,8 @@ class _Flight(msgspec.Struct):
     command: NoteServices
     waiters: list[Future]
     overdue: asyncio.TimerHandle | None = None
+    refused: int = 0
+    """how often it was in vain"""
 
 
 class ServiceBook(Handover):
@@ -223,7 +226,9 @@ class ServiceBook(Handover):
         if flight.overdue is not None:
             flight.overdue.cancel()
         if not stored:
-            flight.overdue = asyncio.get_running_loop().call_later(AGAIN, self._hand_in, flight)
+            delay = min(AGAIN * 2**flight.refused, LONGEST_AGAIN)
+            flight.refused = min(flight.refused + 1, 10)
+            flight.overdue = asyncio.get_running_loop().call_later(delay, self._hand_in, flight)
             return
         self._flight = None
         for waiter in flight.waiters:
