@@ -1,7 +1,7 @@
 """Port: what outlasts a child, and the supervisor's host."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Generator
 
 from interlock.model.child import Kept
 
@@ -45,8 +45,8 @@ class MemoryHandover(Handover):
 class _Done:
     """Something awaitable that is there already, and may be left unawaited."""
 
-    def __await__(self):  # type: ignore[no-untyped-def]
-        return iter(())
+    def __await__(self) -> Generator[None, None, None]:
+        yield from ()
 
 
 def _done() -> Awaitable[None]:

@@ -77,12 +77,13 @@ def check_port(field: str, port: str) -> tuple[str, int, int, str]:
 
 
 def check_url(field: str, url: object) -> None:
+    text = url if isinstance(url, str) else ""
     try:
-        parts = urlsplit(url if isinstance(url, str) else "")
-        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and url.isascii()  # type: ignore[attr-defined]
+        parts = urlsplit(text)
+        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and text.isascii()
     except ValueError:
         good = False
-    if not good or not isinstance(url, str) or any(ord(one) <= 32 or ord(one) == 127 for one in url):
+    if not good or any(ord(one) <= 32 or ord(one) == 127 for one in text):
         raise BadValue(field, url, "a URL like http://127.0.0.1:8000/health")
 
 

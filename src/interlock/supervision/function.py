@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable
 
 from interlock.model.child import Exit
+from interlock.model.duration import seconds
 from interlock.model.error import BadValue, CannotStart, InterlockError
 from interlock.supervision.goal import words
 from interlock.supervision.instance import Birth, Instance
@@ -65,14 +66,14 @@ class FunctionInstance(Instance):
         if not self._spec.announces:
             return
         try:
-            timeout = float(self._spec.start_timeout)  # type: ignore[arg-type]
+            timeout = seconds(self._spec.start_timeout, "start_timeout")
             await asyncio.wait([self._ready, self.ended], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             if self.ended.done():
                 raise CannotStart(self._birth.path, self.ended.result().error or "ended before it was ready")
             if not self._ready.done():
                 raise CannotStart(self._birth.path, f"not ready within {timeout:g}s")
         except BaseException:
-            await self.stop(float(self._spec.stop_timeout))  # type: ignore[arg-type]
+            await self.stop(seconds(self._spec.stop_timeout, "stop_timeout"))
             raise
 
     def _is_ready(self) -> None:
