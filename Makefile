@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 5000
+# How many tests run at the same time: one more than two cores, because many of them wait.
+PARALLEL ?= 3
 # Where commands in this folder look for a server without being told.
 DATABASE ?= interlock.db
 
@@ -12,7 +14,7 @@ DATABASE ?= interlock.db
 $(VENV)/ready: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
@@ -27,15 +29,17 @@ check: $(VENV)/ready
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-# Hundreds of processes are started by the tests, and none of them is to compile the sources for itself.
+# Hundreds of processes are started by the tests, and none of them is to compile the sources for itself. A file of tests stays
+# together, because its tests share a server, and files are taken in their order: some of the longest come first.
 unit: $(VENV)/ready
 	$(BIN)/python -m compileall -q src tests
-	$(BIN)/pytest
+	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/ready
 	$(BIN)/interlock bench --output bench.json
 
 soak: $(VENV)/ready
+	$(BIN)/python -m interlock.simulation.soak_zones
 	$(BIN)/python -m interlock.simulation.soak --seeds $(SEEDS)
 
 clean:

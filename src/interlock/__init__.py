@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from interlock.client.submitting import new_run as run
     from interlock.model.error import Draining, Fatal, InterlockError, RunEnded, WaitTimeout
     from interlock.model.job import Retry
+    from interlock.model.schedules import Constraints, at, cron, every, once
     from interlock.model.secret import Secret
     from interlock.model.state import State
     from interlock.model.view import RunInfo
@@ -27,6 +28,7 @@ __all__ = [
     "BlockingRunHandle",
     "Budget",
     "Client",
+    "Constraints",
     "Context",
     "Draining",
     "Fatal",
@@ -41,6 +43,10 @@ __all__ = [
     "ServiceContext",
     "State",
     "WaitTimeout",
+    "at",
+    "cron",
+    "every",
+    "once",
     "run",
 ]
 
@@ -53,6 +59,7 @@ _WHERE = {
     "BlockingRunHandle": "client.http.client",
     "Budget": "supervision.spec",
     "Client": "client.http.client",
+    "Constraints": "model.schedules",
     "Context": "worker.context",
     "Draining": "model.error",
     "Fatal": "model.error",
@@ -67,6 +74,10 @@ _WHERE = {
     "ServiceContext": "worker.service",
     "State": "model.state",
     "WaitTimeout": "model.error",
+    "at": "model.schedules",
+    "cron": "model.schedules",
+    "every": "model.schedules",
+    "once": "model.schedules",
     "run": "client.submitting",
 }
 

@@ -18,7 +18,10 @@ from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
 from interlock.model.message import NewRun
+from interlock.model.schedule import Schedule
+from interlock.model.schedules import Constraints
 from interlock.worker.definition import Definition, kind_of
+from interlock.worker.own_payload import own_payload, settled
 
 if TYPE_CHECKING:
     from interlock.config.declared import Declared
@@ -53,12 +56,24 @@ class App:
         processes: bool = False,
         max_crashes: int = 3,
         grace: Duration = 10.0,
+        schedule: Schedule | None = None,
+        payload: Mapping[str, Any] | None = None,
+        constraints: Constraints | None = None,
     ) -> Callable[[H], H]:
-        """Define a job by its function. The function stays callable as it is."""
+        """Define a job by its function. The function stays callable as it is.
+
+        With a `schedule`, which `interlock.cron`, `every`, `at` and `once` make, it runs by itself. `payload` is what
+        it is given then, and whenever else nobody says otherwise.
+        """
         if not isinstance(job_id, str):
             raise BadHandler("use @app.job('name'), with the name of the job")
         if retry is not None and not isinstance(retry, Retry):
             raise BadValue("retry", retry, "an interlock.Retry")
+        if schedule is not None and not isinstance(schedule, Schedule):
+            raise BadValue("schedule", schedule, "what interlock.cron, every, at or once make")
+        if constraints is not None and not isinstance(constraints, Constraints):
+            raise BadValue("constraints", constraints, "an interlock.Constraints")
+        given = own_payload(payload)
 
         def define(handler: H) -> H:
             job = Job(
@@ -71,8 +86,11 @@ class App:
                 max_runtime_per_attempt=max_runtime_per_attempt,
                 max_crashes=max_crashes,
                 grace=seconds(grace, "grace"),
+                schedule=schedule,
+                max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
+                payload=given,
             )
-            definition = Definition(job, handler)
+            definition = settled(Definition(job, handler))
             known = self.definitions.get(job_id)
             if known is not None:
                 raise DuplicateJob(job_id, known.where, definition.where)

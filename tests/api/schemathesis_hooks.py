@@ -4,13 +4,19 @@ that of two fields only one may be given. Every mistake that it does know of is 
 import re
 from typing import Any
 
+import msgspec
 import schemathesis
 
 from interlock.api.bodies import DurationText
+from interlock.api.job_bodies import JobBody, JobsBody
 from interlock.api.openapi import WAIT
+from tests.helpers import jobs
 
 JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 WORKER = "w1"
+SCHEDULES = {"cron": 256, "tz": 64, "every": 32, "wait": 32, "at": 64}
+"""what says when, and how long it may be"""
+LONGEST_TIME = 64
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 
@@ -21,16 +27,38 @@ def before_call(context: Any, case: Any, **options: Any) -> None:
     if (case.path_parameters or {}).get("name") == WORKER:
         # Found in the tree; once it is stopped there is nobody left to do the work of other tests.
         case.path_parameters["name"] = "nobody"
-    if case.operation.definition.raw.get("operationId") in ("submit", "submit_many") and isinstance(case.body, dict):
+    operation = case.operation.definition.raw.get("operationId")
+    _adjust_jobs(case, operation)
+    if operation in ("submit", "submit_many") and isinstance(case.body, dict):
         runs = case.body.get("runs")
         for body in runs if isinstance(runs, list) else [case.body]:
             if isinstance(body, dict):
                 _adjust(body, "Idempotency-Key" in (case.headers or {}))
 
 
-def _adjust(body: dict[str, Any], has_key: bool) -> None:
-    if isinstance(body.get("job"), str) and JOB.fullmatch(body["job"]):
-        body["job"] = "echo"
+def _adjust_jobs(case: Any, operation: str) -> None:
+    if operation in ("put_job", "put_jobs"):
+        case.body = _harmless(operation, case.body)
+    if operation in ("next_times", "schedule_times") and _is_text((case.query or {}).get("after")):
+        # A description does not say which texts are times.
+        case.query["after"] = "1e9" if len(case.query["after"]) % 2 else "2030-01-31T02:00:00Z"
+    if operation == "schedule_times":
+        _have_one_kind(case.query)
+    if operation == "trigger":
+        if case.path_parameters.get("job_id") in jobs.app.definitions:
+            # Found in the list of jobs, in which there are some that do harm.
+            case.path_parameters["job_id"] = "echo"
+        if isinstance(case.body, dict):
+            _adjust(case.body, "Idempotency-Key" in (case.headers or {}), case.path_parameters.get("job_id"))
+    if operation == "backfill" and isinstance(case.body, dict):
+        _have_a_past_range(case.body)
+
+
+def _adjust(body: dict[str, Any], has_key: bool, job: str | None = None) -> None:
+    named = isinstance(body.get("job"), str) and JOB.fullmatch(body["job"])
+    if named or job is not None:
+        if named:
+            body["job"] = "echo"
         if isinstance(body.get("payload"), dict):
             body["payload"] = {"value": _fitting(body["payload"])}
     times = [name for name in ("at", "delay", "occurrence") if body.get(name) is not None]
@@ -58,3 +86,42 @@ def _is_time(name: str, value: object) -> bool:
             return DURATION.fullmatch(value) is not None
         return type(value) in (int, float) and 0 <= value <= 1e10  # type: ignore[operator]
     return type(value) in (int, float) and 0 <= value < 1e11  # type: ignore[operator]
+
+
+def _harmless(operation: str, body: Any) -> Any:
+    """A job that is as described, but does nothing. The other way round, what is read though it is not described, such
+    as a number for a text, is made something that cannot be read."""
+    if not isinstance(body, dict):
+        return body
+    try:
+        msgspec.convert(body, JobBody if operation == "put_job" else JobsBody)
+    except msgspec.ValidationError:
+        return body | {"nonsense": 1}
+    harmless = {"run": {"process": ["true"]}}
+    return harmless if operation == "put_job" else {"jobs": [harmless | {"id": "harmless"}]}
+
+
+def _have_one_kind(query: dict[str, Any] | None) -> None:
+    """Of the kinds of schedules exactly one, and one that is well."""
+    if query is None:
+        return
+    for name, longest in SCHEDULES.items():
+        if isinstance(query.get(name), str) and len(query[name]) <= longest:
+            del query[name]
+    if not SCHEDULES.keys() & query.keys():
+        query["every"] = "10m"
+
+
+def _have_a_past_range(body: dict[str, Any]) -> None:
+    most = body.get("max_parallel")
+    if isinstance(most, float) and most.is_integer():
+        # A whole number to a description, which knows no other numbers.
+        body["max_parallel"] = int(most)
+    if isinstance(body.get("payload"), dict):
+        body["payload"] = _fitting(body["payload"])
+    if all(_is_time("at", body.get(name)) or _is_text(body.get(name)) for name in ("from", "to")):
+        body |= {"from": 1.0, "to": "1970-01-01T00:00:02Z"}
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_TIME

@@ -25,9 +25,10 @@ from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.services import ServiceBook
 from interlock.model.access import Caller, Grant, Role, digest_of
-from interlock.model.child import Change, ChildInfo, Exit, Reloaded, ServiceAction, Status
+from interlock.model.child import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.job import Job
 from interlock.model.message import Family
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.ports.operations import Operations
 from interlock.ports.store import ServiceEntry
@@ -86,7 +87,10 @@ class Endless(Operations):
     async def reload(self, actor: str) -> Reloaded:
         self.asked.set()
         await self.let_go.wait()
-        return Reloaded(added=[], changed=[], removed=[], unchanged=[])
+        return Reloaded(jobs=Difference(), services=Difference())
+
+    def have_workers(self) -> None:
+        pass
 
     def families(self) -> list[Family]:
         return []

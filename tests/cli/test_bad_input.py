@@ -14,6 +14,7 @@ from tests.helpers.server import JOBS, Server, interlock
 
 WRONG_USE = 2
 THE_WORLD = 1
+UNKNOWN = 3
 NO_SERVER = 4
 
 
@@ -98,7 +99,6 @@ def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:
         (["--slots", "0"], "bad_value", "--slots: '0'"),
         (["--processes=-2"], "bad_value", "--processes: '-2'"),
         (["--memory-limit=-2"], "bad_value", "--memory-limit: '-2'"),
-        (["--submit", "ecko"], "unknown_job", "'ecko'"),
         (["--submit", "add"], "bad_payload", "'left' is missing"),
         (["--log-level", "loud"], "bad_value", "--log-level: 'loud'"),
         (["--log-format", "xml"], "bad_value", "--log-format: 'xml'"),
@@ -106,6 +106,10 @@ def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:
 )
 def test_options_that_make_no_sense(folder: Path, options: list[str], code: str, says: str) -> None:
     refused(folder, "up", "-A", JOBS, *options, exit_code=WRONG_USE, code=code, says=says)
+
+
+def test_a_job_to_submit_that_is_none(folder: Path) -> None:
+    refused(folder, "up", "-A", JOBS, "--submit", "ecko", exit_code=UNKNOWN, code="unknown_job", says="'ecko'")
 
 
 @pytest.mark.behaviour("LAN-1")

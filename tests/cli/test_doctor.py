@@ -189,21 +189,29 @@ def declare(folder: Path, text: str) -> None:
     (folder / "services" / "a.yaml").write_text(text)
 
 
-def test_services_of_files_and_of_the_app_are_counted(folder: Path) -> None:
-    assert found(folder, "--http", "local")["services"]["detail"] == "0 services and 0 groups"
+def test_what_files_and_the_app_declare_is_counted(folder: Path) -> None:
+    assert found(folder, "--http", "local")["declared"]["detail"] == "0 jobs, 0 services and 0 groups"
     declare(folder, SHOP)
-    assert found(folder)["services"]["detail"] == "1 service and 1 group"
+    assert found(folder)["declared"]["detail"] == "0 jobs, 1 service and 1 group"
     (folder / "jobs.py").write_text(APP)
-    assert found(folder, "-A", "jobs:app")["services"]["detail"] == "3 services and 2 groups"
+    assert found(folder, "-A", "jobs:app")["declared"]["detail"] == "0 jobs, 3 services and 2 groups"
 
 
-def test_every_fault_of_the_services_is_told(folder: Path) -> None:
+def test_a_warning_is_told_too(folder: Path) -> None:
+    declare(folder, "kind: Job\nid: a\nschedule: {cron: 0 2 * * *, wait: 5s}\nrun: {shell: x}\n")
+    told = [line.split("\t")[:3] for line in interlock(folder, "doctor").stdout.splitlines() if "declared" in line]
+    assert [one[0] for one in told] == ["warning", "ok"]
+    assert told[0][2].startswith("services/a.yaml:3: schedule.wait: has no effect beside cron")
+    assert told[1][2] == "1 job, 0 services and 0 groups"
+
+
+def test_every_fault_of_what_is_declared_is_told(folder: Path) -> None:
     declare(folder, SHOP + "restart: maybe\ncwd: ''\n---\nkind: Group\nid: latest\n")
     (folder / "jobs.py").write_text(APP + "app.group('web')\n")
     ended = interlock(folder, "doctor", "-A", "jobs:app")
     assert ended.returncode == 1
     told = [line.split("\t")[:3] for line in ended.stdout.splitlines() if not line.startswith("ok\t")]
-    assert {(level, name) for level, name, _ in told} == {("failed", "services")}
+    assert {(level, name) for level, name, _ in told} == {("failed", "declared")}
     assert [detail.partition(": ")[2] for _, _, detail in told] == [
         "id: 'web' is there twice, first at jobs.py:6",
         "restart: 'maybe' is not one of always, on_failure, never",
@@ -216,17 +224,17 @@ def test_what_an_app_would_declare_is_not_missed_when_it_cannot_be_imported(fold
     declare(folder, SHOP + "---\nkind: Service\nid: two\ngroup: back\nrun: {process: [a]}\n")
     findings = found(folder, "-A", "nowhere:app")
     assert findings["app"]["level"] == "failed"
-    assert (findings["services"]["level"], findings["services"]["detail"]) == (
+    assert (findings["declared"]["level"], findings["declared"]["detail"]) == (
         "ok",
         "nothing wrong in the files; the app was not asked for its own",
     )
-    detail = found(folder)["services"]["detail"]
+    detail = found(folder)["declared"]["detail"]
     assert detail == "services/a.yaml:11: group: 'back' is not a group that is declared"
 
 
 def test_a_single_fault_and_a_file_that_is_not_there(folder: Path) -> None:
     (folder / "interlock.yaml").write_text("http: local\nfiles: [gone.yaml]\n")
-    finding = found(folder)["services"]
+    finding = found(folder)["declared"]
     assert (finding["level"], finding["detail"]) == ("failed", "gone.yaml: cannot be read (No such file or directory)")
 
 

@@ -52,7 +52,7 @@ def test_a_single_fault_is_one_line(folder: Path) -> None:
     (folder / "interlock.yaml").write_text("files: [services.yaml]\n")
     (folder / "services.yaml").write_text("kind: Servce\n")
     ended = interlock(folder, "up")
-    says = "services.yaml:1: kind: 'Servce' is not one of Service, Group; did you mean 'Service'?"
+    says = "services.yaml:1: kind: 'Servce' is not one of Service, Group, Job; did you mean 'Service'?"
     assert (ended.stderr, ended.stdout, ended.returncode) == (f"error: {says} [bad_config]\n", "", 2)
 
 

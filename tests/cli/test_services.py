@@ -13,7 +13,8 @@ from interlock.cli.children import drawing, line_of, sentence_of
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from interlock.cli.tables import console
-from interlock.model.child import ChildInfo, Exit, Reloaded, Status
+from interlock.model.child import ChildInfo, Exit, Status
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage
 from tests.cli.asking import ask, printed, refused
 from tests.cli.conftest import serving
@@ -288,22 +289,39 @@ def test_an_action_that_is_refused(command: Run, code: str, status: int, exit_co
 
 # ── reload ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-RELOADED = Reloaded(added=["a", "b"], changed=["c"], removed=[], unchanged=["d"])
+RELOADED = Reloaded(
+    jobs=Difference(added=["tick"], unchanged=["tock"]),
+    services=Difference(added=["a", "b"], changed=["c"], unchanged=["d"]),
+)
 
 
 def test_a_reload_says_what_has_changed(command: Run, folder: Path) -> None:
     with said(RELOADED) as server:
         ended = command("reload", "--url", server.url)
         assert (ended.returncode, ended.stderr) == (0, "")
-        assert ended.stdout == "added\ta\nadded\tb\nchanged\tc\nunchanged\td\n"
-        assert json.loads(command("reload", "--json", "--url", server.url).stdout)["added"] == ["a", "b"]
+        assert [line.split("\t") for line in ended.stdout.splitlines()] == [
+            ["added", "job", "tick"],
+            ["added", "service", "a"],
+            ["added", "service", "b"],
+            ["changed", "service", "c"],
+            ["unchanged", "job", "tock"],
+            ["unchanged", "service", "d"],
+        ]
+        said_in_json = json.loads(command("reload", "--json", "--url", server.url).stdout)
+        assert (said_in_json["jobs"]["added"], said_in_json["services"]["added"]) == (["tick"], ["a", "b"])
         drawn = in_a_terminal(folder, "reload", "--url", server.url)
-    assert drawn.splitlines() == ["added: a, b", "changed: c", "unchanged: d"]
+    assert drawn.splitlines() == [
+        "added jobs: tick",
+        "added services: a, b",
+        "changed services: c",
+        "unchanged jobs: tock",
+        "unchanged services: d",
+    ]
 
 
 def test_a_reload_of_nothing(command: Run, folder: Path) -> None:
-    with said(Reloaded(added=[], changed=[], removed=[], unchanged=[])) as server:
-        assert in_a_terminal(folder, "reload", "--url", server.url) == "no services\n"
+    with said(Reloaded(jobs=Difference(), services=Difference())) as server:
+        assert in_a_terminal(folder, "reload", "--url", server.url) == "no jobs and no services\n"
         assert command("reload", "--url", server.url).stdout == ""
 
 
@@ -411,7 +429,10 @@ def test_a_group_that_is_restarted_starts_what_somebody_has_stopped(kept: Server
 
 
 def test_files_are_read_again(kept: Server) -> None:
-    assert ask(kept, "reload").stdout == "unchanged\tshop\nunchanged\ttalk\nunchanged\tsteady\nunchanged\tbroken\n"
+    told = [line.split("\t") for line in ask(kept, "reload").stdout.splitlines()]
+    assert {what for what, _, _ in told} == {"unchanged"}
+    assert [name for _, kind, name in told if kind == "service"] == ["shop", "talk", "steady", "broken"]
+    assert "echo" in [name for _, kind, name in told if kind == "job"]
     try:
         declare(kept.folder, DECLARED.replace("kind: Group", "kind: Grup").replace("1h, max", "-1h, max"))
         ended = ask(kept, "reload")

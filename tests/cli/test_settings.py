@@ -86,6 +86,8 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
     examples = {
         "app": ("jobs:app", "jobs:app"),
         "files": ("services.yaml, more", ["services.yaml", "more"]),
+        "strict": ("true", True),
+        "watch": ("True", True),
         "database": ("data.db", "data.db"),
         "socket": ("/run/x.sock", "/run/x.sock"),
         "http": ("0.0.0.0:80", "0.0.0.0:80"),
@@ -105,6 +107,8 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "secret_names": ("*pin*", ["*pin*"]),
         "log_lines": ("0", 0),
         "log_bytes": ("2048", 2048),
+        "keep_runs": ("0", 0),
+        "keep_for": ("12h", 43200.0),
     }
     assert set(examples) == set(SETTINGS) - {"lanes", "tokens"}
     for name, (text, value) in examples.items():
@@ -116,6 +120,16 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         found = written(f"\n\n{name}: {in_file}\n".replace('"', ""))
         assert getattr(found.settings, name) == value
         assert found.sources[name] == "interlock.yaml:3"
+
+
+def test_a_setting_that_is_true_or_false() -> None:
+    assert resolve({"strict": True}, None, {}).settings.strict
+    assert resolve({"strict": True}, None, {}).sources["strict"] == "flag --strict"
+    assert resolve({"strict": None}, None, {"INTERLOCK_STRICT": "0"}).settings.strict is False
+    with pytest.raises(InterlockError, match=r"^INTERLOCK_WATCH: 'often' is not true or false$"):
+        resolve({}, None, {"INTERLOCK_WATCH": "often"})
+    with pytest.raises(InterlockError, match=r"^interlock.yaml:1: watch: 1 is not true or false$"):
+        written("watch: 1\n")
 
 
 def test_words_that_other_yaml_takes_for_truth_values_are_text() -> None:

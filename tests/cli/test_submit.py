@@ -144,7 +144,7 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
 @pytest.mark.parametrize(
     ("arguments", "exit_code", "says", "code"),
     [
-        (["ecko"], 2, "'ecko' is not defined; did you mean 'echo'?", "unknown_job"),
+        (["ecko"], 3, "'ecko' is not defined; did you mean 'echo'?", "unknown_job"),
         (["add", "-p", "right=1"], 2, "'left' is missing", "bad_payload"),
         (["echo", "-p", "value"], 2, "-p: '…' is not of the form KEY=VALUE", "bad_value"),
         (["echo", "--payload", "{"], 2, "--payload: not valid JSON", "bad_json"),

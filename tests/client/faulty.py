@@ -18,7 +18,7 @@ DETAIL = RunDetail(
     deadline_at=None, job_version="v", lane="main", state=State.SUCCEEDED, previous=None, reason="done", actor="worker",
     changed_at=2.0, seq=5, attempt=1, fence=1, failures=0, crashes=0, worker_id="w", due_at=None, started_at=1.5,
     attempt_started_at=1.5, stop=None, stop_reason=None, stop_actor=None, ended_at=2.0, outcome="success", exit_code=0,
-    heartbeats=0, has_checkpoint=False, error=None, payload={}, result={"sum": 3},
+    heartbeats=0, has_checkpoint=False, origin="submit", error=None, payload={}, result={"sum": 3},
     stats=RunStats(
         seconds_in={}, transitions=5, constraints_checked=0, constraints_violated=0, actions_run=0, actions_failed=0,
         attempts=1, failures=0, crashes=0, heartbeats=0, start_latency=0.5, exit_code=0, outcome="success",

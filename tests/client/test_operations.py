@@ -79,11 +79,11 @@ def test_a_repeated_submit_is_the_very_same_request() -> None:
 
 
 def test_times_travel_so_that_clocks_that_differ_do_no_harm() -> None:
-    assert submitted("echo", delay="5s")[0] == {"job": "echo", "payload": {}, "delay": 5.0}
+    assert submitted("echo", delay="5s")[0] == {"job": "echo", "delay": 5.0}
     assert submitted("echo", delay=0)[0]["delay"] == 0.0
     assert submitted("echo", deadline="1m")[0]["deadline"] == 60.0
     assert submitted("echo", delay="5s", deadline="1m")[0]["deadline"] == 60.0
-    assert submitted("echo", at=NOW + 9)[0] == {"job": "echo", "payload": {}, "at": NOW + 9}
+    assert submitted("echo", at=NOW + 9)[0] == {"job": "echo", "at": NOW + 9}
     when = datetime.fromtimestamp(NOW, UTC)
     assert submitted("echo", deadline=when + timedelta(minutes=2))[0]["deadline"] == 120.0
     assert (
@@ -94,7 +94,7 @@ def test_times_travel_so_that_clocks_that_differ_do_no_harm() -> None:
 
 def test_names_travel() -> None:
     names = {"tenant": "acme", "lane": "slow", "session": "s-1"}
-    assert submitted("echo", None, **names)[0] == {"job": "echo", "payload": {}, **names}
+    assert submitted("echo", None, **names)[0] == {"job": "echo", **names}
     assert "tenant" not in submitted("echo", tenant=None)[0]
     assert submitted("echo", tenant="default")[0]["tenant"] == "default"
 
@@ -141,7 +141,7 @@ def test_a_batch_takes_pairs_and_runs() -> None:
     due = il.run("b", {"x": 1}, now=NOW, at=NOW + 5, deadline="9s", tenant="acme", idempotency_key="k")
     bodies, key = batch([("a", None), due])
     assert bodies == [
-        {"job": "a", "payload": {}},
+        {"job": "a"},
         {"job": "b", "payload": {"x": 1}, "tenant": "acme", "idempotency_key": "k", "deadline": 9.0, "at": NOW + 5},
     ]
     assert key is not None

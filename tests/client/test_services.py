@@ -9,7 +9,8 @@ import pytest
 import interlock as il
 from interlock.client.http.exchange import Failure, Pause, Request, Response, Tell
 from interlock.client.http.operations import Operations
-from interlock.model.child import ChildInfo, Exit, Reloaded, ServiceAction, Status
+from interlock.model.child import ChildInfo, Exit, ServiceAction, Status
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage
 from tests.client.faces import KINDS, face
 from tests.client.faulty import Faulty, Reply, answer, problem
@@ -94,7 +95,7 @@ def test_an_action_that_does_not_exist() -> None:
 def test_a_reload_says_what_it_changed() -> None:
     operation = Operations(policy()).reload()
     assert next(operation) == Request("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
-    changed = Reloaded(added=["a"], changed=[], removed=["b"], unchanged=["c"])
+    changed = Reloaded(jobs=Difference(), services=Difference(added=["a"], removed=["b"], unchanged=["c"]))
     assert returned(operation, answered(changed)) == changed
 
 
@@ -226,7 +227,7 @@ def test_a_number_of_lines_that_is_none(last: Any) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_both_clients_do_the_same(kind: str) -> None:
-    reloaded = Reloaded(added=[], changed=["web"], removed=[], unchanged=[])
+    reloaded = Reloaded(jobs=Difference(added=["tick"]), services=Difference(changed=["web"]))
     replies = [SHOP, {"services": [WEB]}, WEB, WEB, ServiceLogPage(lines=LINES, next="s4"), reloaded]
     with Faulty(*(Reply(answer(one)) for one in replies)) as server, face(kind, server.url) as client:
         assert client("tree") == SHOP
@@ -288,7 +289,7 @@ def test_services_are_looked_at_and_acted_on(kind: str, kept: Server) -> None:
         started = client("act", "steady", "start")
         assert started.status is Status.RUNNING
         assert client("service", "steady").pid == started.pid
-        assert set(client("reload").unchanged) == {"shop", "talk", "steady", "broken"}
+        assert set(client("reload").services.unchanged) == {"shop", "talk", "steady", "broken"}
         with pytest.raises(il.InterlockError, match="did you mean 'steady'") as caught:
             client("act", "staedy", "stop")
         assert caught.value.code == "unknown_child"

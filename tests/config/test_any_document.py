@@ -1,28 +1,33 @@
-"""Whatever a file says: services come of it, or one error that names every fault by its line."""
+"""Whatever a file says: services and jobs come of it, or one error that names every fault by its line."""
 
 import json
 import re
 from typing import Any
 
+import jsonschema_rs
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.config import jobs
 from interlock.config.documents import FIELDS, parse
 from interlock.config.faults import Faults
+from interlock.config.loading import Loaded, build
 from interlock.config.schema import documents_schema
-from interlock.config.services import CONTAINER, PARTS, RUNS, build
+from interlock.config.services import CONTAINER, PARTS, RUNS
 from interlock.model.error import BadConfig
-from interlock.supervision import Child
+from interlock.model.job import Retry
+from interlock.model.schedule import KINDS, Schedule
 
 LINE = re.compile(r"any\.yaml(:[1-9][0-9]*)?: .+")
 
 
-def outcome(text: str) -> list[Child] | None:
-    """The children, or None if there is a fault, which must be told as it should be."""
+def outcome(text: str) -> Loaded | None:
+    """What is declared, or None if there is a fault, which must be told as it should be."""
     faults = Faults()
     try:
         documents = list(parse(text, "any.yaml", faults))
-        return build(documents, (), "", faults)
+        return build(documents, faults)
     except BadConfig as error:
         first, *rest = str(error).split("\n")
         for line in rest or [first]:
@@ -45,6 +50,16 @@ SCALARS = st.sampled_from(
         *(None, True, False, 0, -1, 1, 2**70, 0.5, -1e300, "", " ", "a", "b", "a b", "/", ".", "\0", "\x85", "\u2028"),
         *("5s", "-1s", "1e999d", "512MiB", "always", "never", "one_for_all", "stop_child", "a:b", "x.py:y", "*", "a*"),
         *("http://h/", "http://[", "127.0.0.1:80", "[::1]:1", "h:99999999", "A" * 400),
+        *(
+            "* * * * *",
+            "0 0 31 2 *",
+            "Europe/Paris",
+            "/etc/passwd",
+            "2030-01-01",
+            "0001-01-01T00:00+14:00",
+            "9999-12-31",
+        ),
+        *("latest", "all", "24:00"),
     ]
 )
 VALUES = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(SCALARS.map(str), SCALARS, max_size=2)
@@ -54,8 +69,8 @@ def some_of(names: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from([*names, "other"]), VALUES, max_size=4)
 
 
-DOCUMENTS = st.fixed_dictionaries(
-    {"kind": st.sampled_from([*FIELDS, "Other"])},
+OTHERS = st.fixed_dictionaries(
+    {"kind": st.sampled_from(["Service", "Group", "Other"])},
     optional={
         name: st.one_of(VALUES, some_of(PARTS[name].__struct_fields__ if name in PARTS else RUNS))
         for name in FIELDS["Service"]
@@ -64,8 +79,21 @@ DOCUMENTS = st.fixed_dictionaries(
     | {"run": some_of(RUNS) | st.fixed_dictionaries({"container": some_of(CONTAINER)})},
 )
 
+MAPPINGS = {
+    "schedule": some_of(Schedule.__struct_fields__) | st.dictionaries(st.sampled_from(KINDS), SCALARS, max_size=1),
+    "run": st.dictionaries(st.sampled_from(jobs.RUNS), VALUES, min_size=1, max_size=1),
+    "retry": some_of(Retry.__struct_fields__),
+    "limits": some_of(PARTS["limits"].__struct_fields__),
+    "constraints": some_of(jobs.CONSTRAINTS),
+}
+JOBS = st.fixed_dictionaries(
+    {"kind": st.just("Job"), "id": VALUES | st.just("a")},
+    optional={name: st.one_of(VALUES, MAPPINGS.get(name, VALUES)) for name in FIELDS["Job"] if name != "id"},
+)
+DOCUMENTS = OTHERS | JOBS
 
-@settings(max_examples=200)
+
+@settings(max_examples=300)
 @given(st.lists(DOCUMENTS, max_size=3))
 def test_any_values_where_fields_are(documents: list[Any]) -> None:
     # JSON is YAML, apart from characters that YAML writes otherwise.
@@ -91,9 +119,62 @@ GOOD = st.fixed_dictionaries(
 
 @given(GOOD)
 def test_what_is_right_is_taken_and_fits_the_schema(document: dict[str, Any]) -> None:
-    import jsonschema_rs
-
-    children = outcome(json.dumps(document))
-    assert children is not None
-    assert [child.name for child in children] == [document["id"]]
+    loaded = outcome(json.dumps(document))
+    assert loaded is not None
+    assert [child.name for child in loaded.children] == [document["id"]]
     assert jsonschema_rs.Draft202012Validator(documents_schema()).is_valid(document)
+
+
+TIMES = st.sampled_from(
+    [
+        {"once": True, "wait": "90d"},
+        {"at": "2030-01-31T02:00:00Z", "keep": True},
+        {"at": "2030-01-31 02:00", "tz": "Europe/Paris"},
+        {"every": "60s", "wait": "10s"},
+        {"every": 1, "cron": None, "jitter": "5s"},
+        {"cron": "*/5 2 * * mon", "tz": "Australia/Lord_Howe", "catch_up": "all", "catch_up_max": 3},
+    ]
+)
+GOOD_JOBS = st.fixed_dictionaries(
+    {"kind": st.just("Job"), "id": st.from_regex(r"[a-z][a-z0-9.-]{0,8}", fullmatch=True)}
+    | {"run": st.sampled_from([{"process": ["a", 5]}, {"shell": "a | b"}, {"shell": True}])},
+    optional={
+        "schedule": st.none() | TIMES,
+        "payload": st.none() | st.dictionaries(st.text("ab"), st.sampled_from([None, 1.5, "x", [1], {"c": True}])),
+        "lane": st.sampled_from(["cron", 5]),
+        "retry": st.fixed_dictionaries({}, optional={"max_retries": st.integers(0, 9), "max_delay": st.just("1m")}),
+        "deadline": st.sampled_from([None, "1h", 0.5]),
+        "max_runtime": st.sampled_from([None, "1h", 0.5]),
+        "max_runtime_per_attempt": st.booleans(),
+        "max_crashes": st.integers(0, 9),
+        "grace": st.sampled_from(["0s", 5]),
+        "constraints": st.sampled_from([{}, {"max_concurrent_runs": 3}]),
+        "env": st.dictionaries(st.sampled_from(["A", "B"]), st.sampled_from([None, True, 5, 1.5, "text"])),
+        "cwd": st.sampled_from([None, "/", "below"]),
+        "limits": st.sampled_from([{}, {"memory": "1GiB", "cpu": 5}, {"files": 3}]),
+        "stdin": st.booleans(),
+    },
+)
+
+
+@pytest.mark.behaviour("TIM-12")
+@given(GOOD_JOBS)
+def test_a_job_that_is_right_is_taken_and_fits_the_schema(document: dict[str, Any]) -> None:
+    loaded = outcome(json.dumps(document))
+    assert loaded is not None
+    assert [one.job.id for one in loaded.jobs] == [document["id"]]
+    assert jsonschema_rs.Draft202012Validator(documents_schema()).is_valid(document)
+    # The same as the body of a request, where numbers are no texts and paths are whole.
+    assert read_outcome(document | {"run": {"shell": "true"}, "env": {}, "cwd": "/", "lane": "main"}) is not None
+
+
+@given(JOBS)
+def test_any_values_in_the_body_of_a_request(document: dict[str, Any]) -> None:
+    read_outcome(document)
+
+
+def read_outcome(document: dict[str, Any]) -> Any:
+    try:
+        return jobs.read_job(json.loads(json.dumps(document)), "a" if "id" not in document else str(document["id"]))
+    except BadConfig:
+        return None

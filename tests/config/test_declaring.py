@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.config.services import load
+from interlock.config.loading import FromApp, load
 from interlock.model.error import BadConfig, InterlockError
-from interlock.supervision import Child, Container, Group, Process, Restart, Strategy
+from interlock.supervision import Container, Group, Process, Restart, Strategy
 from interlock.worker.service import ServiceOptions
 from tests.config.writing import SERVICE, put
 
@@ -34,7 +34,7 @@ def test_each_kind_of_service() -> None:
     app.service("cache", container="redis", backoff=il.Backoff(initial=1), budget=il.Budget(max_restarts=2))
     app.group("shop", strategy="one_for_all", restart="never")
     assert tick.__name__ == "tick"
-    web, base, cache, shop = load([], app.services, "jobs:app")
+    web, base, cache, shop = load([], FromApp(services=app.services, target="jobs:app")).children
     assert web == Process(
         name="web",
         command=("web", "--port", "80"),
@@ -65,7 +65,11 @@ def test_they_come_before_those_of_files_and_share_groups_with_them() -> None:
     def names(children: Any) -> list[Any]:
         return [(one.name, names(one.children)) if isinstance(one, Group) else one.name for one in children]
 
-    assert names(load(["a.yaml"], app.services)) == [("mine", ["b"]), ("theirs", ["a"]), "web"]
+    assert names(load(["a.yaml"], FromApp(services=app.services)).children) == [
+        ("mine", ["b"]),
+        ("theirs", ["a"]),
+        "web",
+    ]
 
 
 def test_faults_that_only_show_together_name_both_places() -> None:
@@ -74,7 +78,7 @@ def test_faults_that_only_show_together_name_both_places() -> None:
     app.group("shop", group="shop")
     put(SERVICE)
     with pytest.raises(BadConfig) as caught:
-        load(["a.yaml"], app.services)
+        load(["a.yaml"], FromApp(services=app.services))
     first, line = app.services[0].spot, app.services[0].spot.line
     assert first.file.endswith(HERE)
     assert sorted(lines_of(caught.value)) == sorted(
@@ -213,6 +217,6 @@ def test_a_command_takes_no_function() -> None:
 def test_what_is_declared_is_the_same_however_often_it_is_loaded() -> None:
     app = il.App()
     app.service("a")(print)
-    first: list[Child] = load([], app.services, "jobs:app")
-    assert first == load([], app.services, "jobs:app")
-    assert first != load([], app.services, "other:app")
+    first = load([], FromApp(services=app.services, target="jobs:app")).children
+    assert first == load([], FromApp(services=app.services, target="jobs:app")).children
+    assert first != load([], FromApp(services=app.services, target="other:app")).children

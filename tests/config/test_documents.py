@@ -7,8 +7,8 @@ import pytest
 
 from interlock.config.documents import read
 from interlock.config.faults import Spot
+from interlock.config.loading import load
 from interlock.config.plain_yaml import LARGEST, LONGEST_NAME
-from interlock.config.services import load
 from interlock.model.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, refused
 from tests.config.writing import read as children
@@ -35,13 +35,15 @@ def test_a_folder_is_read_by_name_and_not_below() -> None:
     put("app: jobs:app\n", "all/interlock.yaml")
     Path("all/folder.yaml").mkdir()
     assert [document.file for document in read(["all"])] == ["all/a.yaml", "all/b.yml", "all/c.yaml"]
-    assert [child.name for child in load(["all/c.yaml", "all/"])] == ["c", "a", "b"]
+    assert [child.name for child in load(["all/c.yaml", "all/"]).children] == ["c", "a", "b"]
 
 
 def test_a_file_that_is_named_twice_counts_once() -> None:
     put(SERVICE, "all/a.yaml")
     os.symlink("all/a.yaml", "same.yaml")
-    assert [child.name for child in load(["all/a.yaml", "all", "same.yaml", os.path.abspath("all/a.yaml")])] == ["web"]
+    assert [
+        child.name for child in load(["all/a.yaml", "all", "same.yaml", os.path.abspath("all/a.yaml")]).children
+    ] == ["web"]
 
 
 @pytest.mark.parametrize("text", ["", "\n", "# nothing\n", "---\n---\n", "null\n", "\ufeff"])
@@ -49,21 +51,33 @@ def test_a_file_without_a_document_is_fine(text: str) -> None:
     assert children(text) == []
 
 
-def test_an_empty_folder_is_fine() -> None:
+def test_an_empty_folder_is_a_warning() -> None:
     Path("all").mkdir()
-    assert load(["all"]) == []
-    assert load([]) == []
+    warning = "all: there is nothing to read in this folder, no file that ends in .yaml or .yml"
+    assert (load(["all"]).children, load(["all"]).warnings) == ([], [warning])
+    with pytest.raises(BadConfig, match=f"^{warning}$"):
+        load(["all"], strict=True)
+    put("app: jobs:app\n", "all/interlock.yaml")
+    assert load(["all"]).warnings == [warning], "settings are no documents"
+    put(SERVICE, "all/folder.yaml/a.yaml")
+    assert load(["all"]).warnings == [f"{warning}; folders in it are not looked into"]
+    put("# nothing yet\n", "all/a.yaml")
+    assert load(["all"]).warnings == []
+    assert (load([]).children, load([]).warnings) == ([], [])
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("kind: Servce\nid: a", "a.yaml:1: kind: 'Servce' is not one of Service, Group; did you mean 'Service'?"),
-        ("id: a\nkind: service", "a.yaml:2: kind: 'service' is not one of Service, Group; did you mean 'Service'?"),
-        ("kind: Zebra", "a.yaml:1: kind: 'Zebra' is not one of Service, Group"),
-        ("kind: [Service]", "a.yaml:1: kind: ['Service'] is not one of Service, Group"),
-        ("\n\nid: a", "a.yaml:3: kind: missing, and it must be given: one of Service, Group"),
-        ("kind:", "a.yaml:1: kind: missing, and it must be given: one of Service, Group"),
+        ("kind: Servce\nid: a", "a.yaml:1: kind: 'Servce' is not one of Service, Group, Job; did you mean 'Service'?"),
+        (
+            "id: a\nkind: service",
+            "a.yaml:2: kind: 'service' is not one of Service, Group, Job; did you mean 'Service'?",
+        ),
+        ("kind: Zebra", "a.yaml:1: kind: 'Zebra' is not one of Service, Group, Job"),
+        ("kind: [Service]", "a.yaml:1: kind: ['Service'] is not one of Service, Group, Job"),
+        ("\n\nid: a", "a.yaml:3: kind: missing, and it must be given: one of Service, Group, Job"),
+        ("kind:", "a.yaml:1: kind: missing, and it must be given: one of Service, Group, Job"),
         ("- kind: Service", "a.yaml:1: a list is not a document, which begins with 'kind: Service'"),
         ("just text", "a.yaml:1: a single value is not a document, which begins with 'kind: Service'"),
         ("---\n# first\n---\n5", "a.yaml:4: a single value is not a document, which begins with"),
@@ -125,7 +139,7 @@ def test_documents_before_a_fault_are_read_and_their_faults_told() -> None:
     assert refused("b.yaml", "a.yaml") == [
         "4 faults in 2 files",
         "a.yaml:3: strategy: 'none' is not one of one_for_one, one_for_all, rest_for_one",
-        "a.yaml:5: kind: 'Grup' is not one of Service, Group; did you mean 'Group'?",
+        "a.yaml:5: kind: 'Grup' is not one of Service, Group, Job; did you mean 'Group'?",
         refused("a.yaml")[-1],
         "b.yaml:1: run: missing, and it must be given",
     ]
@@ -138,7 +152,7 @@ def test_reading_alone_raises_too() -> None:
         read(["a.yaml"])
     assert str(caught.value).split("\n") == [
         "2 faults in 1 file",
-        "a.yaml:1: kind: 'None' is not one of Service, Group",
+        "a.yaml:1: kind: 'None' is not one of Service, Group, Job",
         "a.yaml:4: 'zzz' is not a field of a Service",
     ]
 

@@ -4,27 +4,31 @@ import json
 from typing import Any
 
 import jsonschema_rs
+import msgspec
 import pytest
 
 from interlock.config.documents import FIELDS
 from interlock.config.schema import documents_schema
 from interlock.config.services import PARTS
+from interlock.model.job import Retry
+from interlock.model.schedule import Schedule
 from tests.helpers.server import ROOT
 
 RUN = {"process": ["a"]}
 
 
 def test_the_published_schema_is_current() -> None:
-    written = (ROOT / "docs" / "services.schema.json").read_text()
+    written = (ROOT / "docs" / "documents.schema.json").read_text()
     assert written == json.dumps(documents_schema(), indent=2) + "\n", (
-        "run: python -m interlock.config.schema > docs/services.schema.json"
+        "run: python -m interlock.config.schema > docs/documents.schema.json"
     )
 
 
 def test_it_has_the_fields_that_are_read() -> None:
     for schema in documents_schema()["oneOf"]:
         assert set(schema["properties"]) == {"kind", *FIELDS[schema["title"]]}
-        for name, part in PARTS.items():
+        parts: dict[str, type[msgspec.Struct]] = {**PARTS, "schedule": Schedule, "retry": Retry}
+        for name, part in parts.items():
             found = schema["properties"].get(name)
             if found is not None:
                 found = found.get("anyOf", [found])[0]
@@ -45,6 +49,22 @@ def test_it_has_the_fields_that_are_read() -> None:
         ({"kind": "Service", "id": "a"}, False),
         ({"kind": "Group", "id": "a", "run": RUN}, False),
         ({"kind": "Job", "id": "a"}, False),
+        ({"kind": "Job", "id": "a", "run": RUN}, True),
+        ({"kind": "Job", "id": "a" * 128, "run": RUN, "schedule": None}, True),
+        ({"kind": "Job", "id": "a", "run": {"shell": "x | y"}, "schedule": {"cron": "0 2 * * *", "tz": "UTC"}}, True),
+        ({"kind": "Job", "id": "a", "run": {"function": "x:y"}, "schedule": {"once": True, "wait": "1d"}}, True),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"once": False, "every": 60, "at": None}}, True),
+        ({"kind": "Job", "id": "a", "run": RUN, "constraints": {"max_concurrent_runs": 2}, "payload": {"x": 1}}, True),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"cron": "0 2 * * * *"}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"cron": "0 2 * * *", "every": "1m"}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"every": 0.5}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"once": False}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"once": True, "catch_up": "some"}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "constraints": {"max_allowed_run_time": "2h"}}, False),
+        ({"kind": "Job", "id": "a", "run": {"container": "x"}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "restart": "always"}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "payload": [1]}, False),
         ({"kind": "Service", "id": "a b", "run": RUN}, False),
         ({"kind": "Service", "id": "latest", "run": RUN}, False),
         ({"kind": "Service", "id": "a", "run": RUN, "ready": {"log": "up in * s"}}, True),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.services import load
+from interlock.config.loading import load
 from interlock.model.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, read, refused
 
@@ -227,7 +227,7 @@ def test_a_group_that_may_be_in_what_could_not_be_read_is_not_missed() -> None:
     put(SERVICE + "group: g\n")
     assert refused("a.yaml", "gone.yaml") == ["gone.yaml: cannot be read (No such file or directory)"]
     put(SERVICE + "group: g\n---\nkind: Grup\nid: g\n")
-    assert refused("a.yaml") == ["a.yaml:6: kind: 'Grup' is not one of Service, Group; did you mean 'Group'?"]
+    assert refused("a.yaml") == ["a.yaml:6: kind: 'Grup' is not one of Service, Group, Job; did you mean 'Group'?"]
     put(SERVICE + "group: g\n---\nkind: Group\nidd: g\n")
     assert refused("a.yaml")[0] == "2 faults in 1 file"
 

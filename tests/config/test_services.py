@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.config.services import load
+from interlock.config.loading import load
 from interlock.supervision import (
     Alive,
     Backoff,
@@ -146,7 +146,7 @@ def test_paths_begin_at_the_folder_of_the_file() -> None:
         "kind: Service\nid: c\nrun: {container: {image: c, volumes: ['./d:/d:ro', 'named:/n', '/e:/e']}}\ncwd: in\n",
         "all/c.yaml",
     )
-    first, second, third = load(["all"])
+    first, second, third = load(["all"]).children
     assert isinstance(first, Process)
     assert isinstance(second, Process)
     assert isinstance(third, Container)
@@ -210,7 +210,7 @@ def test_groups_nest_and_everything_stands_where_it_was_declared() -> None:
     put("---\n".join([service("a", "inner"), service("b", ""), service("c", "shop")]))
     put("---\n".join(["kind: Group\nid: shop\nstrategy: one_for_all\n", service("d", "")]), "b.yaml")
     put("---\n".join([service("e", "shop"), "kind: Group\nid: inner\ngroup: shop\n", service("f", "inner")]), "c.yaml")
-    tree = load(["a.yaml", "b.yaml", "c.yaml"])
+    tree = load(["a.yaml", "b.yaml", "c.yaml"]).children
     assert names(tree) == ["b", ("shop", ["c", "e", ("inner", ["a", "f"])]), "d"]
     shop = tree[1]
     assert isinstance(shop, Group)

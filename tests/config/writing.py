@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.config.services import load
+from interlock.config.loading import load
 from interlock.model.error import BadConfig
 from interlock.supervision import Child
 
@@ -22,7 +22,7 @@ def put(text: str | bytes, name: str = "a.yaml") -> str:
 
 
 def read(text: str | bytes) -> list[Child]:
-    return load([put(text)])
+    return list(load([put(text)]).children)
 
 
 def refused(*paths: str) -> list[str]:

@@ -7,11 +7,14 @@ import msgspec
 from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
+from interlock.core.timing import ScheduleRow
 from interlock.model.child import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
-from interlock.model.run import Run, Transition
+from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
+from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
+from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork
 from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
 from tests.contract.conftest import AnyStore
@@ -23,6 +26,16 @@ CHANGE = Change(
     at=1003.0, path=_WEB.path, before=_WEB, after=msgspec.structs.replace(_WEB, status=Status.RUNNING, restarts=1)
 )
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
+NIGHTLY = Job(
+    id="nightly",
+    schedule=Schedule(cron="0 2 * * *", tz="Europe/Paris", jitter=600.0, catch_up=CatchUp.ALL, catch_up_max=7),
+    max_concurrent_runs=3,
+    payload={"own": 1, "deep": [None, {"a": 1.5}]},
+    work=ProcessWork(command=("cat", "-"), env={"A": None, "B": "b"}, limits=ProcessLimits(memory=2**20)),
+)
+HOURLY = Job(id="hourly", schedule=Schedule(every=3600.0, wait=5.0), work=FunctionWork(function="package.module:name"))
+NIGHTLY_ROW: ScheduleRow = ("nightly", "cron 0 2 * * *", 1000.5, 2000.25, 3000.0, True, False, 2500.0)
+HOURLY_ROW: ScheduleRow = ("hourly", "every 3600", 1000.5, 2000.25, None, False, True, 0.0)
 
 
 async def take(store: AnyStore, token: str = "t1", now: float = 1000.0) -> Lease:
@@ -70,7 +83,8 @@ def everything_in_one_batch() -> Batch:
     """A batch with something in every field: two new runs, and an end of one that was there. Its log lines have the
     positions 10 and 11, its history 12 to 14, the log of services 15 and 16."""
     end = make_run("old", state=State.ORPHANED, previous=State.RUNNING, seq=5, ended_at=1100.0, error="lost", crashes=3)
-    batch = created(make_run("new"), make_run("keyed", idempotency_key="k", tenant="blue"))
+    end.origin = CATCH_UP
+    batch = created(make_run("new", origin=SCHEDULE), make_run("keyed", idempotency_key="k", tenant="blue"))
     batch.updated = updated(end).updated
     batch.history = [
         ("new", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]),
@@ -79,6 +93,9 @@ def everything_in_one_batch() -> Batch:
     ]
     batch.keys = [("blue", "k", "keyed", b"digest")]
     batch.jobs = [JOB]
+    batch.put_jobs, batch.dropped_jobs = [NIGHTLY, JOB, HOURLY, JOB], ["work", "never there"]
+    batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]
+    batch.dropped_schedules = ["hourly", "never there"]
     batch.checkpoints = [("old", b'{"at":7}')]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first"), ("old", 1, 2, 1001.75, "error", "second\nline")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
@@ -121,7 +138,10 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "logs": {one: await store.logs(one) for one in ids},
         "letters": await store.dead_letters(),
         "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
-        "ids": await store.known_ids(ids),
+        "states": await store.states(ids),
+        "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],
+        "put jobs": snapshot.put_jobs,
+        "schedules": sorted(map(repr, snapshot.schedules)),
         "kept": await store.kept(),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }
@@ -158,11 +178,14 @@ RUNS = st.builds(
     started_at=st.none() | TIMES,
     attempt_started_at=st.none() | TIMES,
     stop=st.none() | st.sampled_from(["cancel", "timeout", "attempt_timeout"]),
+    stop_reason=st.none() | TEXT,
+    stop_actor=st.none() | TEXT,
     ended_at=st.none() | TIMES,
     outcome=st.none() | st.sampled_from(Outcome),
     exit_code=st.none() | st.integers(-255, 255),
     heartbeats=COUNTS,
     has_checkpoint=st.integers(0, 1),
+    origin=st.none() | st.sampled_from([SCHEDULE, CATCH_UP, TRIGGER, backfill(4)]),
     error=st.none() | TEXT,
     result=st.none() | st.binary(max_size=100),
 )

@@ -160,7 +160,9 @@ def test_pages_of_a_filter_while_runs_end_between_them(with_store: WithStore) ->
     with_store(body)
 
 
-@pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(live=True), RunFilter(states=UNSUCCESSFUL)])
+@pytest.mark.parametrize(
+    "wanted", [RunFilter(), RunFilter(live=True), RunFilter(states=UNSUCCESSFUL), RunFilter(job_id="work")]
+)
 def test_a_cursor_may_be_any_number(with_store: WithStore, wanted: RunFilter) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
@@ -177,7 +179,7 @@ def test_a_cursor_may_be_any_number(with_store: WithStore, wanted: RunFilter) ->
 def test_one_call_looks_at_so_many_runs_at_the_most(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
-        rare = [make_run("first", tenant="rare"), ended("failed", State.FAILED)]
+        rare = [make_run("first", tenant="rare", job_id="rare"), ended("failed", State.FAILED, job_id="rare")]
         await store.commit(created(*rare), NAME, lease.epoch)
         common = [ended(f"c{number}") for number in range(MOST_LOOKED_AT)]
         await store.commit(created(*common), NAME, lease.epoch)
@@ -194,9 +196,13 @@ def test_one_call_looks_at_so_many_runs_at_the_most(with_store: WithStore) -> No
             (RunFilter(states=frozenset({State.SCHEDULED, State.RUNNING})), "first"),
             (RunFilter(states=frozenset({State.FAILED})), "failed"),
             (RunFilter(states=UNSUCCESSFUL, live=False), "failed"),
+            (RunFilter(job_id="rare", live=False), "failed"),
+            (RunFilter(job_id="rare", tenant="rare"), "first"),
         ):
             page = await store.runs(wanted, None, 10)
-            assert [run.id for run in page.runs] == [run_id], "runs that succeeded are not looked at"
+            assert [run.id for run in page.runs] == [run_id], (
+                "runs that succeeded, or are of other jobs, are not looked at"
+            )
             assert page.next is None
 
     with_store(body)
@@ -208,10 +214,13 @@ def test_looking_is_bounded_among_live_and_failed_runs_too(with_store: WithStore
         for name, make in (("live", make_run), ("failed", lambda run_id: ended(run_id, State.FAILED))):
             runs = [make(f"{name} {number}") for number in range(MOST_LOOKED_AT + 1)]
             runs[0].tenant = runs[1].tenant = "rare"
+            for run in runs:
+                run.job_id = name
             await store.commit(created(*runs), NAME, lease.epoch)
         for name, wanted in (
             ("live", RunFilter(live=True, tenant="rare")),
             ("failed", RunFilter(states=UNSUCCESSFUL, tenant="rare")),
+            ("failed", RunFilter(job_id="failed", tenant="rare")),
         ):
             found = await pages(store, wanted)
             assert [[run.id for run in page.runs] for page in found] == [[f"{name} 1"], [f"{name} 0"]]

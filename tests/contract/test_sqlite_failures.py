@@ -15,7 +15,7 @@ from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, entry, everything, make_run, take, updated
+from tests.contract.samples import NAME, created, entry, everything, everything_in_one_batch, make_run, take, updated
 
 
 @contextmanager
@@ -84,13 +84,13 @@ def test_a_write_that_fails_stores_nothing_loses_nothing_and_works_again_later(d
         run = await store.run("r1")
         assert run is not None
         assert run.state is State.CANCELLED
-        assert await store.known_ids([row[0] for row in batch.created]) == {row[0] for row in batch.created}
+        assert set(await store.states([row[0] for row in batch.created])) == {row[0] for row in batch.created}
         assert len(await store.history("r1")) == 1
 
     run_with(SqliteStore(database), body)
 
     async def after(store: AnyStore) -> None:
-        assert await store.known_ids(["r1"]) == frozenset({"r1"})
+        assert set(await store.states(["r1"])) == {"r1"}
 
     run_with(SqliteStore(database), after)
     with closing(sqlite3.connect(database)) as connection:
@@ -118,11 +118,11 @@ def test_a_commit_waits_for_another_program_that_writes(database: Path) -> None:
         lease = await take(store)
         with locked(database) as other:
             commit = asyncio.ensure_future(store.commit(created(make_run("r1")), NAME, lease.epoch))
-            assert await store.known_ids(["r1"]) == frozenset(), "readers do not wait"
+            assert set(await store.states(["r1"])) == set(), "readers do not wait"
             assert not commit.done()
             other.execute("ROLLBACK")
             await commit
-        assert await store.known_ids(["r1"]) == frozenset({"r1"})
+        assert set(await store.states(["r1"])) == {"r1"}
 
     run_with(SqliteStore(database), body)
 
@@ -134,10 +134,10 @@ def test_a_program_that_writes_for_too_long_makes_the_store_unavailable_and_no_w
         with locked(database) as other:
             with pytest.raises(StoreUnavailable, match="locked"):
                 await store.commit(created(make_run("r2")), NAME, lease.epoch)
-            assert await store.known_ids(["r1", "r2"]) == frozenset({"r1"})
+            assert set(await store.states(["r1", "r2"])) == {"r1"}
             other.execute("ROLLBACK")
         await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert await store.known_ids(["r1", "r2"]) == frozenset({"r1", "r2"})
+        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(database), body)
 
@@ -165,9 +165,11 @@ def test_opening_while_another_program_writes_is_an_error_with_a_code(database: 
 def test_a_batch_that_cannot_be_stored_leaves_nothing_and_does_not_block_the_next(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
+        await store.commit(created(make_run("old")), NAME, lease.epoch)
         before = await everything(store)
-        bad = created(make_run("r1"))
-        bad.dead_letters = [("r1", 1.0, None, "no code")]  # type: ignore[list-item]  # what the schema refuses
+        bad = everything_in_one_batch()
+        # What the schema refuses, and nothing is written after it.
+        bad.service_log.append(("web", 9, 1.0, None, "text", None))  # type: ignore[arg-type]
         with pytest.raises(StoreUnavailable):
             await store.commit(bad, NAME, lease.epoch)
         assert await everything(store) == before
@@ -187,7 +189,7 @@ def test_a_caller_that_gives_up_leaves_a_whole_commit_or_none(database: Path) ->
                 await commit
             other.execute("ROLLBACK")
         await store.commit(created(make_run("r1")), NAME, lease.epoch)
-        stored = await store.known_ids([f"large {number}" for number in range(500)])
+        stored = await store.states([f"large {number}" for number in range(500)])
         assert len(stored) in (0, 500)
 
     run_with(SqliteStore(database), body)
@@ -206,6 +208,6 @@ def test_a_connection_that_broke_is_made_anew_as_soon_as_the_file_can_be_opened(
                 with pytest.raises(StoreUnavailable):
                     await store.commit(created(make_run("r2")), NAME, lease.epoch)
         await store.commit(created(make_run("r2")), NAME, lease.epoch)
-        assert await store.known_ids(["r1", "r2"]) == frozenset({"r1", "r2"})
+        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(database), body)

@@ -8,12 +8,8 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-import msgspec
 import pytest
-from msgspec.structs import astuple
 
-from interlock.core.decisions import Batch
-from interlock.model.child import Kept
 from interlock.model.error import (
     CannotOpenDatabase,
     DatabaseTooNew,
@@ -23,12 +19,11 @@ from interlock.model.error import (
     StoreUnavailable,
 )
 from interlock.model.run import Run
-from interlock.model.state import State
-from interlock.stores.sqlite import SqliteReader, SqliteStore
-from interlock.stores.sqlite.database import APPLICATION_ID, connect_writer
-from interlock.stores.sqlite.queries import QUERIES, migrations, write_rows
+from interlock.stores.sqlite import SqliteStore
+from interlock.stores.sqlite.database import connect_writer
+from interlock.stores.sqlite.queries import migrations
 from tests.contract.conftest import AnyStore, run_with
-from tests.contract.samples import NAME, created, entry, make_run, take
+from tests.contract.samples import NAME, created, make_run, take
 
 
 async def nothing(store: AnyStore) -> None:
@@ -60,25 +55,6 @@ def refuse(path: Path, kind: type[InterlockError]) -> str:
     return text
 
 
-def test_the_schema_is_the_sum_of_the_migrations(database: Path) -> None:
-    make(database)
-    with closing(sqlite3.connect(database)) as made, closing(sqlite3.connect(":memory:")) as summed:
-        for script in migrations():
-            summed.executescript(script)
-        assert schema(made) == schema(summed)
-        assert made.execute("PRAGMA user_version").fetchone()[0] == len(migrations()) > 0
-        assert made.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID
-        assert made.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-
-
-def test_migrations_are_numbered_without_a_gap() -> None:
-    from importlib.resources import files
-
-    names = sorted(entry.name for entry in files("interlock.stores.sqlite").joinpath("migrations").iterdir())
-    numbers = [int(name.split("_")[0]) for name in names if name.endswith(".sql")]
-    assert numbers == list(range(1, len(numbers) + 1))
-
-
 def test_the_columns_of_runs_are_the_fields_of_a_run(database: Path) -> None:
     make(database)
     with closing(sqlite3.connect(database)) as connection:
@@ -95,56 +71,6 @@ def test_opening_an_up_to_date_file_changes_no_schema(database: Path) -> None:
     make(database)
     with closing(sqlite3.connect(database)) as connection:
         assert schema(connection) == before
-
-
-def make_of_version(path: Path, version: int) -> None:
-    """A database as an Interlock of that time left it, with a run that has a history and a log."""
-    with closing(sqlite3.connect(path)) as connection:
-        for script in migrations()[:version]:
-            connection.executescript(script)
-        write_rows(connection, "insert_run", [astuple(make_run("old"))])
-        entries = msgspec.msgpack.encode([entry(1, None, State.PENDING)])
-        connection.execute(QUERIES["insert_history"], (3, "old", 1, entries))
-        connection.execute(QUERIES["insert_log"], (7, "old", 1, 1, 5.0, "info", "line"))
-        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        connection.execute(f"PRAGMA user_version = {version}")
-        connection.commit()
-
-
-@pytest.mark.parametrize("version", range(1, len(migrations())))
-def test_an_older_database_is_brought_up_to_date_with_all_it_has(database: Path, version: int) -> None:
-    make_of_version(database, version)
-
-    async def read() -> None:
-        reader = SqliteReader(database)
-        await reader.open()
-        try:
-            with pytest.raises(StoreUnavailable, match="not up to date"):
-                await reader.position()
-            await asyncio.to_thread(make, database)
-            assert await reader.position() == 7
-        finally:
-            await reader.close()
-
-    asyncio.run(read())
-
-    async def body(store: AnyStore) -> None:
-        assert [run.id for run in (await store.load(256)).runs] == ["old"]
-        assert await store.history("old") == [entry(1, None, State.PENDING)]
-        assert [event.position for event in (await store.events(0, 10)).events] == [3, 7]
-        lease = await take(store)
-        batch = Batch(kept=[("web", Kept(resume_id="1"))], position=8)
-        batch.service_log = [("web", 1, 6.0, "stdout", "said", None)]
-        await store.commit(batch, NAME, lease.epoch)
-        assert await store.position() == 8
-        assert await store.kept() == {"web": Kept(resume_id="1")}
-
-    run_with(SqliteStore(database), body)
-    with closing(sqlite3.connect(database)) as old, closing(sqlite3.connect(":memory:")) as summed:
-        for script in migrations():
-            summed.executescript(script)
-        assert schema(old) == schema(summed)
-        assert old.execute("PRAGMA user_version").fetchone()[0] == len(migrations())
 
 
 @pytest.mark.behaviour("RUN-17")
@@ -186,7 +112,7 @@ asyncio.run(body())
     assert ended.returncode == 9
 
     async def body(store: AnyStore) -> None:
-        assert await store.known_ids(["r1"]) == frozenset({"r1"})
+        assert set(await store.states(["r1"])) == {"r1"}
         assert await store.acquire(NAME, "next", "t2", 10.0, 1001.0) is not None, "nobody waits for a dead holder"
 
     run_with(SqliteStore(database), body)
@@ -248,7 +174,7 @@ def test_a_second_store_on_the_same_file_is_refused_until_the_first_is_closed(da
     run_with(SqliteStore(database), body)
 
     async def after(store: AnyStore) -> None:
-        assert await store.known_ids(["r1", "r2"]) == frozenset({"r1", "r2"})
+        assert set(await store.states(["r1", "r2"])) == {"r1", "r2"}
 
     run_with(SqliteStore(path), after)
 

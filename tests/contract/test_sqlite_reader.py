@@ -60,7 +60,7 @@ async def fails(reader: SqliteReader) -> str:
         reader.events(0, 10),
         reader.events(0, 10, "r1"),
         reader.position(),
-        reader.jobs(),
+        reader.definition(JOB.version),
         reader.dead_letters(),
         reader.service_log("web"),
         reader.kept(),
@@ -91,7 +91,7 @@ def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(database: P
         assert await reader.kept() == await store.kept()
         assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
         assert await reader.dead_letters() == await store.dead_letters()
-        assert await reader.jobs() == [JOB]
+        assert await reader.definition(JOB.version) == JOB
         assert await reader.position() == 16
         await reader.close()
         await store.commit(created(make_run("more")), NAME, lease.epoch)

@@ -11,14 +11,28 @@ from interlock.model.child import Kept
 from interlock.model.error import StaleEpoch
 from interlock.model.run import Run
 from interlock.model.state import State
-from interlock.ports.store import DeadLetter, Inputs, LogEntry, RunFilter, RunRows, ServiceEntry, Snapshot, StoredEvent
+from interlock.ports.store import (
+    DeadLetter,
+    Inputs,
+    LogEntry,
+    Pruned,
+    RunFilter,
+    RunRows,
+    ServiceEntry,
+    Snapshot,
+    StoredEvent,
+)
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import (
     CHANGE,
     ENDS,
     EXIT,
+    HOURLY,
+    HOURLY_ROW,
     JOB,
     NAME,
+    NIGHTLY,
+    NIGHTLY_ROW,
     RUNS,
     TEXT,
     created,
@@ -46,7 +60,7 @@ def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) ->
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         # Examples share one store, and a run that is there already would be kept as it was.
-        while await store.known_ids([run.id]):
+        while await store.states([run.id]):
             run.id += "'"
         await store.commit(created(run), NAME, lease.epoch)
         assert fields(await store.run(run.id)) == fields(run)
@@ -78,18 +92,19 @@ def test_a_store_begins_empty(with_store: WithStore) -> None:
         assert await store.runs(RunFilter(), None, 10) == RunRows([], None)
         assert (await store.events(0, 10)).events == []
         assert await store.position() == 0
-        assert await store.jobs() == []
+        assert await store.definition(JOB.version) is None
         assert await store.kept() == {}
         assert await store.service_log("web") == []
         assert await store.prune_service_log(0, 0) == 0
+        assert await store.prune_runs(0, 1e12) == Pruned(0, False)
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []
         assert await store.dead_letters() == []
         assert await store.inputs(["r1"]) == {}
         assert await store.known_keys([("default", "k")]) == {}
-        assert await store.known_ids(["r1"]) == frozenset()
-        assert await store.known_ids([]) == frozenset()
+        assert set(await store.states(["r1"])) == set()
+        assert set(await store.states([])) == set()
 
     with_store(body)
 
@@ -105,7 +120,7 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
 
         snapshot = await store.load(256)
         assert sorted(run.id for run in snapshot.runs) == ["keyed", "new"]
-        assert snapshot.jobs == await store.jobs() == [JOB]
+        assert snapshot.jobs == [await store.definition(JOB.version)] == [JOB]
         assert snapshot.position == await store.position() == 16
         assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
         assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
@@ -121,7 +136,9 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         assert await store.known_keys([("blue", "k"), ("red", "k"), ("blue", "other")]) == {
             ("blue", "k"): ("keyed", b"digest")
         }
-        assert await store.known_ids(["old", "new", "unknown"]) == frozenset({"old", "new"})
+        assert await store.states(["old", "new", "unknown"]) == {"old": State.ORPHANED, "new": State.SCHEDULED}
+        assert snapshot.put_jobs == [NIGHTLY, JOB, HOURLY]
+        assert sorted(snapshot.schedules) == [HOURLY_ROW, NIGHTLY_ROW]
         assert await store.kept() == {"web": Kept(resume_id="1", last_exit=EXIT)}
         assert await store.service_log("web") == [
             ServiceEntry(15, "web", 1002.0, "stdout", "listening"),
@@ -249,7 +266,7 @@ def test_ended_runs_are_not_loaded_and_still_there(with_store: WithStore, end: S
         ended = await store.run("ended")
         assert ended is not None
         assert ended.state is end
-        assert await store.known_ids(["ended"]) == frozenset({"ended"})
+        assert set(await store.states(["ended"])) == {"ended"}
 
     with_store(body)
 

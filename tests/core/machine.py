@@ -9,7 +9,7 @@ from interlock.core.liveness import handed_over
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake
-from interlock.model.command import CancelRun, Create, Define, WorkerDown, WorkerUp
+from interlock.model.command import CancelRun, Create, Define, Learn, Put, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, NewRun, Started, Submit
 from interlock.model.run import Now, Run, Transition
@@ -55,7 +55,7 @@ class Machine:
         self.last: Decisions
         self._requests = 0
         self._position = 1
-        self.step(("", Define(self.jobs)))
+        self.step(("", Define(0, self.jobs)))
 
     # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -64,8 +64,14 @@ class Machine:
         return Now(self.wall, self.elapsed)
 
     def step(self, *commands: Command) -> Decisions:
-        """One pass; what it decides is stored at once."""
-        self.last = step(self.state, commands, self.now, self.rng)
+        """One pass; what it decides is stored at once. As in the shell, the store is asked for what is to be known."""
+        asked = [
+            (origin, at_once(intake.look_up_times(one, self.state, self.store, self.wall)))
+            if isinstance(one, (Define, Put, Learn))
+            else (origin, one)
+            for origin, one in commands
+        ]
+        self.last = step(self.state, asked, self.now, self.rng)
         self.last.batch.position = self._position
         self._position = self.last.batch.last_position + 1
         self.store.apply(self.last.batch)
@@ -73,6 +79,11 @@ class Machine:
             handed_over(self.state, worker_id, messages, self.elapsed)
         self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
         self.ended += self.last.ended
+        if self.last.unsure:
+            decisions = self.last
+            self.step(("", Learn(decisions.unsure)))
+            self.last = decisions
+            self.last.wake_at = self.wall if self.state.timetable.heap else decisions.wake_at
         return self.last
 
     def advance(self, seconds: float) -> Decisions:
@@ -83,8 +94,17 @@ class Machine:
     def restart(self) -> None:
         """The scheduler is killed, and the next one begins with what the store has."""
         snapshot = at_once(self.store.load(self.limits.small_payload))
-        self.state = rebuild(self.limits, self.lanes, snapshot.runs, snapshot.jobs, self.elapsed, snapshot.log_sizes)
-        self.step(("", Define(self.jobs)))
+        self.state = rebuild(
+            self.limits,
+            self.lanes,
+            snapshot.runs,
+            snapshot.jobs,
+            self.elapsed,
+            snapshot.log_sizes,
+            snapshot.put_jobs,
+            snapshot.schedules,
+        )
+        self.step(("", Define(0, self.jobs)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -15,7 +15,7 @@ def test_a_run_in_prerun_adopts_the_change_and_says_which_version_it_has() -> No
     machine = Machine()
     run_id = machine.submit(at=START + 10)
     assert machine.run(run_id).job_version == WORK.version
-    decisions = machine.step(("", Define([CHANGED])))
+    decisions = machine.step(("", Define(0, [CHANGED])))
     assert machine.run(run_id).job_version == CHANGED.version
     assert machine.run(run_id).lane == "cron"
     assert machine.store.runs_by_id[run_id].job_version == CHANGED.version
@@ -40,7 +40,7 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
         machine.restart()
         machine.worker_up(held=[machine.held(waiting), machine.held(ahead)])
     else:
-        warnings = machine.step(("", Define([CHANGED]))).warnings
+        warnings = machine.step(("", Define(0, [CHANGED]))).warnings
         assert warnings == ["job 'work' has changed: 2 runs that have left prerun keep their version"]
     for run_id in (waiting, ahead):
         assert machine.run(run_id).job_version == WORK.version
@@ -54,7 +54,7 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
 def test_a_lane_given_at_the_submit_outlives_the_change() -> None:
     machine = Machine()
     run_id = machine.submit(at=START + 10, lane="team")
-    machine.step(("", Define([CHANGED])))
+    machine.step(("", Define(0, [CHANGED])))
     assert machine.run(run_id).lane == "team"
 
 
@@ -63,7 +63,7 @@ def test_an_unchanged_definition_writes_nothing() -> None:
     machine = Machine()
     machine.submit(at=START + 10)
     machine.submit()
-    decisions = machine.step(("", Define([Job(id="work")])))
+    decisions = machine.step(("", Define(0, [Job(id="work")])))
     assert not decisions.batch
     assert decisions.warnings == []
 
@@ -72,7 +72,7 @@ def test_a_job_that_is_no_longer_defined_takes_no_new_runs_and_keeps_the_old() -
     machine = Machine()
     machine.worker_up()
     run_id = machine.submit()
-    warnings = machine.step(("", Define([Job(id="other")]))).warnings
+    warnings = machine.step(("", Define(0, [Job(id="other")]))).warnings
     assert warnings == ["job 'work' is no longer defined: its runs wait for a worker that knows it"]
     machine.finished(run_id)
     assert machine.state_of(run_id) is State.SUCCEEDED
@@ -99,7 +99,7 @@ def test_a_changed_deadline_is_adopted_unless_the_submit_gave_its_own() -> None:
     machine = Machine(Job(id="work", deadline=60.0))
     adopting = machine.submit(at=START + 100)
     own = machine.submit(at=START + 100, deadline_at=START + 500)
-    machine.step(("", Define([Job(id="work", deadline=5.0)])))
+    machine.step(("", Define(0, [Job(id="work", deadline=5.0)])))
     assert machine.run(adopting).deadline_at == START + 105
     assert machine.run(own).deadline_at == START + 500
     machine.advance(105)

@@ -281,3 +281,28 @@ def test_runs_given_back_together_keep_their_order() -> None:
     machine.sent.clear()
     machine.worker_up(held=[])
     assert machine.dispatched() == [*given_back, waiting]
+
+
+def test_where_workers_are_short_the_longest_wait_goes_first_whatever_its_lane() -> None:
+    machine = Machine(lanes={"main": 50, "team": 50, "cron": 50})
+    machine.worker_up(slots=1)
+    lanes = ["main", "cron", "main", "team", "main", "cron", "team", "main"]
+    runs = [machine.submit(lane=lane) for lane in lanes]
+    for run_id in runs:
+        assert machine.state_of(run_id) is State.DISPATCHED
+        machine.finished(run_id)
+    assert machine.dispatched() == runs
+
+
+def test_a_full_lane_with_many_jobs_costs_a_pass_little() -> None:
+    """Looked at from outside: what a pass touches does not grow with what waits."""
+    jobs = [Job(id=f"job{number}") for number in range(300)]
+    machine = Machine(*jobs, lanes={"main": 1})
+    machine.worker_up()
+    runs = [machine.submit(job.id) for job in jobs]
+    lane = machine.state.lanes["main"]
+    assert len(lane.heads) == len(lane.queues) == 299
+    for run_id in runs:
+        machine.finished(run_id)
+        assert len(lane.heads) == len(lane.queues)
+    assert machine.dispatched() == runs

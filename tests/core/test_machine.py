@@ -205,7 +205,7 @@ class SchedulerMachine(RuleBasedStateMachine):
     @rule(jobs=st.sampled_from([STEADY, CHANGED]))
     def is_told_other_definitions(self, jobs: list[Job]) -> None:
         self.machine.jobs = jobs
-        self.step(("", Define(jobs)))
+        self.step(("", Define(0, jobs)))
 
     @rule(drained=st.booleans(), name=st.sampled_from(WORKERS))
     def is_killed_and_comes_back(self, drained: bool, name: str) -> None:

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 import interlock as il
 from interlock.engine import intake
+from interlock.engine.catalog import Catalog
 from interlock.model import payload
 from interlock.model.error import BadPayload, InterlockError, NotJson, PayloadTooLarge
 from interlock.model.job import Job
 from interlock.model.message import Dispatch, Submit
 from interlock.model.secret import MASK, SECRET_NAMES, Secret, mask, matcher
-from interlock.wiring.scheduler import catalog_of
+from interlock.wiring.scheduler import entries_of
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 
@@ -246,14 +247,15 @@ def test_what_a_handler_takes_as_a_secret_is_kept_as_one_however_it_was_given() 
 
 
 def test_a_submit_is_kept_with_the_marks_of_its_secrets() -> None:
-    catalog = catalog_of({"job": define(takes), "plain": Definition(Job(id="plain"), takes_text)}, SECRET_NAMES)
+    definitions = {"job": define(takes), "plain": Definition(Job(id="plain"), takes_text)}
+    catalog = Catalog(entries_of(definitions, SECRET_NAMES))
     plain = il.run("plain", {"password": "x"})
     submit = Submit(1, [plain, il.run("job", {"password": "hunter2"}, session="s")])
-    intake.check(submit, catalog)
+    intake.check(submit, catalog, {})
     assert submit.runs == [plain, il.run("job", {"password": Secret("hunter2")}, session="s")]
     most = payload.LIMIT - len(b'{"password":""}')
     with pytest.raises(PayloadTooLarge, match="secrets marked"):
-        intake.check(Submit(1, [il.run("job", {"password": "x" * most})]), catalog)
+        intake.check(Submit(1, [il.run("job", {"password": "x" * most})]), catalog, {})
 
 
 def test_a_secret_that_is_taken_as_a_text_by_now_is_refused_with_a_reason() -> None:

@@ -43,6 +43,7 @@ def test_getting_started(folder: Path) -> None:
     assert "state\tcancelled\n" in retried, said
     assert "not needed any more" in retried, said
     assert "exit code 5\n" in retried, said
+    assert "fine: 3 jobs, 0 services and 0 groups\n" in said, said
     assert "stopped: " in said.splitlines()[-1], said
 
 
@@ -95,6 +96,9 @@ def test_the_examples_for_http(served: Server) -> None:
     assert "event: hello\n" in said, said
     assert "event: log\n" in said, said
     assert '"state":"cancelled"' in said, said
+    assert said.count('"id":"nightly","source":"api"') >= 4, said
+    assert re.search(r'"runs":\[\{"id":"\w+","state":"succeeded".*"origin":"trigger"', said), said
+    assert '{"created":["nightly:1767229200","nightly:1767315600","nightly:1767402000"],"existing":[]}' in said, said
     assert '"alive":true' in said, said
     assert "interlock_runs_completed_total{" in said, said
 

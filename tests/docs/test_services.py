@@ -9,7 +9,8 @@ import pytest
 
 import interlock as il
 from interlock.config.documents import FIELDS, read
-from interlock.config.services import CONTAINER, load
+from interlock.config.loading import load
+from interlock.config.services import CONTAINER
 from interlock.model.child import Status
 from interlock.supervision import Container, Group, Process
 from tests.docs.blocks import ROOT, Block, blocks, free_address, run_shell
@@ -48,13 +49,13 @@ def file_of(document: str, name: str) -> str:
 def test_the_document_on_services(folder: Path) -> None:
     said = run_shell(elsewhere(followed(SERVICES)), folder)
     assert re.search(r"^services/web\tprocess\trunning\t\d+\t", said, re.M), said
-    assert "added\tflaky\nchanged\tweb\n" in said, said
+    assert "added\tservice\tflaky\nchanged\tservice\tweb\n" in said, said
     assert "ended with exit 3; given up after 2 restarts\n" in said, said
     assert re.search(
         r"^services/flaky\tprocess\tfailed\t.*\tgiven up, exit 3; restarted 2 times within 60s$", said, re.M
     )
     assert "exit code 5\n" in said, said
-    assert "added\tshop\nadded\tstore\nadded\tcart\n" in said, said
+    assert "added\tservice\tshop\nadded\tservice\tstore\nadded\tservice\tcart\n" in said, said
     assert re.search(r"\tstatus\tnext try in \S+s$", said, re.M), said
     assert re.search(r"^services/shop\tsupervisor\trunning\t", said, re.M), said
     assert said.count("\tstdout\ttick\n") == 3, said
@@ -62,7 +63,7 @@ def test_the_document_on_services(folder: Path) -> None:
     assert "services/web.yaml:7: restart: 'sometimes' is not one of always, on_failure, never [bad_config]\n" in said, (
         said
     )
-    assert "exit code 2\nremoved\tflaky\n" in said, said
+    assert "exit code 2\nremoved\tservice\tflaky\n" in said, said
     lives = re.findall(r"ticker, resume id (\S+), exit (-?\d+), signal None$", said, re.M)
     assert [code for _, code in lives] == ["-1", "0", "-1"], said
     assert len({resume_id for resume_id, _ in lives}) == 1, said
@@ -80,8 +81,8 @@ def test_the_document_on_services(folder: Path) -> None:
 def test_every_field_of_a_service_is_shown_with_its_default(folder: Path) -> None:
     (folder / "fields.yaml").write_text(file_of(SERVICES, "fields.yaml"))
     given = {document.kind: set(document.values) for document in read([str(folder / "fields.yaml")])[:2]}
-    assert given == {kind: set(fields) for kind, fields in FIELDS.items()}
-    (whole,) = load([str(folder / "fields.yaml")])
+    assert given == {kind: set(FIELDS[kind]) for kind in ("Service", "Group")}
+    (whole,) = load([str(folder / "fields.yaml")]).children
     assert isinstance(whole, Group)
     (parts,) = whole.children
     assert isinstance(parts, Group)
@@ -108,7 +109,7 @@ def test_the_container(folder: Path) -> None:
     (folder / "data" / "greeting").write_text("hello\n")
     written = folder / "containers.yaml"
     written.write_text(file_of(SERVICES, "containers.yaml"))
-    (child,) = load([str(written)])
+    (child,) = load([str(written)]).children
     assert isinstance(child, Container)
     assert child.volumes == (f"{folder}/data:/data:ro",)
     with container_engine() as engine:

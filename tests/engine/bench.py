@@ -13,6 +13,7 @@ from interlock.model import message as m
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Now
+from interlock.model.schedule import Schedule
 from interlock.ports.bus import Peer
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease
@@ -116,7 +117,9 @@ class Bench:
     """An engine that runs, with a client."""
 
     def __init__(self, store: SlowStore, **settings: Any) -> None:
-        catalog = Catalog([Entry(Job(id="job"), lambda payload: None)])
+        # Its schedule, which never fires here, is what the first commit stores.
+        scheduled = Job(id="job", schedule=Schedule(once=True, wait=1e8))
+        catalog = Catalog([Entry(scheduled, lambda payload: None)])
         self.store = store
         self.engine = Engine(
             store=store,

@@ -13,7 +13,7 @@ from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_tim
 
 
 def flood(runs: int) -> Create:
-    return Create(1, [m.NewRun("job", b"{}")] * runs, "client", {}, {}, frozenset(), False, 2 * runs)
+    return Create(1, [m.NewRun("job", b"{}")] * runs, "client", {}, {}, {}, False, 2 * runs)
 
 
 @pytest.mark.behaviour("LIV-1", "LIV-2")

@@ -1,6 +1,7 @@
 """`interlock up` as a real process, with a folder of its own for database and socket."""
 
 import asyncio
+import atexit
 import os
 import re
 import signal
@@ -8,9 +9,11 @@ import socket
 import subprocess
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from tests.helpers.http import Http
+from tests.helpers.preloaded import Preloaded
 from tests.helpers.processes import children_of, processes_of, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,6 +28,9 @@ def environment(**extra: str) -> dict[str, str]:
 
 def interlock(folder: Path, *arguments: str, **extra: str) -> "subprocess.CompletedProcess[str]":
     """Run a command that ends by itself."""
+    if all(name.startswith("INTERLOCK_") for name in extra):
+        return _preloaded().run(folder, arguments, environment(**extra), 60)
+    # Some variables matter to Python, or to libraries while they are loaded.
     return subprocess.run(
         [sys.executable, "-m", "interlock.cli", *arguments],
         cwd=folder,
@@ -35,6 +41,14 @@ def interlock(folder: Path, *arguments: str, **extra: str) -> "subprocess.Comple
         timeout=60,
         check=False,
     )
+
+
+@cache
+def _preloaded() -> Preloaded:
+    """One for all tests of this process."""
+    started = Preloaded(environment())
+    atexit.register(started.close)
+    return started
 
 
 class Command:

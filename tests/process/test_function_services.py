@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.config.services import load
+from interlock.config.loading import load
 from interlock.supervision import Process
 from interlock.worker.service import ServiceOptions
 from tests.helpers.server import environment
@@ -282,7 +282,7 @@ def test_from_a_file_to_a_process_in_another_folder(folder: Path) -> None:
     (folder / "all.yaml").write_text(
         "kind: Service\nid: tick\nrun: {function: code/tick.py:main}\nenv: {PORT: 9000}\ncwd: elsewhere\n"
     )
-    (child,) = load([str(folder / "all.yaml")])
+    (child,) = load([str(folder / "all.yaml")]).children
     assert isinstance(child, Process)
     assert not callable(child.command)
     done = subprocess.run(

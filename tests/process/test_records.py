@@ -60,7 +60,7 @@ def test_the_figures_of_a_run_add_up(server: Server, folder: Path) -> None:
             assert (stats.outcome, stats.exit_code) == ("succeeded", None)
             checked = (stats.constraints_checked, stats.constraints_violated, stats.actions_run, stats.actions_failed)
             assert checked == (0, 0, 0, 0)
-            assert stats.seconds_in[S.PRERUN] >= 0.099
+            assert stats.seconds_in[S.PRERUN] >= 0.08
             assert stats.seconds_in[S.RETRYING] >= 0.06
             assert info.ended_at is not None
             assert sum(stats.seconds_in.values()) == pytest.approx(info.ended_at - info.created_at)

@@ -15,6 +15,12 @@ async def echo(value: int) -> int:
     return value
 
 
+@app.job("tick", schedule=il.once(), payload={"value": 7})
+async def tick(value: int) -> None:
+    """Comes by itself, in whatever folder the scheduler has."""
+    append(Path(os.environ["INTERLOCK_SOCKET"]).parent / "ticks", str(value))
+
+
 @app.service("ticker")
 async def ticker(context: il.ServiceContext) -> None:
     """Uses the scheduler that keeps it up, and notes what it is told."""

@@ -137,10 +137,11 @@ class Keeper(Server):
 
     # ── doing ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def reload(self) -> dict[str, list[str]]:
+    def reload(self, kind: str = "services") -> dict[str, list[str]]:
+        """What has become of the services, or of the jobs."""
         answer = self.local.post("/api/v1/reload")
         assert answer.status == 200, answer
-        found: dict[str, list[str]] = answer.json
+        found: dict[str, list[str]] = answer.json[kind]
         return found
 
     def act(self, action: str, name: str) -> dict[str, Any]:

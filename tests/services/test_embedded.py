@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.config import Settings
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction, Status
+from interlock.config.loading import Loaded
+from interlock.model.child import ChildInfo, ServiceAction, Status
 from interlock.model.error import WrongStatus
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.supervision import Budget, Group, Process
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.places import lines_of, run_async, until
@@ -29,6 +31,22 @@ def test_a_service_of_the_app_lives_as_long_as_the_block(folder: Path) -> None:
         assert not alive(int(pid))
         assert processes_of(folder) == []
         assert lines_of(folder / "notes")[-1] == "ticker term"
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_schedules_of_the_app_and_of_files_hold_inside_a_program(folder: Path) -> None:
+    document = "kind: Job\nid: file\nschedule: {once: true}\nrun: {shell: echo 9 >> ticks}\ncwd: .\n"
+    (folder / "a.yaml").write_text(document)
+
+    async def body() -> None:
+        async with app.running(str(folder / "interlock.db"), files=[str(folder / "a.yaml")]):
+            await until(lambda: sorted(lines_of(folder / "ticks")) == ["7", "9"], "both have run")
+        # Once is once, whoever starts it again.
+        async with app.running(str(folder / "interlock.db")):
+            assert await (await app.submit("echo", {"value": 1})).result(30) == 1
+        assert len(lines_of(folder / "ticks")) == 2
 
     run_async(body())
 
@@ -83,13 +101,14 @@ def test_a_worker_that_dies_too_often_is_given_up_and_the_others_go_on(
 def test_a_reload_that_comes_too_early_or_too_late(folder: Path) -> None:
     """Too early it waits for its turn; when everything is over it is refused."""
     declared = [Group(name="shop", children=[Process(name="one", command=["sleep", "1000"], cwd=str(folder))])]
-    scheduler = Scheduler({}, None, Settings(database=str(folder / "interlock.db"), http="off"), load=lambda: declared)
+    settings = Settings(database=str(folder / "interlock.db"), http="off")
+    scheduler = Scheduler({}, None, settings, load=lambda: Loaded(children=declared))
 
     async def body() -> None:
         reload = asyncio.ensure_future(scheduler.services.reload("test"))
         await scheduler.start()
         try:
-            assert await reload == Reloaded(added=[], changed=[], removed=[], unchanged=["shop", "one"])
+            assert await reload == Reloaded(jobs=Difference(), services=Difference(unchanged=["shop", "one"]))
             (shop,) = scheduler.tree.child("services").children
             assert [one.status for one in (shop, *shop.children)] == [Status.RUNNING, Status.RUNNING]
         finally:

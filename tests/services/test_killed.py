@@ -17,7 +17,7 @@ DECLARED = (
     service("right", "group: pair"),
     # What it has started is in a session of its own, and does not end for being asked to.
     service(
-        "forks",
+        "forker",
         command="""[sh, -c, "setsid sh -c 'trap : TERM HUP INT; while :; do sleep 1; done' & exec sleep 1000"]""",
     ),
 )
@@ -47,7 +47,7 @@ def others(keeper: Keeper) -> list[Found]:
 
 
 def with_a_process_in_another_session(keeper: Keeper) -> None:
-    forks = keeper.pid_of("forks")
+    forks = keeper.pid_of("forker")
     wait_until(lambda: any(os.getsid(one) != forks for one in children_of(forks)), "it has started one")
 
 
@@ -76,7 +76,7 @@ def test_nothing_but_the_workers_outlives_it(folder: Path, kill_group: bool) -> 
         assert gone(gateway, *pids)
         assert alive(worker)
         keeper.start()
-        after = keeper.pids("left", "right", "forks")
+        after = keeper.pids("left", "right", "forker")
         assert not set(after.values()) & set(pids)
         assert [life.resume_id for life in keeper.lives("left")] == [keeper.lives("left")[0].resume_id] * 2
         assert keeper.local.get(f"/api/v1/runs/{run_id}").json["state"] == "running"
@@ -105,7 +105,7 @@ def test_the_guard_is_killed_and_all_comes_back_by_itself(folder: Path) -> None:
         kill(guard_of(keeper))
         wait_until(lambda: gone(*old), "all that it had started is gone")
         keeper.until("left", "running")
-        after = keeper.pids("left", "right", "forks")
+        after = keeper.pids("left", "right", "forker")
         assert not set(after.values()) & old
         assert [life.previous for life in keeper.lives("left")] == [-1, -1]
         assert keeper.gateway() != gateway

@@ -56,9 +56,9 @@ def by_request(keeper: Keeper) -> str:
 Reload = Callable[[Keeper], str]
 WAYS: list[Reload] = [by_signal, by_command, by_request]
 SAID: dict[Reload, str] = {
-    by_signal: "reloaded: 1 added, 1 changed, 1 removed, 2 unchanged\n",
-    by_command: "added\tnew\nchanged\tother\nremoved\tout\nunchanged\tsame\nunchanged\tsteady\n",
-    by_request: '{"added":["new"],"changed":["other"],"removed":["out"],"unchanged":["same","steady"]}',
+    by_signal: "reloaded: added service new; changed service other; removed service out\n",
+    by_command: "added\tservice\tnew\nchanged\tservice\tother\nremoved\tservice\tout\nunchanged\tjob\t",
+    by_request: '"services":{"added":["new"],"changed":["other"],"removed":["out"],"unchanged":["same","steady"]}',
 }
 
 

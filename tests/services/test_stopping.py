@@ -176,7 +176,8 @@ def test_a_terminal_that_is_closed_is_a_reason_to_stop_unless_that_is_ignored(fo
         one = keeper.pid_of("one")
         os.close(ours)
         if ignored:
-            wait_until(lambda: "reloaded: 0 added" in (folder / "nohup.out").read_text(), "it was only read again")
+            said = folder / "nohup.out"
+            wait_until(lambda: "reloaded: nothing has changed" in said.read_text(), "it was only read again")
             assert keeper.pid_of("one") == one
             process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0

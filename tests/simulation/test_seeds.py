@@ -10,10 +10,10 @@ from interlock.simulation.simulate import Simulation, simulate
 from interlock.simulation.soak import describe
 
 CHUNK = 20
-SEEDS = 300
+SEEDS = 200
 
 
-@pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4")
+@pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4", "TIM-5", "TIM-9")
 @pytest.mark.parametrize("first", range(0, SEEDS, CHUNK))
 def test_whatever_is_killed_every_run_ends_once(first: int) -> None:
     for seed in range(first, first + CHUNK):
@@ -31,8 +31,26 @@ def test_the_seeds_reach_every_kind_of_end_and_fault() -> None:
         faults += report.faults
         for state, count in report.ended.items():
             ended[state] = ended.get(state, 0) + count
-    assert set(ended) == {State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED}
+    assert set(ended) == {State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED, State.SKIPPED}
     assert faults > 10 * CHUNK
+
+
+@pytest.mark.behaviour("TIM-18", "RUN-5")
+def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_lost() -> None:
+    """One stands still while another takes over, and comes back believing that nothing has happened."""
+    faults = Faults.only("replace_scheduler", "kill_scheduler", "crash_at_commit", "jump_clock")
+    starts = checked = occurrences = 0
+    for seed in range(2000, 2040):
+        simulation = Simulation(seed, faults)
+        simulation.cluster.scenario.timetable = simulation.cluster.timetable = True
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        starts += simulation.cluster.starts - simulation.cluster.scenario.workers
+        checked += simulation.cluster.invariants.occurrences.checked
+        occurrences += sum(run.origin is not None for run in simulation.cluster.disk.runs_by_id.values())
+    assert starts > 80
+    assert checked > 240, "schedules were looked at from their beginning to their end"
+    assert occurrences > 3000
 
 
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "never accepted", "died under", "is not connected")

@@ -391,7 +391,7 @@ def test_one_that_has_used_up_its_processor_time_is_killed() -> None:
         async with guarded() as guard:
             child = Child(guard, "sh", "-c", "while :; do :; done", limits=Limits(cpu=1))
             await child.instance.start()
-            assert await child.instance.ended == Exit(at=NOW, signal=signal.SIGKILL)
+            assert await child.instance.ended == Exit(at=NOW, signal=signal.SIGXCPU)
 
     uvloop.run(asyncio.wait_for(main(), 60))
 

@@ -10,6 +10,7 @@ import msgspec
 from interlock.api.bodies import Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
+from interlock.api.known_jobs import KnownJobs, ReadJob
 from interlock.api.tree import Tree
 from interlock.client.connection import Connection
 from interlock.client.submitting import check_size, new_run
@@ -42,16 +43,19 @@ MOST_SUBMITTING = 64 * 1024 * 1024
 """bytes of payloads that may wait for the scheduler's word"""
 LISTINGS = 2
 """lists that are read at once: each may look at many runs, and whatever else is read must not wait behind them"""
+MOST_SECRETS = 10_000
+"""versions of jobs whose secret arguments are remembered"""
 PROBE = 2.0
 """seconds within which what a probe asks must be answered"""
 
 
 class Backend:
-    def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str]) -> None:
+    def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
         self.reader = reader
         self.connection = connection
         self.feed = Feed(reader, connection)
         self.tree = Tree(reader, connection, self.feed)
+        self.jobs = KnownJobs(reader, connection, read_job)
         self._waits: set[asyncio.Task[m.RunReport]] = set()
         """those who wait for a run to end"""
         self._submitting = 0
@@ -69,10 +73,12 @@ class Backend:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def submit(self, bodies: Sequence[NewRunBody], keys: Sequence[str | None], caller: Caller) -> list[str]:
+    async def submit(
+        self, bodies: Sequence[NewRunBody], keys: Sequence[str | None], caller: Caller, origin: str | None = None
+    ) -> list[str]:
         """Durable when this returns, all or none. `keys` are those given beside the bodies."""
         now = time.time()
-        runs = [self._new(body, key, caller, now) for body, key in zip(bodies, keys, strict=True)]
+        runs = [self._new(body, key, caller, now, origin) for body, key in zip(bodies, keys, strict=True)]
         check_size(runs)
         repeatable = all(run.idempotency_key is not None or run.occurrence is not None for run in runs)
         size = sum(len(run.payload) for run in runs)
@@ -90,7 +96,7 @@ class Backend:
             self._submitting -= size
         return accepted.run_ids
 
-    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float) -> m.NewRun:
+    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> m.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
         return new_run(
@@ -105,6 +111,7 @@ class Backend:
             at=body.at,
             delay=body.delay,
             occurrence=body.occurrence,
+            origin=origin,
         )
 
     async def cancel(self, run_id: str, reason: str, caller: Caller) -> m.RunReport:
@@ -175,8 +182,11 @@ class Backend:
 
     async def _secrets_of(self, run: Run) -> tuple[str, ...]:
         if run.job_version not in self._secrets:
-            self._secrets = {job.version: job.secrets for job in await self.reader.jobs()}
-        return self._secrets.get(run.job_version, ())
+            job = await self.reader.definition(run.job_version)
+            if len(self._secrets) >= MOST_SECRETS:
+                self._secrets.clear()
+            self._secrets[run.job_version] = () if job is None else job.secrets
+        return self._secrets[run.job_version]
 
     async def runs(
         self, wanted: RunFilter, cursor: str | None, limit: int, caller: Caller, gone: Callable[[], bool]

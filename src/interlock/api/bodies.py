@@ -10,6 +10,10 @@ from interlock.model.state import State
 
 MOST_RUNS = 1000
 """runs in one batch"""
+MOST_JOBS = 10_000
+"""jobs that are put at once"""
+MOST_PARALLEL = 1000
+"""runs of one backfill that may be live at once"""
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
@@ -19,6 +23,7 @@ DurationText = Annotated[
 ]
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 Instant = Annotated[float, Meta(ge=0, lt=1e11)]
+InstantText = Annotated[str, Meta(max_length=64)]
 
 
 class NewRunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -46,6 +51,28 @@ class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     reason: Annotated[str, Meta(max_length=1000)] = "cancelled"
 
 
+class TriggerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run of the job in the path, at once."""
+
+    payload: dict[str, Any] | None = None
+    """the job's own if it is left out"""
+    tenant: Name | None = None
+    lane: Name | None = None
+    session: Key | None = None
+    idempotency_key: Key | None = None
+    deadline: DurationText | Seconds | None = None
+
+
+class BackfillBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The occurrences of a range of time that are to be made up for."""
+
+    start: InstantText | Instant = msgspec.field(name="from")
+    end: InstantText | Instant = msgspec.field(name="to")
+    max_parallel: Annotated[int, Meta(ge=1, le=MOST_PARALLEL)] = 1
+    payload: dict[str, Any] | None = None
+    tenant: Name | None = None
+
+
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
@@ -59,6 +86,10 @@ class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: State
+
+
+class Defined(msgspec.Struct, frozen=True, kw_only=True):
+    ids: list[str]
 
 
 class ServiceList(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,6 +7,9 @@ from interlock.model.error import BadCursor
 FORM = "{kind}[0-9]{{1,18}}"
 RUNS, LOGS, SERVICE_LOGS = "r", "l", "s"
 """the kinds of lists that have cursors"""
+JOBS = "j"
+JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+"""of the list of jobs, which goes on behind a job"""
 
 
 def cursor_of(kind: str, number: int) -> str:
@@ -20,3 +23,16 @@ def read_cursor(kind: str, cursor: str | None) -> int | None:
     if not re.fullmatch(FORM.format(kind=kind), cursor):
         raise BadCursor(cursor)
     return int(cursor[len(kind) :])
+
+
+def job_cursor(job_id: str) -> str:
+    return f"{JOBS}{job_id}"
+
+
+def read_job_cursor(cursor: str | None) -> str | None:
+    """The job behind which the list goes on."""
+    if cursor is None:
+        return None
+    if not re.fullmatch(JOB_FORM, cursor):
+        raise BadCursor(cursor)
+    return cursor[len(JOBS) :]

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from litestar import Litestar
 
-from interlock.api import bodies
-from interlock.api.cursors import FORM, LOGS, RUNS, SERVICE_LOGS
+from interlock.api import bodies, job_bodies
+from interlock.api.cursors import FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS
 from interlock.api.door import OPEN
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
-from interlock.model import child, view
+from interlock.model import child, jobs, reloaded, view
 from interlock.model.child import ServiceAction
 
 REFERENCE = "#/components/schemas/{name}"
@@ -21,6 +21,10 @@ BODIES: dict[str, tuple[str, bool]] = {
     "submit": ("NewRunBody", True),
     "submit_many": ("BatchBody", True),
     "cancel": ("CancelBody", False),
+    "trigger": ("TriggerBody", False),
+    "backfill": ("BackfillBody", True),
+    "put_job": ("JobBody", True),
+    "put_jobs": ("JobsBody", True),
 }
 """operation → what it takes, and whether it must be given"""
 
@@ -28,9 +32,14 @@ TYPES = (
     bodies.NewRunBody,
     bodies.BatchBody,
     bodies.CancelBody,
+    bodies.TriggerBody,
+    bodies.BackfillBody,
+    job_bodies.JobBody,
+    job_bodies.JobsBody,
     bodies.Submitted,
     bodies.SubmittedBatch,
     bodies.Cancelled,
+    bodies.Defined,
     bodies.ServiceList,
     bodies.Readiness,
     bodies.Health,
@@ -39,9 +48,15 @@ TYPES = (
     view.RunPage,
     view.History,
     view.LogPage,
+    jobs.JobPage,
+    jobs.JobInfo,
+    jobs.JobLog,
+    jobs.FireTimes,
+    jobs.Timetable,
+    jobs.Backfilled,
     view.ServiceLogPage,
     child.ChildInfo,
-    child.Reloaded,
+    reloaded.Reloaded,
     view.RunEvent,
     view.LogEvent,
     view.ProgressEvent,
@@ -68,14 +83,21 @@ LAST_EVENT = {
     "description": "The id of the last event that is known; what is stored after it is told first.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
-HEADERS = {"submit": [KEY], "submit_many": [BATCH_KEY], "events": [LAST_EVENT]}
+HEADERS = {"submit": [KEY], "trigger": [KEY], "submit_many": [BATCH_KEY], "events": [LAST_EVENT]}
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
 """up to five minutes"""
+JOB_ID = f"^{JOB_FORM.removeprefix(JOBS)}$"
+SPAN = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|([1-9]|[12][0-9]|3[01])d)$"
+"""up to 31 days"""
 PATTERNS = {
     ("submit", "wait"): WAIT,
+    ("trigger", "wait"): WAIT,
+    ("timetable", "for"): SPAN,
     ("run", "wait"): WAIT,
     ("service_logs", "wait"): WAIT,
     ("runs", "cursor"): f"^{FORM.format(kind=RUNS)}$",
+    ("put_job", "job_id"): JOB_ID,
+    ("jobs", "cursor"): f"^{JOB_FORM}$",
     ("logs", "cursor"): f"^{FORM.format(kind=LOGS)}$",
     ("service_logs", "cursor"): f"^{FORM.format(kind=SERVICE_LOGS)}$",
 }
@@ -96,6 +118,22 @@ OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "cancel": {200: ("The state it has now.", "application/json", "Cancelled")},
     "history": {200: ("Its history.", "application/json", "History")},
     "logs": {200: ("A page of its log.", "application/json", "LogPage")},
+    "jobs": {200: ("A page of jobs.", "application/json", "JobPage")},
+    "job": {200: ("The job.", "application/json", "JobInfo")},
+    "job_log": {200: ("Its runs.", "application/json", "JobLog")},
+    "next_times": {200: ("Its times.", "application/json", "FireTimes")},
+    "schedule_times": {200: ("Its times.", "application/json", "FireTimes")},
+    "timetable": {200: ("What fires.", "application/json", "Timetable")},
+    "trigger": {
+        201: ("It is durable.", "application/json", "Submitted"),
+        200: ("With `wait`: the run, ended or as it stands.", "application/json", "RunDetail"),
+    },
+    "pause": {200: ("The job as it stands then.", "application/json", "JobInfo")},
+    "resume": {200: ("The job as it stands then.", "application/json", "JobInfo")},
+    "backfill": {200: ("Its runs.", "application/json", "Backfilled")},
+    "put_job": {200: ("The job as it stands then.", "application/json", "JobInfo")},
+    "put_jobs": {200: ("All of them are defined.", "application/json", "Defined")},
+    "delete_job": {200: ("The job as it was.", "application/json", "JobInfo")},
     "tree": {200: ("The top, with everything below it.", "application/json", "ChildInfo")},
     "services": {200: ("All of them.", "application/json", "ServiceList")},
     "service": {200: ("The service.", "application/json", "ChildInfo")},
@@ -129,8 +167,16 @@ PROBLEMS = {
     500: "A fault of the server.",
     503: "Not now; nothing was changed. Try again.",
 }
-OF_SERVICES = {404: "No such service.", 409: "Not possible as the service stands."}
-"""the same where it is services that are asked for"""
+OF_KIND = {
+    "services": {404: "No such service.", 409: "Not possible as the service stands."},
+    "jobs": {
+        404: "No such job.",
+        409: "Not possible as the job stands.",
+        422: "There are faults in the job; `faults` lists them.",
+    },
+}
+"""the same where it is these that are asked for"""
+OF_OPERATION = {"trigger": {409: PROBLEMS[409]}}
 EVERYWHERE = (400, 401, 403, 408, 431, 500, 503)
 FURTHER = {
     "submit": (404, 409, 413, 415),
@@ -139,6 +185,13 @@ FURTHER = {
     "cancel": (404, 413, 415),
     "history": (404,),
     "logs": (404,),
+    **dict.fromkeys(("job", "job_log"), (404,)),
+    "next_times": (404, 409),
+    "trigger": (404, 409, 413, 415),
+    **dict.fromkeys(("pause", "resume", "delete_job"), (404, 409)),
+    "backfill": (404, 409, 413, 415),
+    "put_job": (404, 409, 413, 415, 422),
+    "put_jobs": (409, 413, 415, 422),
     "service": (404,),
     "service_logs": (404,),
     **dict.fromkeys(ACTIONS, (404, 409)),
@@ -151,8 +204,8 @@ def document(app: Litestar, secured: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(TYPES, ref_template=REFERENCE)
     described["openapi"] = "3.1.0"
     described["info"]["description"] = (
-        "Submit runs, watch them, stop them; keep services up. Times are seconds since 1970. Errors are problem "
-        "details (RFC 9457) with a stable `code`."
+        "Submit runs, watch them, stop them; have jobs run on time; keep services up. Times are seconds since 1970. "
+        "Errors are problem details (RFC 9457) with a stable `code`."
     )
     described["components"] = {
         "schemas": schemas,
@@ -180,7 +233,7 @@ def _complete(operation: dict[str, Any]) -> None:
         content = {"application/json": {"schema": {"$ref": REFERENCE.format(name=kind)}}}
         operation["requestBody"] = {"required": required, "content": content}
     problem = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
-    texts = PROBLEMS | (OF_SERVICES if operation["tags"] == ["services"] else {})
+    texts = PROBLEMS | OF_KIND.get(operation["tags"][0], {}) | OF_OPERATION.get(name, {})
     responses: dict[str, Any] = {
         str(code): {"description": texts[code], "content": problem}
         for code in sorted({*EVERYWHERE, *FURTHER.get(name, ())})
@@ -194,7 +247,7 @@ def _complete(operation: dict[str, Any]) -> None:
         if status in responses:
             content |= problem
         responses[status] = {"description": text, "content": content}
-    if name == "submit":
+    if name in ("submit", "trigger"):
         for found in ("200", "201"):
             responses[found]["headers"] = {"Location": {"schema": {"type": "string"}}}
             responses[found]["links"] = {

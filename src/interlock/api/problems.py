@@ -34,6 +34,9 @@ STATUS: dict[str, int] = {
     "request_timeout": 408,
     "idempotency_conflict": 409,
     "wrong_status": 409,
+    "job_declared": 409,
+    "duplicate_job": 409,
+    "bad_schedule": 409,
     "body_too_large": 413,
     "payload_too_large": 413,
     "unsupported_media_type": 415,
@@ -48,7 +51,7 @@ STATUS: dict[str, int] = {
 """every other code is a fault of ours"""
 
 CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
-DURATIONS = frozenset({"delay", "deadline", "wait"})
+DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
 
 # The names in these may be any text, line breaks included.
 _AT = re.compile(r"^(?P<what>.*?) - at `\$(?:\.?)(?P<path>.*)`$", re.DOTALL)
@@ -56,8 +59,9 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`", re.DOTALL)
 
 
-def details(error: InterlockError) -> ProblemDetails:
-    status = STATUS.get(error.code, 500)
+def details(error: InterlockError, of_path: bool = False) -> ProblemDetails:
+    """`of_path`: whether the path says which job is meant, so that one that is not there is what is not found."""
+    status = STATUS.get(error.code, 500) if not (of_path and error.code == "unknown_job") else 404
     text, faults = str(error), list[str]()
     if error.code == "bad_config":
         # Several come below a line that counts them.
@@ -91,7 +95,7 @@ def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
     what, path = (match["what"], match["path"]) if match else (text, "")
     if unknown := _UNKNOWN.match(what):
         known = NewRunBody if path.startswith("runs[") else kind
-        close = get_close_matches(unknown["name"], known.__struct_fields__, 1)  # type: ignore[attr-defined]
+        close = get_close_matches(unknown["name"], known.__struct_encode_fields__, 1)  # type: ignore[attr-defined]
         return UnknownField(f"{path}.{unknown['name']}" if path else unknown["name"], close[0] if close else None)
     if missing := _MISSING.match(what):
         return MissingField(f"{path}.{missing['name']}" if path else missing["name"])

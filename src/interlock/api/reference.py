@@ -14,11 +14,18 @@ from interlock.api.settings import GatewaySettings
 DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
 
-INSIDE = {"Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State", "Status"}
+INSIDE = {
+    "Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State", "Status", "CatchUp",
+    "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes",
+}  # fmt: skip
 """types that are shown where they are used"""
-WORDS = {"State": "A run's `state`", "Status": "A service's `status`"}
+WORDS = {
+    "State": "A run's `state`",
+    "Status": "A service's `status`",
+    "CatchUp": "A schedule's `catch_up`",
+}
 """types that are one of some words"""
-BASES = {"RunDetail": "RunInfo"}
+BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}
 """types that have all the fields of another"""
 
 

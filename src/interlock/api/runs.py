@@ -58,7 +58,7 @@ def caller_of(request: Asked, permission: Permission) -> Caller:
     return caller
 
 
-async def _read(request: Asked, decoder: msgspec.json.Decoder[Any], kind: type) -> Any:
+async def read_body(request: Asked, decoder: msgspec.json.Decoder[Any], kind: type) -> Any:
     content_type = request.headers.get("content-type", "")
     if content_type.partition(";")[0].strip().lower() != "application/json":
         raise UnsupportedMediaType(f"content-type: {content_type[:80]!r} is not application/json")
@@ -82,7 +82,7 @@ def seconds_of(wait: str | None) -> float:
     return limit
 
 
-def _key(request: Asked, longest: int = LONGEST_KEY) -> str | None:
+def key_of(request: Asked, longest: int = LONGEST_KEY) -> str | None:
     key = request.headers.get("idempotency-key")
     if key is not None and not (len(key) <= longest and _KEY.fullmatch(key)):
         raise BadValue("Idempotency-Key", key, f"a text of 1 to {longest} printable ASCII characters")
@@ -99,7 +99,7 @@ async def while_wanted(request: Asked, answering: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def _look(request: Asked, run_id: str, caller: Caller, wait: float) -> RunDetail:
+async def look(request: Asked, run_id: str, caller: Caller, wait: float) -> RunDetail:
     looking = backend_of(request).run(run_id, caller, wait)
     return await (while_wanted(request, looking) if wait else looking)
 
@@ -109,12 +109,12 @@ async def submit(request: Asked, wait: Wait = None) -> Response[Submitted | RunD
     """Create a run. The answer comes once it is durable; with `wait`, once it has ended, if that is in time."""
     caller = caller_of(request, Permission.SUBMIT)
     limit = seconds_of(wait)
-    body = await _read(request, _new_run, NewRunBody)
-    (run_id,) = await backend_of(request).submit([body], [_key(request)], caller)
+    body = await read_body(request, _new_run, NewRunBody)
+    (run_id,) = await backend_of(request).submit([body], [key_of(request)], caller)
     headers = {"location": f"/api/v1/runs/{run_id}"}
     if wait is None:
         return Response(Submitted(id=run_id), status_code=201, headers=headers)
-    found = await _look(request, run_id, caller, limit)
+    found = await look(request, run_id, caller, limit)
     return Response(found, status_code=200, headers=headers)
 
 
@@ -122,8 +122,8 @@ async def submit(request: Asked, wait: Wait = None) -> Response[Submitted | RunD
 async def submit_many(request: Asked) -> SubmittedBatch:
     """Create up to 1,000 runs, all or none. With an `Idempotency-Key` K, run number i (from 0) gets the key `K/i`."""
     caller = caller_of(request, Permission.SUBMIT)
-    body = await _read(request, _batch, BatchBody)
-    key = _key(request, LONGEST_BATCH_KEY)
+    body = await read_body(request, _batch, BatchBody)
+    key = key_of(request, LONGEST_BATCH_KEY)
     keys = [
         None if key is None or run.idempotency_key is not None else f"{key}/{place}"
         for place, run in enumerate(body.runs)
@@ -165,7 +165,7 @@ async def runs(
 async def run(request: Asked, run_id: RunId, wait: Wait = None) -> RunDetail:
     """A run as it stands; with `wait`, once it has ended, if that is in time."""
     caller = caller_of(request, Permission.READ)
-    return await _look(request, run_id, caller, seconds_of(wait))
+    return await look(request, run_id, caller, seconds_of(wait))
 
 
 @post("/api/v1/runs/{run_id:str}/cancel", status_code=200, summary="Cancel a run", operation_id="cancel", tags=["runs"])
@@ -173,7 +173,7 @@ async def cancel(request: Asked, run_id: RunId) -> Cancelled:
     """Ask for a run to be stopped. May be repeated; a run that has ended keeps its state."""
     caller = caller_of(request, Permission.CANCEL)
     # Without a body there is no reason given, and no type of it either.
-    body = await _read(request, _cancel, CancelBody) if await request.body() else CancelBody()
+    body = await read_body(request, _cancel, CancelBody) if await request.body() else CancelBody()
     report = await backend_of(request).cancel(run_id, body.reason, caller)
     return Cancelled(id=run_id, state=report.state)
 

@@ -19,7 +19,7 @@ from litestar.exceptions import (
 )
 from litestar.openapi.config import OpenAPIConfig
 
-from interlock.api import events, health, problems, runs, services
+from interlock.api import events, health, jobs, problems, runs, services
 from interlock.api.backend import Backend
 from interlock.api.door import Door
 from interlock.api.openapi import document
@@ -38,7 +38,7 @@ from interlock.model.error import (
 
 logger = logging.getLogger("interlock.http")
 
-ALIASES = {"kind": "type", "states": "state"}
+ALIASES = {"kind": "type", "states": "state", "span": "for"}
 """parameters that are called otherwise in the code"""
 KEEP_ALIVE = 60
 GOODBYE = 2.0
@@ -46,7 +46,7 @@ GOODBYE = 2.0
 
 
 def _problem(request: Request[Any, Any, Any], error: InterlockError) -> Response[Any]:
-    found = problems.details(error)
+    found = problems.details(error, of_path="job_id" in request.path_params)
     if found.status >= 500 and found.code == "internal":
         logger.error("%s %r: %s", request.method, request.scope["path"], error)
     headers = {name.decode(): value.decode() for name, value in problems.headers(found.status)}
@@ -134,7 +134,7 @@ def routes(settings: GatewaySettings) -> tuple[Litestar, dict[str, Any]]:
     async def openapi() -> Response[bytes]:
         return Response(described, media_type="application/json")
 
-    handlers = [*runs.HANDLERS, *services.HANDLERS, *events.HANDLERS, *health.HANDLERS, openapi]
+    handlers = [*runs.HANDLERS, *jobs.HANDLERS, *services.HANDLERS, *events.HANDLERS, *health.HANDLERS, openapi]
     app = Litestar(
         handlers,
         exception_handlers={

@@ -11,7 +11,8 @@ from interlock.api.bodies import ServiceList
 from interlock.api.runs import Asked, backend_of, caller_of, seconds_of, while_wanted
 from interlock.api.tree import Tree
 from interlock.model.access import Caller, Permission
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
+from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.reloaded import Reloaded
 from interlock.model.view import ServiceLogPage
 
 SERVICE = "/api/v1/services/{name:str}"

@@ -2,18 +2,19 @@
 store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from difflib import get_close_matches
 
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
+from interlock.api.patience import within
 from interlock.client.connection import Connection
 from interlock.client.http.exchange import IN_DOUBT
 from interlock.model import message as m
 from interlock.model.access import Caller
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
-from interlock.model.error import ConnectionLost, UnknownChild, rebuild
+from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.error import UnknownChild
+from interlock.model.reloaded import Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage
 from interlock.ports.store import Reader
 
@@ -39,7 +40,7 @@ class Tree:
         self._feed = feed
 
     async def whole(self) -> ChildInfo:
-        async with _within(LOOKING, "how the tree stands"):
+        async with within(LOOKING, "how the tree stands"):
             report = await self._connection.ask(m.AskTree, m.TreeReport, what="tree", repeatable=True)
         return report.root
 
@@ -62,7 +63,7 @@ class Tree:
     async def act(self, name: str, action: ServiceAction, caller: Caller) -> ChildInfo:
         """Done when this returns. It is asked for once: whether an action whose answer is lost has happened, nobody
         knows."""
-        async with _within(ACTING, f"that {action} of {name!r} is done", IN_DOUBT):
+        async with within(ACTING, f"that {action} of {name!r} is done", IN_DOUBT):
             report = await self._connection.ask(
                 lambda number: m.ActOnService(number, name, action, caller.name),
                 m.ServiceReport,
@@ -72,7 +73,7 @@ class Tree:
         return report.service
 
     async def reload(self, caller: Caller) -> Reloaded:
-        async with _within(ACTING, "that the files are read again", IN_DOUBT):
+        async with within(ACTING, "that the files are read again", IN_DOUBT):
             report = await self._connection.ask(
                 lambda number: m.Reload(number, caller.name), m.ReloadReport, what="reload", repeatable=False
             )
@@ -123,15 +124,3 @@ def _descendants(parent: ChildInfo) -> Iterator[ChildInfo]:
     for child in parent.children:
         yield child
         yield from _descendants(child)
-
-
-@asynccontextmanager
-async def _within(limit: float, what: str, besides: str = "") -> AsyncIterator[None]:
-    """Give up on a scheduler that has not said something by then; `besides` is what else is to be known of that."""
-    try:
-        async with asyncio.timeout(limit):
-            yield
-    except TimeoutError as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler has not said {what} within {limit:g}s{besides}") from error
-    except ConnectionLost as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler went away before it said {what}{besides}") from error

@@ -7,13 +7,14 @@ import sqlite3
 import sys
 import tempfile
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from interlock.bench import http, huey_peer, measures, supervision
+from interlock.bench import http, huey_peer, measures, supervision, timetable_figures
 from interlock.model.error import BadValue
 
 HUEY_RUNS = 3000
@@ -46,9 +47,31 @@ class Figures(msgspec.Struct, kw_only=True):
     end_to_end_read_per_second: float
     read_to_unread: float
     supervision: supervision.Supervision
+    timetable: timetable_figures.Timetable
 
 
-def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Figures:
+class TimetableAlone(msgspec.Struct, kw_only=True):
+    machine: str
+    timetable: timetable_figures.Timetable
+
+
+class Part(StrEnum):
+    """What can be measured by itself."""
+
+    ALL = "all"
+    TIMETABLE = "timetable"
+
+
+def read_part(text: str) -> Part:
+    try:
+        return Part(text)
+    except ValueError:
+        raise BadValue("PART", text, f"one of {', '.join(Part)}") from None
+
+
+def run_bench(
+    *, runs: int, waiting: int, rounds: int, output: str | None, part: Part = Part.ALL
+) -> Figures | TimetableAlone:
     for name, value in (("--runs", runs), ("--waiting", waiting), ("--rounds", rounds)):
         if value < 1:
             raise BadValue(name, value, "1 or more")
@@ -59,8 +82,12 @@ def run_bench(*, runs: int, waiting: int, rounds: int, output: str | None) -> Fi
         raise BadValue("INTERLOCK_BENCH_DIR", folder, "a directory")
     console = Console(stderr=True)
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=folder) as name:
-        figures = _measure(Path(name), runs, waiting, rounds, console)
-    Console().print(_table(figures))
+        figures: Figures | TimetableAlone
+        if part is Part.TIMETABLE:
+            figures = TimetableAlone(machine=_machine(), timetable=_timetable(console, Path(name)))
+        else:
+            figures = _measure(Path(name), runs, waiting, rounds, console)
+    Console().print(_table(figures) if isinstance(figures, Figures) else _table_of_timetable(figures))
     if output is not None:
         Path(output).write_text(json.dumps(msgspec.to_builtins(figures), indent=2) + "\n")
     return figures
@@ -107,8 +134,7 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
     latency = median([median(one) for one in latencies])
     huey = median(peer) if peer else None
     return Figures(
-        machine=f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
-        f"SQLite {sqlite3.sqlite_version}, {sys.platform}",
+        machine=_machine(),
         runs=runs,
         rounds=rounds,
         raw_sqlite_per_second=round(median(raw)),
@@ -134,7 +160,19 @@ def _measure(folder: Path, runs: int, waiting: int, rounds: int, console: Consol
         end_to_end_read_per_second=round(median(read)),
         read_to_unread=round(median(read) / median(unread), 2),
         supervision=supervision.summary(kept),
+        timetable=_timetable(console, folder),
     )
+
+
+def _machine() -> str:
+    return (
+        f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, "
+        f"SQLite {sqlite3.sqlite_version}, {sys.platform}"
+    )
+
+
+def _timetable(console: Console, folder: Path) -> timetable_figures.Timetable:
+    return timetable_figures.measure_all(folder, lambda text: console.print(text, highlight=False))
 
 
 def _say(console: Console, number: int, what: str, measure: Callable[[], float]) -> float:
@@ -150,11 +188,23 @@ def _supervise(console: Console, number: int, name: str, folder: Path) -> superv
     return kept
 
 
-def _table(figures: Figures) -> Table:
-    table = Table(title=f"{figures.machine} · medians of {figures.rounds}", title_justify="left")
+def _empty_table(title: str) -> Table:
+    table = Table(title=title, title_justify="left")
     table.add_column("what")
     table.add_column("figure", justify="right")
     table.add_column("ratio", justify="right")
+    return table
+
+
+def _table_of_timetable(figures: TimetableAlone) -> Table:
+    table = _empty_table(figures.machine)
+    for row in timetable_figures.rows(figures.timetable):
+        table.add_row(*row)
+    return table
+
+
+def _table(figures: Figures) -> Table:
+    table = _empty_table(f"{figures.machine} · medians of {figures.rounds}")
     table.add_row("raw SQLite, same rows, FULL", f"{figures.raw_sqlite_per_second:,.0f} runs/s", "1")
     table.add_row(
         "Interlock end to end, FULL", f"{figures.end_to_end_per_second:,.0f} runs/s", f"{figures.ratio_to_raw} of raw"
@@ -171,7 +221,7 @@ def _table(figures: Figures) -> Table:
     table.add_row("submit to start, idle, p99", f"{figures.latency_p99_ms} ms", "")
     table.add_row(f"memory per waiting run ({figures.waiting:,})", f"{figures.bytes_per_waiting_run:,.0f} bytes", "")
     _add_http(table, figures)
-    for row in supervision.rows(figures.supervision):
+    for row in (*supervision.rows(figures.supervision), *timetable_figures.rows(figures.timetable)):
         table.add_row(*row)
     return table
 

@@ -30,6 +30,11 @@ class Server:
     def count(self, state: str) -> int:
         return int(self._reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()[0])
 
+    def schedules(self) -> list[tuple[str, float, float]]:
+        """Of each job with an interval, its id, when it was first known, and what it waits then."""
+        rows = self._reader.execute("SELECT job_id, anchor, identity FROM schedules WHERE identity LIKE 'every %'")
+        return [(job_id, anchor, float(identity.split()[2])) for job_id, anchor, identity in rows]
+
     def resident(self) -> int:
         """Bytes of memory the scheduler's process has."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
@@ -46,18 +51,25 @@ class Server:
 
 
 @contextmanager
-def running(folder: Path, workers: int, http: str = "off") -> Iterator[Server]:
-    """`interlock up` with the measured jobs on a new database in `folder`."""
+def running(
+    folder: Path,
+    workers: int,
+    http: str = "off",
+    app: str = "interlock.bench.jobs:app",
+    new: bool = True,
+    limit: float = START_LIMIT,
+) -> Iterator[Server]:
+    """`interlock up` with the measured jobs on a database in `folder`, a new one unless told otherwise."""
     database = folder / "bench.db"
-    for leftover in folder.glob("bench.db*"):
+    for leftover in folder.glob("bench.db*") if new else ():
         leftover.unlink()
     command = [
-        sys.executable, "-m", "interlock.cli", "up", "-A", "interlock.bench.jobs:app", "--db", str(database),
+        sys.executable, "-m", "interlock.cli", "up", "-A", app, "--db", str(database),
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
         "--log-level", "error", "--http", http,
     ]  # fmt: skip
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
-    end = time.monotonic() + START_LIMIT
+    end = time.monotonic() + limit
     while not Path(f"{database}.sock").exists():
         if process.poll() is not None or time.monotonic() > end:
             with suppress(ProcessLookupError):

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.bench import processes
 from interlock.bench.measures import median, percentile
 from interlock.model.error import InterlockError
 
@@ -124,10 +125,10 @@ def measure(
         keeper.until_all_run()
         time.sleep(rest)
         own = keeper.own_processes()
-        memory = sum(_memory(pid) for pid in own)
-        begun, before = time.monotonic(), sum(_processor(pid) for pid in own)
+        memory = sum(processes.memory(pid) for pid in own)
+        begun, before = time.monotonic(), sum(processes.processor(pid) for pid in own)
         time.sleep(idle)
-        used = sum(_processor(pid) for pid in own) - before
+        used = sum(processes.processor(pid) for pid in own) - before
         processor = used / (time.monotonic() - begun)
         most, pace = (KILLS, PACE) if name == "interlock" else (KILLS_OF_A_PEER, PACE_OF_A_PEER)
         return Kept(
@@ -191,16 +192,7 @@ class _Keeper:
 
     def own_processes(self) -> list[int]:
         """The supervisor and what belongs to it: all below it but its children."""
-        below: dict[int, list[int]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                with suppress(OSError):
-                    status = Path(f"/proc/{name}/stat").read_text()
-                    below.setdefault(int(status.rpartition(")")[2].split()[1]), []).append(int(name))
-        found, children = [self._process.pid], set(self.pids.values())
-        for pid in found:
-            found += [one for one in below.get(pid, []) if one not in children]
-        return found
+        return processes.tree(self._process.pid, set(self.pids.values()))
 
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").split("\n")
@@ -250,19 +242,6 @@ def _end_left_over(pids: Iterable[int], program: Path) -> None:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if command.startswith(b"sleep\0") or str(program).encode() in command:
                 os.kill(pid, signal.SIGKILL)
-
-
-def _memory(pid: int) -> int:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) * 1024
-    raise InterlockError("bench: this system does not tell how much memory a process has")
-
-
-def _processor(pid: int) -> float:
-    """Seconds of processor time of all its threads; `/proc` would tell it in steps of ten milliseconds."""
-    # The clock that clock_getcpuclockid(3) gives for a process, which Python does not have.
-    return time.clock_gettime(~pid << 3 | 2)
 
 
 def summary(found: Mapping[str, Sequence[Kept]], children: int = CHILDREN, idle: float = IDLE) -> Supervision:

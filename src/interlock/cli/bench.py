@@ -6,6 +6,10 @@ import typer
 
 
 def command(
+    part: Annotated[
+        str,
+        typer.Argument(metavar="[PART]", help="What to measure: all, or timetable, which takes a quarter of an hour."),
+    ] = "all",
     runs: Annotated[
         int, typer.Option(metavar="NUMBER", help="How many runs each end-to-end measurement takes.")
     ] = 50_000,
@@ -15,7 +19,8 @@ def command(
     rounds: Annotated[int, typer.Option(metavar="NUMBER", help="How often each is measured; the median counts.")] = 3,
     output: Annotated[str | None, typer.Option(metavar="FILE", help="Write the figures to this file as JSON.")] = None,
 ) -> None:
-    """Measure this machine: raw SQLite, runs end to end, HTTP, event streams, supervision, and peers if installed."""
-    from interlock.bench.report import run_bench
+    """Measure this machine: raw SQLite, runs end to end, HTTP, event streams, supervision, the timetable, and peers if
+    installed."""
+    from interlock.bench.report import read_part, run_bench
 
-    run_bench(runs=runs, waiting=waiting, rounds=rounds, output=output)
+    run_bench(runs=runs, waiting=waiting, rounds=rounds, output=output, part=read_part(part))

@@ -1,4 +1,4 @@
-"""What `doctor` looks at: this machine, the folder of the database, the database, the app, the services. Nothing is
+"""What `doctor` looks at: this machine, the folder of the database, the database, the app, the files. Nothing is
 changed by looking."""
 
 import os
@@ -8,10 +8,10 @@ import sqlite3
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -19,7 +19,7 @@ from interlock.config import MEMORY, Resolved, Settings
 from interlock.model.error import InterlockError
 
 if TYPE_CHECKING:
-    from interlock.supervision.spec import Child
+    from interlock.config.loading import FromApp
 
 Level = Literal["ok", "warning", "failed"]
 
@@ -197,66 +197,52 @@ def lock_holder(path: str) -> str | None:
     return (named or "unknown") if held else None
 
 
-def app_and_services(settings: Settings) -> Iterator[Finding]:
+def app_and_files(settings: Settings) -> Iterator[Finding]:
     """Together, because an app is imported once, and has services too."""
+    from interlock.config.loading import NO_APP, of_app
+
     target = settings.app
-    found = None
+    found: FromApp | None = None
     if target is None:
         yield Finding("app", "ok", "not given; check it with -A MODULE:VARIABLE")
+        found = NO_APP
     else:
-        from interlock.worker.loading import load_app
-
         try:
             with redirect_stdout(sys.stderr):  # what it prints is none of our output
-                found = load_app(target)
+                found = of_app(target)
         except InterlockError as error:
             fix = "run the command in the folder of the module, and mend what it says"
             yield Finding("app", "failed", str(error), fix)
         else:
-            yield _app(target, found)
-    yield from _services(settings, found)
+            yield _app(found)
+    yield from _declared(settings, found)
 
 
-def _app(target: str, found: Any) -> Finding:
+def _app(found: "FromApp") -> Finding:
     if not found.definitions and not found.services:
-        return Finding("app", "warning", f"{target} has no jobs", "define one with @app.job('name')")
-    return Finding("app", "ok", f"{target} has {len(found.definitions)} jobs")
+        return Finding("app", "warning", f"{found.target} has no jobs", "define one with @app.job('name')")
+    return Finding("app", "ok", f"{found.target} has {len(found.definitions)} jobs")
 
 
-def _services(settings: Settings, found: Any) -> Iterator[Finding]:
+def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
     """One finding for each fault in the files, and in what they and the app declare together."""
     from interlock.config.documents import read
     from interlock.config.faults import Faults
-    from interlock.config.services import build
+    from interlock.config.loading import NO_APP, build
 
-    faults = Faults()
+    faults = Faults(settings.strict)
     # What an app that cannot be imported would have declared is not missed.
-    faults.incomplete = settings.app is not None and found is None
-    declared = () if found is None else found.services
+    faults.incomplete = app is None
     try:
-        children = build(read(settings.files, faults), declared, settings.app or "", faults)
+        loaded = build(read(settings.files, faults), faults, NO_APP if app is None else app)
     except InterlockError as error:
         first, *rest = str(error).split("\n")
         for line in rest or [first]:
-            yield Finding("services", "failed", line, "mend it: 'interlock up' does not start with it")
+            yield Finding("declared", "failed", line, "mend it: 'interlock up' does not start with it")
         return
+    for warning in loaded.warnings:
+        yield Finding("declared", "warning", warning, "mend it: it may not be what was meant")
     if faults.incomplete:
-        yield Finding("services", "ok", "nothing wrong in the files; the app was not asked for its own")
-        return
-    kinds = list(_are_groups(children))
-    services, groups = kinds.count(False), kinds.count(True)
-    yield Finding("services", "ok", f"{_count(services, 'service')} and {_count(groups, 'group')}")
-
-
-def _are_groups(children: "Iterable[Child]") -> Iterator[bool]:
-    """Of each child, and of those below it."""
-    from interlock.supervision.spec import Group
-
-    for child in children:
-        yield isinstance(child, Group)
-        if isinstance(child, Group):
-            yield from _are_groups(child.children)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'s' * (number != 1)}"
+        yield Finding("declared", "ok", "nothing wrong in the files; the app was not asked for its own")
+    else:
+        yield Finding("declared", "ok", loaded.counted(0 if app is None else len(app.definitions)))

@@ -30,7 +30,7 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     findings += checks.folder(settings.database)
     findings += checks.database(settings.database)
     findings += server(flags, resolved)
-    findings += checks.app_and_services(settings)
+    findings += checks.app_and_files(settings)
     failed = any(one.level == "failed" for one in findings)
     if json:
         print_json({"ok": not failed, "checks": findings})

@@ -84,7 +84,7 @@ class ServicePrinter(Printer):
 
     def show(self, line: "ServiceLine") -> None:
         from interlock.cli.output import safe
-        from interlock.cli.tables import json_text, out
+        from interlock.cli.tables import json_text, on_one_line, out
 
         if self._json:
             out(json_text(line))
@@ -95,9 +95,7 @@ class ServicePrinter(Printer):
         else:
             from interlock.cli.words import exact
 
-            # Not cut at blanks like the lines of runs: what a program prints is often indented.
-            text = " ".join(line.text.expandtabs().splitlines())
-            out(f"{exact(line.at)}\t{safe(line.stream)}\t{safe(text)}")
+            out(f"{exact(line.at)}\t{safe(line.stream)}\t{on_one_line(line.text)}")
 
 
 class RunPrinter(Printer):
@@ -122,10 +120,10 @@ class RunPrinter(Printer):
 
             self._console.print(log_text(line), soft_wrap=True)
         else:
-            from interlock.cli.tables import plain
+            from interlock.cli.tables import on_one_line
             from interlock.cli.words import exact
 
-            sys.stdout.write(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{plain(line.text)}\n")
+            sys.stdout.write(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{on_one_line(line.text)}\n")
 
     def show_new(self, lines: "list[LogLine]") -> None:
         """Show those of the run's lines that were not shown yet; a line that occurs twice is shown twice."""

@@ -14,7 +14,11 @@ from interlock.worker.definition import Definition
 
 
 def next_steps(
-    resolved: Resolved, url: str | None, definitions: Mapping[str, Definition], submitted: Collection[str]
+    resolved: Resolved,
+    url: str | None,
+    definitions: Mapping[str, Definition],
+    submitted: Collection[str],
+    has_schedules: bool,
 ) -> list[str]:
     """`url` is where HTTP is served over TCP; `submitted` are the jobs that run already."""
     settings = resolved.settings
@@ -22,6 +26,7 @@ def next_steps(
         return []
     us = _as_called()
     steps = [f"{us} submit {_some_job(definitions, submitted)} --wait"] if definitions else []
+    steps += [f"{us} timetable"] if has_schedules else []
     steps += [f"{us} runs --watch", f"{us} show latest"]
     if url is not None and not settings.tokens:
         steps.append(f"curl '{url}/api/v1/runs?limit=3'")

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from interlock.config.kinds import Truth
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
 
@@ -69,13 +70,19 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def _parameter(name: str) -> inspect.Parameter:
-    kind = list[str] | None if name == "lanes" else str | None
+    kind: Any = list[str] | None if name == "lanes" else bool | None if _is_truth(name) else str | None
     return inspect.Parameter(name, _KEYWORD, annotation=Annotated[kind, _option(name)], default=None)
+
+
+def _is_truth(name: str) -> bool:
+    return isinstance((SETTINGS.get(name) or CLIENT_SETTINGS[name]).kind, Truth)
 
 
 def _option(name: str) -> Any:
     setting = SETTINGS.get(name) or CLIENT_SETTINGS[name]
     default = DEFAULTS[name]
     names = (flag_of(name), "-A") if name == "app" else (flag_of(name),)
+    if isinstance(setting.kind, Truth):
+        return typer.Option(*names, help=setting.help)
     meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
     return typer.Option(*names, metavar=setting.kind.metavar, help=meaning)

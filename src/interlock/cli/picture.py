@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from interlock.cli.output import safe
-from interlock.cli.tables import Column, json_text, out, plain, rich_table
+from interlock.cli.tables import Column, json_text, on_one_line, out, plain, rich_table
 from interlock.cli.words import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import HistoryEntry, LogLine, RunDetail, ServiceLine
@@ -58,6 +58,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("state", run.state.value),
         ("reason", run.reason),
         ("tenant", run.tenant if run.tenant != "default" else None),
+        ("origin", run.origin if run.origin != "submit" else None),
         ("lane", run.lane),
         ("session", run.session),
         ("key", run.idempotency_key),
@@ -95,11 +96,11 @@ def print_plain(picture: Picture) -> None:
     if (result := result_of(run)) is not None:
         out(f"result\t{result}")
     for line in (run.error or "").splitlines():
-        out(f"error\t{plain(line)}")
+        out(f"error\t{on_one_line(line)}")
     for stay in stays(picture.history, now):
         out(stay_line(stay))
     for one in picture.logs[-LAST_LINES:]:
-        out(f"log\t{exact(one.at)}\t{one.level}\t{plain(one.text)}")
+        out(f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}")
 
 
 def stay_line(stay: Stay) -> str:

@@ -5,12 +5,13 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
-    """Have the server read its files again, and bring the services in line with them.
+    """Have the server read its files again, and bring jobs and services in line with them.
 
-    Where there is any fault in the files everything is left as it is. Piped: what happened and to which service, with a
-    tab between them."""
+    Where there is any fault in the files everything is left as it is. Piped: what happened, to a job or a service, and
+    to which, with a tab between them."""
     import sys
 
+    from interlock.cli.reloads import changes
     from interlock.cli.server import client_of
     from interlock.cli.tables import out, plain, print_json
 
@@ -19,12 +20,12 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     if json:
         print_json(reloaded)
         return
-    for what in reloaded.__struct_fields__:
-        names = getattr(reloaded, what)
-        if not sys.stdout.isatty():
+    found = list(changes(reloaded))
+    for what, kind, names in found:
+        if sys.stdout.isatty():
+            out(f"{what} {kind}s: {plain(', '.join(names))}")
+        else:
             for name in names:
-                out(f"{what}\t{plain(name)}")
-        elif names:
-            out(f"{what}: {plain(', '.join(names))}")
-    if sys.stdout.isatty() and not any(getattr(reloaded, what) for what in reloaded.__struct_fields__):
-        out("no services")
+                out(f"{what}\t{kind}\t{plain(name)}")
+    if sys.stdout.isatty() and not found:
+        out("no jobs and no services")

@@ -19,6 +19,8 @@ SinceOption = Annotated[
     str | None, typer.Option(metavar="DURATION|TIME", help="Only created since then: 1h is the last hour.")
 ]
 
+LISTED, LOGGED = 50, 20
+"""runs that are shown if it is not said how many, in a list and in a job's log"""
 REFRESH = 1.0
 """seconds after which a live table is drawn again even if nothing happened: ages grow"""
 
@@ -35,22 +37,32 @@ def command(
     live: Annotated[
         bool | None, typer.Option("--live/--ended", help="Only those that have not ended, or only those that have.")
     ] = None,
-    limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many at the most.")] = 50,
+    limit: Annotated[
+        int | None, typer.Option(metavar="NUMBER", help=f"How many at the most; {LISTED}, or {LOGGED} with --output.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Go on showing changes until Ctrl-C.")] = False,
+    output: Annotated[
+        bool, typer.Option("--output", help="With --job: its log, each run with the first 16 KiB of what it printed.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """List runs, the newest first.
 
     Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, with tabs between
-    them."""
+    them. With `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each line that
+    was printed, after a tab."""
     import sys
 
     from interlock.cli.server import client_of
     from interlock.model.error import BadValue
 
-    if limit < 1:
+    if limit is not None and limit < 1:
         raise BadValue("--limit", limit, "1 or more")
     asked = filter_of(state, job, tenant, session, lane, since) | {"live": live}
+    if output:
+        _print_log(flags, asked, LOGGED if limit is None else limit, watch, json)
+        return
+    limit = LISTED if limit is None else limit
     with client_of(flags) as client:
         if watch and sys.stdout.isatty() and not json:
             _draw(client, asked, limit)
@@ -97,6 +109,20 @@ def _list(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> No
         from interlock.cli.tables import console
 
         console().print(_table(list(client.runs(**asked, limit=limit + 1)), limit))
+
+
+def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
+    from interlock.cli.job_words import print_log
+    from interlock.cli.output import WrongUsage
+    from interlock.cli.server import client_of
+    from interlock.cli.tables import print_json
+
+    others = {name: value for name, value in asked.items() if name != "job"}
+    if asked["job"] is None or watch or any(value not in (None, ()) for value in others.values()):
+        raise WrongUsage("--output is for the runs of one job: give it with --job, and no other choice")
+    with client_of(flags) as client:
+        runs = client.job_log(asked["job"], limit)
+    print_json({"runs": runs}) if json else print_log(runs)
 
 
 def _line(run: "RunInfo") -> str:

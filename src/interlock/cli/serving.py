@@ -15,14 +15,14 @@ from interlock.cli.live import show_live, summary
 from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
 from interlock.cli.output import say
+from interlock.cli.reloads import in_one_line
 from interlock.config import Resolved
-from interlock.config.services import load
+from interlock.config.loading import NO_APP, Loaded, load, of_app
 from interlock.model import payload
 from interlock.model.error import CannotStart, InterlockError, UnknownJob
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
 from interlock.worker.definition import Definition
-from interlock.worker.loading import load_app
 
 
 def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
@@ -30,23 +30,34 @@ def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
     log_to_stderr(settings.log_level, settings.log_format)
     # Files alone are something to run; without them, that there is no app is an error.
     target = settings.app if settings.files else settings.target()
-    app = None if target is None else load_app(target)
-    definitions: Mapping[str, Definition] = {} if app is None else app.definitions
-    for job_id in submit:
-        if job_id not in definitions:
-            raise UnknownJob(job_id)
-        definitions[job_id].check(payload.EMPTY)
-    declared = () if app is None else app.services
-    scheduler = Scheduler(definitions, target, settings, load=lambda: load(settings.files, declared, target or ""))
+    app = NO_APP if target is None else of_app(target)
+
+    def read() -> Loaded:
+        return load(settings.files, app, settings.strict)
+
+    _check_submits(submit, app.definitions, read)
+    scheduler = Scheduler(
+        app.definitions, target, settings, load=read, on_reload=lambda reloaded: _say(in_one_line(reloaded))
+    )
 
     def steps() -> list[str]:
-        return next_steps(resolved, scheduler.front.url, definitions, submit)
+        return next_steps(resolved, scheduler.front.url, app.definitions, submit, scheduler.has_schedules)
 
     live = sys.stdout.isatty() if table is None else table
     # A pass makes and drops thousands of values, none of them in cycles: looking for cycles among them is in vain.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     uvloop.run(_serve(scheduler, submit, steps if live else None))
+
+
+def _check_submits(submit: list[str], definitions: Mapping[str, Definition], read: Callable[[], Loaded]) -> None:
+    """Whatever is to be submitted at start must exist, and need no payload that it has not."""
+    for job_id in submit:
+        if job_id not in definitions:
+            if job_id not in {one.job.id for one in read().jobs}:
+                raise UnknownJob(job_id)
+        elif definitions[job_id].job.payload is None:
+            definitions[job_id].check(payload.EMPTY)
 
 
 async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], list[str]] | None) -> None:
@@ -107,9 +118,7 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
 
 async def _reload(scheduler: Scheduler) -> None:
     with suppress(InterlockError):  # which is in the log
-        reloaded = await scheduler.services.reload("SIGHUP")
-        counts = msgspec.structs.asdict(reloaded).items()
-        _say("reloaded: " + ", ".join(f"{len(names)} {what}" for what, names in counts))
+        _say(in_one_line(await scheduler.services.reload("SIGHUP")))
 
 
 def _has_terminal() -> bool:
@@ -129,12 +138,13 @@ def _say(text: str) -> None:
 async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:
     """Submit what is asked for at start; a run left by an earlier start goes on instead of a second one."""
     live = {run.job_id for run in scheduler.engine.state.runs.values()}
-    wanted = [(job_id, None) for job_id in jobs if job_id not in live]
+    wanted = [job_id for job_id in jobs if job_id not in live]
     if wanted:
         from interlock.client.submitting import new_run, submit
 
         connection = await connect(scheduler.settings.socket_path())
         try:
-            await submit(connection, [new_run(job_id, payload) for job_id, payload in wanted])
+            # Each with what it has of its own.
+            await submit(connection, [msgspec.structs.replace(new_run(job_id, None), payload=b"") for job_id in wanted])
         finally:
             await connection.close()

@@ -13,33 +13,41 @@ if TYPE_CHECKING:
     from interlock.model.message import NewRun
 
 
+PayloadOption = Annotated[
+    str | None,
+    typer.Option(metavar="JSON|@FILE|-", help="Its arguments as a JSON object, from a file, or from standard input."),
+]
+ParameterOption = Annotated[
+    list[str] | None,
+    typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="One argument; the value is JSON, or else text."),
+]
+WaitOption = Annotated[
+    str | None,
+    typer.Option(metavar="[=DURATION]", help="Wait for the end, so long at the most, and print the result."),
+]
+KeyOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Idempotency key: repeated, it finds the same run.")
+]
+DeadlineOption = Annotated[str | None, typer.Option(metavar="DURATION|TIME", help="By when it must have ended.")]
+LaneOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The lane, if not the job's own.")]
+SessionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The session it belongs to.")]
+TenantOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The tenant it belongs to.")]
+
+
 @takes(*FINDING)
 def command(
     flags: Flags,
     job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
-    payload: Annotated[
-        str | None,
-        typer.Option(
-            metavar="JSON|@FILE|-", help="Its arguments as a JSON object, from a file, or from standard input."
-        ),
-    ] = None,
-    parameter: Annotated[
-        list[str] | None,
-        typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="One argument; the value is JSON, or else text."),
-    ] = None,
-    wait: Annotated[
-        str | None,
-        typer.Option(metavar="[=DURATION]", help="Wait for the end, so long at the most, and print the result."),
-    ] = None,
-    key: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Idempotency key: repeated, it finds the same run.")
-    ] = None,
+    payload: PayloadOption = None,
+    parameter: ParameterOption = None,
+    wait: WaitOption = None,
+    key: KeyOption = None,
     delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Run it after this time.")] = None,
     at: Annotated[str | None, typer.Option(metavar="TIME", help="Run it at this time.")] = None,
-    deadline: Annotated[str | None, typer.Option(metavar="DURATION|TIME", help="By when it must have ended.")] = None,
-    lane: Annotated[str | None, typer.Option(metavar="TEXT", help="The lane, if not the job's own.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="TEXT", help="The session it belongs to.")] = None,
-    tenant: Annotated[str | None, typer.Option(metavar="TEXT", help="The tenant it belongs to.")] = None,
+    deadline: DeadlineOption = None,
+    lane: LaneOption = None,
+    session: SessionOption = None,
+    tenant: TenantOption = None,
     many: Annotated[
         bool, typer.Option("--many", help="The payload is a JSON array, or JSON lines: one run for each.")
     ] = False,
@@ -47,8 +55,7 @@ def command(
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
     from interlock.cli.payloads import read_many, read_one
-    from interlock.cli.server import client_of, looks_like_duration, moment
-    from interlock.cli.tables import out, print_json
+    from interlock.cli.server import client_of, moment
     from interlock.model.duration import seconds
 
     limit = seconds(wait, "--wait") if wait else None
@@ -58,21 +65,33 @@ def command(
     if at is not None:
         options["at"] = moment(at, "--at")
     if deadline is not None:
-        exact = not looks_like_duration(deadline)
-        found = moment(deadline, "--deadline", or_duration=True) if exact else seconds(deadline, "--deadline")
-        options["deadline"] = found
+        options["deadline"] = deadline_of(deadline)
     with client_of(flags) as client:
         if many:
             payloads = read_many(payload, parameter or [])
             handles = _submit_many(client, job, payloads, key, options, wait is not None, json)
         else:
             handles = [client.submit(job, read_one(payload, parameter or []), idempotency_key=key, **options)]
-            if wait is None and json:
-                print_json({"id": handles[0].id})
-            elif wait is None:
-                out(handles[0].id)
+            if wait is None:
+                print_id(handles[0], json)
         if wait is not None:
-            _wait(client, handles, limit, json)
+            wait_for(client, handles, limit, json)
+
+
+def deadline_of(text: str) -> Any:
+    """A duration in seconds, or a time."""
+    from interlock.cli.server import looks_like_duration, moment
+    from interlock.model.duration import seconds
+
+    if looks_like_duration(text):
+        return seconds(text, "--deadline")
+    return moment(text, "--deadline", or_duration=True)
+
+
+def print_id(handle: "BlockingRunHandle", json: bool) -> None:
+    from interlock.cli.tables import out, print_json
+
+    print_json({"id": handle.id}) if json else out(handle.id)
 
 
 def _submit_many(
@@ -119,7 +138,7 @@ def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
     yield batch
 
 
-def _wait(client: "Client", handles: "list[BlockingRunHandle]", limit: float | None, json: bool) -> None:
+def wait_for(client: "Client", handles: "list[BlockingRunHandle]", limit: float | None, json: bool) -> None:
     """Print each result on a line of its own; raises for the first run that did not succeed, once all have ended."""
     import sys
     import time

@@ -94,3 +94,8 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Non
 def plain(cell: Any) -> str:
     """On one line, without tabs: a reader may cut at them."""
     return safe(" ".join(str(cell).split()))
+
+
+def on_one_line(text: str) -> str:
+    """The same for what was printed or logged, which keeps its blanks: it is often indented."""
+    return safe(" ".join(text.expandtabs().splitlines()))

@@ -12,7 +12,7 @@ from interlock.cli.options import Flags, takes
 def command(
     flags: Flags, name: Annotated[str, typer.Option(metavar="TEXT", help="The first part of its id.")] = "worker"
 ) -> None:
-    """Run one more worker for a scheduler on this machine."""
+    """Run one more worker for a scheduler on this machine. Without an app it takes the jobs that need none."""
     import uvloop
 
     from interlock.cli.log_lines import log_to_stderr
@@ -25,7 +25,7 @@ def command(
     if not NAME.fullmatch(name) or len(name) > 32:
         raise BadValue("--name", name, "a name of letters, digits, '_', '-' and '.', up to 32 long")
     options = WorkerOptions(
-        app=settings.target(),
+        app=settings.app,
         socket=str(settings.socket_path()),
         name=name,
         slots=settings.slots,

@@ -13,7 +13,7 @@ from interlock.model import message as m
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.run import Run, RunStats, Transition, stats_of
 from interlock.model.state import State
-from interlock.model.view import HistoryEntry, LogLine, RunInfo, entries_of
+from interlock.model.view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
 from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)
@@ -103,7 +103,7 @@ class Connection(Endpoint, RunAccess):
 
     async def info(self, run_id: str) -> RunInfo:
         report = await self.ask(lambda number: m.Ask(number, run_id, False), m.RunReport, what="info", repeatable=True)
-        return msgspec.convert(report.fields, RunInfo)
+        return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, await self._transitions(run_id))

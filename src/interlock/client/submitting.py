@@ -32,10 +32,12 @@ def new_run(
     at: datetime | float | None = None,
     delay: Any = None,
     occurrence: datetime | float | None = None,
+    origin: str | None = None,
 ) -> m.NewRun:
-    """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due)."""
+    """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due). Without
+    arguments it has those that the job has of its own."""
     now = time.time() if now is None else now
-    data = payload.EMPTY if arguments is None else payload.encode(arguments, "payload")
+    data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
     if delay is not None:
         if at is not None:
@@ -48,7 +50,7 @@ def new_run(
     for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
         if optional is not None:
             check_text(field, optional)
-    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires)
+    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin)
 
 
 def check_text(field: str, value: object) -> None:

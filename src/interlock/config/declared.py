@@ -1,6 +1,6 @@
-"""Services and groups as they were declared, in files or in Python, and the tree that they make."""
+"""Services, groups and jobs as they were declared, in files or in Python, and the tree that services make."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,6 +9,7 @@ from interlock.config.faults import Faults, Spot
 from interlock.config.kinds import did_you_mean
 from interlock.config.plain_yaml import DEEPEST
 from interlock.model.error import shown
+from interlock.model.job import Job
 from interlock.supervision.spec import Child, Group
 
 NEWEST_RUN = "latest"
@@ -31,13 +32,27 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     """of an app: its command is made when it is known how the app is found"""
 
 
+class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    job: Job | None
+    """None if there is a fault in it"""
+    spot: Spot
+
+
+def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:
+    """Everything has a name of its own: commands know a job, a service and a group by nothing else."""
+    known: dict[str, Spot] = {}
+    for name, spot in declared:
+        first = known.setdefault(name, spot)
+        if first is not spot:
+            faults.add(spot, f"id: {shown(name)} is there twice, first at {first}")
+
+
 def tree_of(declared: Sequence[Declared], faults: Faults) -> list[Child]:
     """The children at the top, with groups that have theirs; raises all faults, those that were found before too."""
     known: dict[str, Declared] = {}
     for one in declared:
-        first = known.setdefault(one.name, one)
-        if first is not one:
-            faults.add(one.spot, f"id: {shown(one.name)} is there twice, first at {first.spot}")
+        known.setdefault(one.name, one)
     parents = {one.name: one.group for one in known.values() if one.is_group and one.group is not None}
     _check_groups(declared, known, faults)
     _check_cycles(parents, known, faults)

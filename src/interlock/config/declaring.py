@@ -9,7 +9,8 @@ from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared
 from interlock.config.faults import Spot
 from interlock.config.fields import MEMORY
 from interlock.config.kinds import Place, did_you_mean
-from interlock.config.services import CONTAINER, NOTHING
+from interlock.config.running import NOTHING
+from interlock.config.services import CONTAINER
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue
 from interlock.supervision.checks import check_command, check_env

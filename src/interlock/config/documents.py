@@ -19,6 +19,10 @@ FIELDS: Mapping[str, Sequence[str]] = {
         "id", "group", "run", "env", "cwd", "restart", "backoff", "budget", "stop_timeout", "ready", "alive", "limits",
     ),
     "Group": ("id", "group", "strategy", "restart", "backoff", "budget"),
+    "Job": (
+        "id", "schedule", "run", "payload", "lane", "retry", "deadline", "max_runtime", "max_runtime_per_attempt",
+        "max_crashes", "grace", "constraints", "env", "cwd", "limits", "stdin",
+    ),
 }  # fmt: skip
 """the kinds of documents, and the fields that each may have besides `kind`"""
 
@@ -54,7 +58,7 @@ def read(paths: Sequence[str], faults: Faults | None = None) -> list[Document]:
     documents: list[Document] = []
     seen: set[str] = set()
     for path in paths:
-        for file in _files(path, found):
+        for file in files_of(path, found):
             real = os.path.realpath(file)
             if real not in seen:
                 seen.add(real)
@@ -64,7 +68,8 @@ def read(paths: Sequence[str], faults: Faults | None = None) -> list[Document]:
     return documents
 
 
-def _files(path: str, faults: Faults) -> Iterator[str]:
+def files_of(path: str, faults: Faults) -> Iterator[str]:
+    """The file, or those in the folder."""
     if not os.path.isdir(path):
         yield path
         return
@@ -73,11 +78,18 @@ def _files(path: str, faults: Faults) -> Iterator[str]:
     except OSError as error:
         faults.add_unread(path, f"{path}: cannot be read ({error.strerror})")
         return
-    for name in names:
-        file = os.path.join(path, name)
-        # Hidden files are the leftovers of editors; and the settings may well live in the same folder.
-        if name.endswith(ENDINGS) and not name.startswith(".") and name != DEFAULT_NAME and not os.path.isdir(file):
-            yield file
+    files = [os.path.join(path, name) for name in names if _is_read(name)]
+    files = [file for file in files if not os.path.isdir(file)]
+    if not files:
+        deeper = any(os.path.isdir(os.path.join(path, name)) for name in names)
+        hint = "; folders in it are not looked into" if deeper else ""
+        faults.warn(Spot(path), f"there is nothing to read in this folder, no file that ends in .yaml or .yml{hint}")
+    yield from files
+
+
+def _is_read(name: str) -> bool:
+    """Hidden files are the leftovers of editors; and the settings may well live in the same folder."""
+    return name.endswith(ENDINGS) and not name.startswith(".") and name != DEFAULT_NAME
 
 
 def _read_file(file: str, faults: Faults) -> Iterator[Document]:
@@ -113,9 +125,15 @@ def _document(part: Part, file: str, faults: Faults) -> Document | None:
         hint = did_you_mean(kind, FIELDS) if isinstance(kind, str) else ""
         faults.add(Spot(file, part.lines["kind"]), f"kind: {shown(kind)} is not one of {known}{hint}")
         return None
+    return made_of(part, kind, file, faults)
+
+
+def made_of(part: Part, kind: str, file: str, faults: Faults) -> Document:
+    """A document of this kind, with the fields that it may have."""
     values = {name: value for name, value in part.value.items() if name != "kind"}
+    document = Document(kind=kind, file=file, values=values, lines=part.lines, texts=part.texts)
     for name in [name for name in values if name not in FIELDS[kind]]:
         hint = did_you_mean(name, FIELDS[kind])
-        faults.add(Spot(file, part.lines[name]), f"{shown(name)} is not a field of a {kind}{hint}")
+        faults.add(document.spot(name), f"{shown(name)} is not a field of a {kind}{hint}")
         del values[name]
-    return Document(kind=kind, file=file, values=values, lines=part.lines, texts=part.texts)
+    return document

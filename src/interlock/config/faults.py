@@ -8,41 +8,63 @@ MOST_LINES = 200
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A line of a file."""
+    """A line of a file; without a line, whatever else something is declared in."""
 
     file: str
-    line: int
+    line: int = 0
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+    def says(self, text: str) -> str:
+        return f"{self}: {text}" if self.file else text
 
 
 class Faults:
     """What was found so far. Those who read go on after a fault, so that a person can mend all of them at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, strict: bool = False) -> None:
+        """In strict mode what would be a warning is a fault."""
         self._found: list[tuple[str, float, str]] = []
+        self._strict = strict
+        self.warnings: list[str] = []
         self.incomplete = False
         """whether something could not be read at all: what seems to be missing may have been there"""
 
     def add(self, spot: Spot, text: str) -> None:
-        self._found.append((spot.file, spot.line, f"{spot}: {text}"))
+        self._found.append((spot.file, spot.line, spot.says(text)))
 
     def add_unread(self, file: str, message: str) -> None:
         """The rest of a file, or all of it, could not be read; the message says where."""
         self.incomplete = True
         self._found.append((file, float("inf"), message))
 
+    def warn(self, spot: Spot, text: str) -> None:
+        """What is accepted, and may not be what was meant."""
+        if self._strict:
+            self.add(spot, text)
+        else:
+            self.warnings.append(_on_one_line(spot.says(text)))
+
     def __len__(self) -> int:
         return len(self._found)
 
-    def check(self) -> None:
-        """Raise one error for all of them; a single one is its message, several are told below a line of their own."""
-        lines = [" ".join(text.splitlines()) for _, _, text in sorted(self._found, key=lambda one: one[:2])]
+    def lines(self) -> list[str]:
+        """All of them, in the order of the files."""
+        return [_on_one_line(text) for _, _, text in sorted(self._found, key=lambda one: one[:2])]
+
+    def check(self, most: int = MOST_LINES) -> None:
+        """Raise one error for all of them; a single one is its message, several are told below a line of their own, so
+        many at the most."""
+        lines = self.lines()
         if len(lines) == 1:
             raise BadConfig(lines[0])
         if lines:
-            files = len({file for file, _, _ in self._found})
-            first = f"{len(lines)} faults in {files} file{'s' * (files > 1)}"
-            rest = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-            raise BadConfig("\n".join([first, *lines[:MOST_LINES], *rest]))
+            files = len({file for file, _, _ in self._found if file})
+            where = f" in {files} file{'s' * (files > 1)}" if files else ""
+            rest = [f"… and {len(lines) - most} more"] if len(lines) > most else []
+            raise BadConfig("\n".join([f"{len(lines)} faults{where}", *lines[:most], *rest]))
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.splitlines())

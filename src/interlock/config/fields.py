@@ -1,5 +1,6 @@
 """Reading the fields of a document: each as what it should be, or as a fault that says where and why."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -7,12 +8,15 @@ import msgspec
 
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
-from interlock.config.kinds import Place, Size, did_you_mean
+from interlock.config.kinds import Place, Size, Whole, did_you_mean
+from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, MissingField, shown
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 MEMORY = Size(1, 2**50)
+MOST = 1_000_000_000
+"""of anything that is counted"""
 NO_VALUE = "None is not a value; leave it out for the default"
 
 
@@ -72,6 +76,36 @@ class Fields:
             self.refuse(path, error)
             return None
 
+    def count(self, path: str, value: Any, least: int = 1) -> int | None:
+        try:
+            return Whole(least, MOST).check(value, Place(path))
+        except BadValue as error:
+            self.refuse(path, error)
+            return None
+
+    def count_or_none(self, path: str, value: Any) -> int | None:
+        return self.count(path, value, 0)
+
+    def truth(self, path: str, value: Any) -> bool | None:
+        if isinstance(value, bool):
+            return value
+        self.wrong(path, f"{shown(value)} is not true or false")
+        return None
+
+    def span(self, path: str, value: Any) -> float | None:
+        try:
+            return seconds(value, path)
+        except BadDuration as error:
+            self.refuse(path, error)
+            return None
+
+    def path(self, path: str, text: str) -> str | None:
+        """In a file, paths begin at its folder; what comes from elsewhere must say all of it."""
+        if not self.document.file and not os.path.isabs(text):
+            self.wrong(path, f"{shown(text)} is not an absolute path")
+            return None
+        return os.path.normpath(os.path.join(self.document.folder, text))
+
     def mapping(self, path: str, value: Any, known: Sequence[str]) -> dict[str, Any] | None:
         """Those of its fields that exist."""
         if not isinstance(value, dict):
@@ -100,6 +134,14 @@ class Fields:
             if value is not None:
                 found[name] = value
         return found
+
+    def part(self, name: str, kind: type[T], read: Mapping[str, str], stand_ins: Mapping[str, Any] = {}) -> T | None:
+        """What is made of a field that is a mapping, with its own checks; None if there is a fault in it."""
+        before = len(self.faults)
+        given = self.mapping(name, self.given[name], kind.__struct_fields__)
+        if given is None:
+            return None
+        return self.made(kind, self.each(name, given, kind, read), before, f"{name}.{{}}".format, stand_ins)
 
     def made(
         self,

@@ -113,6 +113,31 @@ class Choice(Kind):
         return {"enum": list(self.names)}
 
 
+class Truth(Kind):
+    """Yes or no; a flag without a value."""
+
+    metavar = ""
+
+    WORDS: Mapping[str, bool] = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+
+    def check(self, value: object, place: Place) -> bool:
+        if not isinstance(value, bool):
+            raise BadValue(str(place), value, "true or false")
+        return value
+
+    def read(self, text: str, place: Place) -> bool:
+        found = self.WORDS.get(text.strip().lower())
+        if found is None:
+            raise BadValue(str(place), text, "true or false")
+        return found
+
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
+
+    def show(self, value: bool) -> str:
+        return "true" if value else "false"
+
+
 class Whole(Kind):
     """A whole number."""
 

@@ -56,8 +56,8 @@ def defaults() -> Resolved:
 def resolve(
     flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Resolved:
-    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes` and `files`; None was not
-    given."""
+    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes` and `files`, True for a
+    flag without a value; None was not given."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     return _resolve(given, environment, _file(config, environment))
@@ -108,6 +108,8 @@ def _one(
         given, flag = flags[name], flag_of(name)
         if isinstance(given, list):
             return setting.kind.check(given, Place(flag)), f"argument {flag}"
+        if isinstance(given, bool):
+            return given, f"flag {flag}"
         return setting.kind.read(given, Place(flag)), f"flag {flag}"
     text = environment.get(variable) if setting.in_environment else None
     if text or (text is not None and not isinstance(setting.kind, Optional)):

@@ -5,9 +5,14 @@ from typing import Any
 from interlock.config.declared import NEWEST_RUN
 from interlock.config.documents import FIELDS
 from interlock.config.fields import MEMORY
-from interlock.config.services import CONTAINER, FUNCTION, RUNS
+from interlock.config.jobs import RUNS as JOB_RUNS
+from interlock.config.services import CONTAINER, RUNS
 from interlock.config.settings import DEFAULTS, SETTINGS
 from interlock.core.state import DEFAULT_LANES
+from interlock.model import schedule
+from interlock.model.job import JOB_ID
+from interlock.model.job import NAME as LANE
+from interlock.model.work import FUNCTION
 from interlock.supervision import spec
 
 Schema = dict[str, Any]
@@ -32,12 +37,13 @@ def json_schema() -> Schema:
 
 def documents_schema() -> Schema:
     """Of one document, whichever kind it is."""
-    required = {"Service": ["id", "run"], "Group": ["id"]}
+    required = {"Service": ["id", "run"], "Group": ["id"], "Job": ["id", "run"]}
     kinds = [
         {
             "title": kind,
             **_mapping(
-                {"kind": {"const": kind}} | {name: DOCUMENT[name] for name in fields}, ["kind", *required[kind]]
+                {"kind": {"const": kind}} | {name: (JOB if kind == "Job" else DOCUMENT)[name] for name in fields},
+                ["kind", *required[kind]],
             ),
         }
         for kind, fields in FIELDS.items()
@@ -60,6 +66,11 @@ def _or_nothing(schema: Schema) -> Schema:
     return {"anyOf": [schema, {"type": "null"}]}
 
 
+def _is_given(name: str, value: Schema) -> Schema:
+    """Null is as good as left out."""
+    return {"required": [name], "properties": {name: value or {"not": {"type": "null"}}}}
+
+
 def _probe(properties: Schema, kinds: tuple[str, ...]) -> Schema:
     one_of = [{"required": [kind]} for kind in kinds]
     return _or_nothing(_mapping(properties) | {"oneOf": one_of})
@@ -72,6 +83,7 @@ DURATION: Schema = {
     "anyOf": [{"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"}, {"type": "number", "minimum": 0}]
 }
 COUNT: Schema = {"type": "integer", "minimum": 1}
+COUNT_OR_NONE: Schema = {"type": "integer", "minimum": 0}
 PAIRS: Schema = {"type": "array", "items": {"type": "string", "pattern": ":"}}
 NAME: Schema = {"anyOf": [{"type": "string", "pattern": f"^{spec.NAME.pattern}$"}, {"type": ["integer", "boolean"]}]}
 PROBES: Schema = {
@@ -95,16 +107,22 @@ CONTAINER_FIELDS: Schema = {
 
 RUN_FIELDS: Schema = {
     "process": {**TEXTS, "minItems": 1},
+    "shell": TEXT | {"pattern": r"\S"},
     "function": {"type": "string", "pattern": f"^(?:{FUNCTION.pattern})$"},
     "container": {
         "anyOf": [{"type": "string"}, _mapping({name: CONTAINER_FIELDS[name] for name in CONTAINER}, ["image"])]
     },
 }
 
+
+def _run(ways: tuple[str, ...]) -> Schema:
+    return _mapping({name: RUN_FIELDS[name] for name in ways}) | {"minProperties": 1, "maxProperties": 1}
+
+
 DOCUMENT: Schema = {
     "id": NAME | {"not": {"const": NEWEST_RUN}},
     "group": _or_nothing(NAME),
-    "run": _mapping({name: RUN_FIELDS[name] for name in RUNS}) | {"minProperties": 1, "maxProperties": 1},
+    "run": _run(RUNS),
     "env": {"type": "object", "additionalProperties": _or_nothing(TEXT)},
     "cwd": _or_nothing(TEXT),
     "strategy": {"enum": list(spec.Strategy), "default": "one_for_one"},
@@ -133,7 +151,55 @@ DOCUMENT: Schema = {
     ),
     "limits": _mapping({"memory": MEMORY.schema(), "files": COUNT, "processes": COUNT, "cpu": DURATION}),
 }
-"""every field of every kind"""
+"""every field of services and groups"""
+
+SCHEDULE: Schema = {
+    "once": {"type": "boolean"},
+    "at": _or_nothing({"type": ["string", "number"]}),
+    "every": _or_nothing(
+        {"anyOf": [DURATION["anyOf"][0], {"type": "number", "minimum": schedule.SHORTEST}]},
+    ),
+    "cron": _or_nothing({"type": "string", "pattern": r"^\s*(\S+\s+){4}\S+\s*$"}),
+    "tz": _or_nothing({"type": "string"}),
+    "wait": DURATION,
+    "jitter": DURATION,
+    "catch_up": {"enum": list(schedule.CatchUp), "default": "latest"},
+    "catch_up_window": DURATION,
+    "catch_up_max": {"type": "integer", "minimum": 0, "maximum": schedule.MOST_CATCH_UP},
+    "keep": {"type": "boolean", "default": False},
+}
+"""in the order of its struct"""
+
+JOB: Schema = {
+    "id": {"anyOf": [{"type": "string", "pattern": f"^{JOB_ID.pattern}$"}, {"type": ["integer", "boolean"]}]},
+    "schedule": _or_nothing(
+        _mapping(SCHEDULE)
+        | {"oneOf": [_is_given(kind, {"const": True} if kind == "once" else {}) for kind in schedule.KINDS]}
+    ),
+    "run": _run(JOB_RUNS),
+    "payload": _or_nothing({"type": "object"}),
+    "lane": {"anyOf": [{"type": "string", "pattern": f"^{LANE.pattern}$"}, {"type": ["integer", "boolean"]}]},
+    "retry": _mapping(
+        {
+            "max_retries": COUNT_OR_NONE,
+            "initial_delay": DURATION,
+            "multiplier": {"type": "number", "minimum": 1, "maximum": 1000},
+            "max_delay": DURATION,
+            "jitter": {"type": "number", "minimum": 0, "maximum": 1},
+        }
+    ),
+    "deadline": _or_nothing(DURATION),
+    "max_runtime": _or_nothing(DURATION),
+    "max_runtime_per_attempt": {"type": "boolean", "default": False},
+    "max_crashes": COUNT_OR_NONE,
+    "grace": DURATION,
+    "constraints": _mapping({"max_concurrent_runs": COUNT}),
+    "env": DOCUMENT["env"],
+    "cwd": DOCUMENT["cwd"],
+    "limits": DOCUMENT["limits"],
+    "stdin": {"type": "boolean", "default": True},
+}
+"""every field of jobs"""
 
 if __name__ == "__main__":
     import json

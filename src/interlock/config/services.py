@@ -1,20 +1,17 @@
-"""Services and groups of services from documents, and together with those of an app: the tree that is kept up."""
+"""Services and groups of services, each from a document or from an app."""
 
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import msgspec
 
-from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared, tree_of
-from interlock.config.documents import Document, read
-from interlock.config.faults import Faults
+from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared
 from interlock.config.fields import NO_VALUE, Fields
-from interlock.model.error import BadValue, shown
-from interlock.supervision.checks import check_env, check_text
+from interlock.config.running import NOTHING, cwd_of, env_of, folder_of, function_of, way_of
+from interlock.model.error import shown
 from interlock.supervision.spec import (
     Alive,
     Backoff,
@@ -44,35 +41,13 @@ READ: Mapping[str, str] = {
     "memory": "size",
 }
 """how fields of mappings are read, where their kind does not know what people write"""
-FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
-NOTHING = ("nothing",)
 STAND_INS: Mapping[str, Any] = {"name": "nameless", "command": NOTHING, "image": "nothing"}
 """in place of what must be there and is wrong, to find what else is"""
 
 
-def load(paths: Sequence[str], declared: Iterable[Declared] = (), target: str = "") -> list[Child]:
-    """What the files say, behind what an app that is found at `target` has declared; raises one `BadConfig` for
-    everything that is wrong with them."""
-    faults = Faults()
-    return build(read(paths, faults), declared, target, faults)
-
-
-def build(
-    documents: Iterable[Document],
-    declared: Iterable[Declared] = (),
-    target: str = "",
-    faults: Faults | None = None,
-) -> list[Child]:
-    """The children of the tree, in the order in which they were declared; raises the faults that were found before
-    together with its own."""
-    found = faults if faults is not None else Faults()
-    every = [_with_command(one, target) for one in declared]
-    for document in documents:
-        if document.kind in READERS:
-            one = READERS[document.kind](Fields(document, found, OPTIONAL))
-            if one is not None:
-                every.append(one)
-    return tree_of(every, found)
+def declared_in(app: Iterable[Declared], target: str) -> list[Declared]:
+    """What an app that is found at `target` has declared."""
+    return [_with_command(one, target) for one in app]
 
 
 def _with_command(declared: Declared, target: str) -> Declared:
@@ -100,16 +75,16 @@ def _group(fields: Fields) -> Declared | None:
 
 
 def _service(fields: Fields) -> Declared | None:
-    values = _common(fields) | _parts(fields, "backoff", "budget", "ready", "alive") | {"env": _env(fields)}
-    run, given = _run(fields)
+    values = _common(fields) | _parts(fields, "backoff", "budget", "ready", "alive") | {"env": env_of(fields)}
+    run, given = way_of(fields, RUNS)
     child: Child | None
     if run == "container":
         if "limits" in fields.given:
             fields.wrong("limits", "not for a container, which has memory and cpus under run.container")
-        values |= _container(fields, given) | {"cwd": _cwd(fields)}
+        values |= _container(fields, given) | {"cwd": cwd_of(fields)}
         child = _child(fields, Container, values)
     else:
-        values |= _parts(fields, "limits") | {"cwd": _from_folder(fields, _cwd(fields))}
+        values |= _parts(fields, "limits") | {"cwd": folder_of(fields)}
         values["command"] = _command(fields, run, given, values["name"])
         child = _child(fields, Process, values)
     return _declared(fields, child)
@@ -167,72 +142,11 @@ def _common(fields: Fields) -> dict[str, Any]:
 
 
 def _parts(fields: Fields, *names: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for name in names:
-        before = len(fields.faults)
-        kind = PARTS[name]
-        given = fields.mapping(name, fields.given[name], kind.__struct_fields__) if name in fields.given else None
-        if given is not None:
-            values = fields.each(name, given, kind, READ)
-            made = fields.made(kind, values, before, f"{name}.{{}}".format)
-            if made is not None:
-                found[name] = made
-    return found
-
-
-def _env(fields: Fields) -> dict[str, str | None]:
-    """The values are not shown: some are secrets."""
-    given = fields.given.get("env", {})
-    if not isinstance(given, dict):
-        fields.wrong("env", "'…' is not a mapping of names to texts")
-        return {}
-    found: dict[str, str | None] = {}
-    for name, value in given.items():
-        path = f"env.{name}"
-        try:
-            check_env("env", {name: None})
-        except BadValue as error:
-            fields.faults.add(fields.document.spot(path), str(error))
-            continue
-        text = fields.written(path, value)
-        if value is not None and (text is None or "\0" in text):
-            fields.wrong(path, "'…' is not a text, or null to take the variable away")
-        else:
-            found[name] = text
-    return found
-
-
-def _cwd(fields: Fields) -> str | None:
-    text = fields.text("cwd", fields.given["cwd"]) if "cwd" in fields.given else None
-    if text is not None:
-        try:
-            check_text("cwd", text, "the path of a folder")
-        except BadValue as error:
-            fields.refuse("cwd", error)
-            return None
-    return text
-
-
-def _from_folder(fields: Fields, path: str | None) -> str | None:
-    return None if path is None else os.path.normpath(os.path.join(fields.document.folder, path))
+    made = {name: fields.part(name, PARTS[name], READ) for name in names if name in fields.given}
+    return {name: one for name, one in made.items() if one is not None}
 
 
 # ── how it is run ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _run(fields: Fields) -> tuple[str, Any]:
-    """Which of the ways is given, and what it says; no way if there is a fault."""
-    if fields.given.get("run") is None:
-        fields.missing("run")
-        return "", None
-    before = len(fields.faults)
-    given = fields.mapping("run", fields.given["run"], RUNS)
-    if given is None or len(fields.faults) > before:
-        return "", None
-    if len(given) != 1:
-        fields.wrong("run", f"{shown(sorted(given))} is not exactly one of {', '.join(RUNS)}")
-        return "", None
-    return next(iter(given.items()))
 
 
 def _command(fields: Fields, run: str, given: Any, name: str) -> Any:
@@ -242,16 +156,8 @@ def _command(fields: Fields, run: str, given: Any, name: str) -> Any:
         return fields.texts("run.process", given) or NOTHING
     if run != "function":
         return NOTHING
-    text = fields.text("run.function", given)
-    if text is None:
-        return NOTHING
-    if not FUNCTION.fullmatch(text):
-        fields.wrong("run.function", f"{shown(text)} is not of the form module:name or path/to/file.py:name")
-        return NOTHING
-    module, _, variable = text.rpartition(":")
-    if module.endswith(".py"):
-        module = _from_folder(fields, module) or module
-    return ServiceOptions(name=name, function=f"{module}:{variable}", path=_path()).command()
+    function = function_of(fields, given)
+    return NOTHING if function is None else ServiceOptions(name=name, function=function, path=_path()).command()
 
 
 def _container(fields: Fields, given: Any) -> dict[str, Any]:
@@ -271,4 +177,4 @@ def _container(fields: Fields, given: Any) -> dict[str, Any]:
 def _volume(fields: Fields, text: str) -> str:
     """What begins with a dot is a path from the document's folder; other than a path is a volume with a name."""
     outside, separator, inside = text.partition(":")
-    return f"{_from_folder(fields, outside)}{separator}{inside}" if outside.startswith(".") else text
+    return f"{fields.path('run.container.volumes', outside)}{separator}{inside}" if outside.startswith(".") else text

@@ -5,7 +5,20 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
-from interlock.config.kinds import Address, Choice, Kind, Lanes, Optional, Place, Size, Span, Text, Texts, Whole
+from interlock.config.kinds import (
+    Address,
+    Choice,
+    Kind,
+    Lanes,
+    Optional,
+    Place,
+    Size,
+    Span,
+    Text,
+    Texts,
+    Truth,
+    Whole,
+)
 from interlock.config.tokens import Token, Tokens
 from interlock.model.error import BadConfig
 from interlock.model.secret import SECRET_NAMES
@@ -42,7 +55,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What one scheduler needs to know."""
 
     app: Annotated[str | None, Setting("Where the app is defined.", Optional(APP))] = None
-    files: Annotated[list[str], Setting("Files and folders with services.", Texts(PATH), flag="PATH")] = []
+    files: Annotated[list[str], Setting("Files and folders with jobs and services.", Texts(PATH), flag="PATH")] = []
+    strict: Annotated[bool, Setting("Refuse files for what is otherwise a warning.", Truth())] = False
+    watch: Annotated[bool, Setting("Read the files again whenever they change.", Truth())] = False
     database: Annotated[str, Setting("The SQLite file; ':memory:' keeps nothing.", FILE_LIKE, flag="--db")] = (
         "interlock.db"
     )
@@ -95,6 +110,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: Annotated[int, Setting("How much log text is kept of a run, and of a service.", Size(0, 2**30))] = (
         4 * 2**20
     )
+    keep_runs: Annotated[
+        int, Setting("How many runs are kept of a job, the newest; 0 keeps all.", Whole(0, 1_000_000_000))
+    ] = 100_000
+    keep_for: Annotated[
+        float, Setting("How long a run is kept after its end; 0s is for ever.", Span("0s", "36500d"))
+    ] = 90 * 86400.0
+    """what is live, or has a dead letter, stays in any case"""
 
     def __post_init__(self) -> None:
         check(self)

@@ -3,7 +3,7 @@
 from interlock.core.decisions import Created
 from interlock.core.lanes import enqueue
 from interlock.core.passing import Pass
-from interlock.model.command import Create, Define
+from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
 from interlock.model.message import NewRun
@@ -45,7 +45,7 @@ def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
     run_id = None
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
-        if run_id in p.state.runs or run_id in command.known_ids or run_id in p.history:
+        if run_id in p.state.runs or run_id in command.known or run_id in p.history:
             return run_id
     if new.idempotency_key is None:
         return None
@@ -78,8 +78,7 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
     deadline = new.deadline_at
     if deadline is None:
         deadline = _deadline(job, max(due, now))
-    wanted = new.lane or job.lane
-    lane, reason = (wanted, "submitted") if wanted in p.state.lanes else ("main", f"unknown lane {wanted!r}: uses main")
+    lane, reason = lane_of(p, new.lane or job.lane)
     ahead = due > now
     run = Run(
         run_id,
@@ -95,11 +94,14 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         lane,
         State.PRERUN if ahead else State.PENDING,
         None,
-        reason,
+        reason or "submitted",
         actor,
         now,
+        origin=new.origin,
     )
     p.begin(run)
+    if new.occurrence is not None and new.tenant == "default":
+        note_reached(p, new.job_id, new.occurrence)
     if deadline is not None:
         p.state.set_timer(deadline, run)
     if ahead:
@@ -107,6 +109,19 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         p.state.set_timer(due, run)
     else:
         admit(p, run)
+
+
+def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
+    """A schedule that comes to this time finds that it has its run."""
+    entry = p.state.timetable.entries.get(job_id)
+    if entry is not None and entry.reached < occurrence:
+        entry.reached = occurrence
+        p.schedules[entry.job.id] = entry.row()
+
+
+def lane_of(p: Pass, wanted: str) -> tuple[str, str]:
+    """The lane that a run goes to, and what there is to say of it."""
+    return (wanted, "") if wanted in p.state.lanes else ("main", f"unknown lane {wanted!r}: uses main")
 
 
 def _deadline(job: Job, since: float) -> float | None:
@@ -119,35 +134,14 @@ def admit(p: Pass, run: Run) -> None:
     enqueue(p.state, run)
 
 
-def define(p: Pass, command: Define) -> None:
-    """Adopt the definitions: runs still in prerun change with them, the others keep what they started with."""
-    before = p.state.jobs
-    p.state.jobs = {job.id: job for job in command.jobs}
-    for job in command.jobs:
-        if job.version not in p.state.versions:
-            p.state.versions[job.version] = job
-            p.batch.jobs.append(job)
-    kept: dict[str, int] = {}
-    for run in p.state.runs.values():
-        job = p.state.jobs.get(run.job_id, p.state.versions[run.job_version])
-        if job.version == run.job_version:
-            continue
-        if run.state is State.PRERUN:
-            _adopt(p, run, job)
-        else:
-            kept[job.id] = kept.get(job.id, 0) + 1
-    for job_id, count in kept.items():
-        p.warnings.append(f"job {job_id!r} has changed: {count} runs that have left prerun keep their version")
-    for job_id in (one for one in before if one not in p.state.jobs):
-        p.warnings.append(f"job {job_id!r} is no longer defined: its runs wait for a worker that knows it")
-
-
-def _adopt(p: Pass, run: Run, job: Job) -> None:
+def adopt(p: Pass, run: Run, job: Job) -> None:
+    """Let a run in prerun change with its job."""
     previous = p.state.job_of(run)
     if run.lane == previous.lane and job.lane in p.state.lanes:
         run.lane = job.lane
-    if run.deadline_at == _deadline(previous, run.scheduled_at):
-        run.deadline_at = _deadline(job, run.scheduled_at)
+    since = run.scheduled_at if run.due_at is None else run.due_at
+    if run.deadline_at == _deadline(previous, since):
+        run.deadline_at = _deadline(job, since)
         if run.deadline_at is not None:
             p.state.set_timer(run.deadline_at, run)
     run.job_version = job.version

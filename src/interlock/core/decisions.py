@@ -4,11 +4,13 @@ from typing import Any
 
 import msgspec
 
+from interlock.core.timing import ScheduleRow
 from interlock.model.child import Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Message
+from interlock.model.reloaded import Difference
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 
@@ -26,6 +28,13 @@ class Batch(msgspec.Struct):
     keys: list[tuple[str, str, str, bytes]] = []
     """tenant, idempotency key, run id, digest"""
     jobs: list[Job] = []
+    """versions that runs refer to"""
+    put_jobs: list[Job] = []
+    """jobs that are defined here alone"""
+    dropped_jobs: list[str] = []
+    schedules: list[ScheduleRow] = []
+    """one a job"""
+    dropped_schedules: list[str] = []
     checkpoints: list[tuple[str, bytes]] = []
     logs: list[tuple[str, int, int, float, str, str]] = []
     """run id, attempt, number of the line, when, level, text"""
@@ -53,6 +62,10 @@ class Batch(msgspec.Struct):
             or self.logs
             or self.keys
             or self.kept
+            or self.put_jobs
+            or self.dropped_jobs
+            or self.schedules
+            or self.dropped_schedules
             or self.service_log
         )
 
@@ -75,7 +88,25 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
     error: InterlockError
 
 
-Answer = Created | Cancelling | Failed
+class Backfilled(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    created: list[str]
+    existing: list[str]
+
+
+class Jobs(msgspec.Struct, frozen=True, gc=False):
+    """These jobs, as they stand now."""
+
+    request: int
+    job_ids: list[str]
+
+
+class Defined(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    difference: Difference
+
+
+Answer = Created | Cancelling | Backfilled | Jobs | Defined | Failed
 
 
 class Decisions(msgspec.Struct):
@@ -96,5 +127,11 @@ class Decisions(msgspec.Struct):
     """what must not happen, and was refused"""
     progressed: list[Run]
     """runs whose attempts reported progress; what they reported is in the state"""
+    now: float
+    """wall time of the pass"""
+    lags: list[float]
+    """how late occurrences went on whose time came, in seconds"""
+    unsure: dict[str, list[str]]
+    """job → ids of which the next pass wants to know whether they are taken"""
     wake_at: float | None
-    """wall time at which the next timer is due"""
+    """wall time at which the next timer is due, or the next occurrence is to be created"""

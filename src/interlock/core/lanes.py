@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush
 
 from interlock.core.passing import Pass
 from interlock.core.routing import dispatch, pick
-from interlock.core.state import Lane, SchedulerState
+from interlock.core.state import Lane, RouteKey, SchedulerState
 from interlock.model.run import Run
 from interlock.model.state import State
 
@@ -14,56 +14,90 @@ SWEEP_AT = 1000
 
 
 def enqueue(state: SchedulerState, run: Run) -> None:
-    queues = state.lanes[run.lane].queues
-    key = state.route_key(run)
-    queue = queues.get(key)
-    if queue is None:
-        queue = queues[key] = deque()
-    queue.append((state.arrival(), run))
+    state.lanes[run.lane].add(state.route_key(run), state.arrival(), run)
 
 
 def requeue(state: SchedulerState, run: Run, order: int) -> None:
     """Back to its place in the queue, for a run that a worker never began."""
-    queue = state.lanes[run.lane].queues.setdefault(state.route_key(run), deque())
+    lane, key = state.lanes[run.lane], state.route_key(run)
+    queue = lane.queues.setdefault(key, deque())
     place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
     queue.insert(place, (order, run))
+    if place == 0:
+        heappush(lane.heads, (order, key))
 
 
 def fill(p: Pass) -> None:
-    """Hand out as many waiting runs as lanes and workers take, in order of arrival."""
+    """Hand out as many waiting runs as lanes and workers take, in order of arrival; where workers are short, the lane
+    goes first whose run has waited longest."""
     if p.state.draining:
         return
     for lane in p.state.lanes.values():
-        if lane.queues:
-            _fill_lane(p, lane)
+        if lane.dead > SWEEP_AT and lane.dead > lane.waiting():
+            _sweep(lane)
+    waiting = [lane for lane in p.state.lanes.values() if lane.heads and len(lane.holding) < lane.limit]
+    for lane in sorted(waiting, key=_oldest) if len(waiting) > 1 else waiting:
+        _fill_lane(p, lane)
+
+
+def _oldest(lane: Lane) -> int:
+    return lane.heads[0][0]
 
 
 def _fill_lane(p: Pass, lane: Lane) -> None:
-    if lane.dead > SWEEP_AT and lane.dead > lane.waiting():
-        _sweep(lane)
-    heads = [(queue[0][0], key) for key, queue in lane.queues.items() if queue]
-    heapify(heads)
+    heads, blocked = lane.heads, []
     while heads and len(lane.holding) < lane.limit:
-        _, key = heappop(heads)
-        queue = lane.queues[key]
+        head = heappop(heads)
+        if not _is_head(lane, head):
+            continue
         # Runs of one key in a row are the common case: go on until another key has the older run, or no worker is left.
-        until = heads[0][0] if heads else None
-        while queue and len(lane.holding) < lane.limit:
-            order, run = queue[0]
-            if run.state is not State.SCHEDULED:
-                queue.popleft()
-                lane.dead -= 1
-                continue
-            if until is not None and order > until:
-                heappush(heads, (order, key))
+        if not _hand_out(p, lane, head[1], heads[0][0] if heads else None):
+            blocked.append((lane.queues[head[1]][0][0], head[1]))
+            if not any(worker.has_room for worker in p.state.workers.values()):
                 break
-            worker = pick(p.state, key)
-            if worker is None:
-                break
-            queue.popleft()
-            dispatch(p, run, worker, key[1], order)
-        if not queue:
-            del lane.queues[key]
+    for head in blocked:
+        heappush(heads, head)
+
+
+def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
+    """Whether that is the first of its queue that still waits; if another is, it is among the heads."""
+    order, key = head
+    queue = lane.queues.get(key)
+    if not queue or queue[0][0] != order:
+        return False
+    if queue[0][1].state is State.SCHEDULED:
+        return True
+    _next_alive(lane, key, queue)
+    if queue:
+        heappush(lane.heads, (queue[0][0], key))
+    return False
+
+
+def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> None:
+    """Drop what has left otherwise, and the queue with the last of it."""
+    while queue and queue[0][1].state is not State.SCHEDULED:
+        queue.popleft()
+        lane.dead -= 1
+    if not queue:
+        del lane.queues[key]
+
+
+def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
+    """Hand out runs of one queue as long as they are older than `until`; False if no worker takes the next."""
+    queue = lane.queues[key]
+    while queue:
+        order, run = queue[0]
+        if len(lane.holding) >= lane.limit or (until is not None and order > until):
+            heappush(lane.heads, (order, key))
+            return True
+        worker = pick(p.state, key)
+        if worker is None:
+            return False
+        queue.popleft()
+        dispatch(p, run, worker, key[1], order)
+        _next_alive(lane, key, queue)
+    lane.queues.pop(key, None)
+    return True
 
 
 def _sweep(lane: Lane) -> None:
@@ -73,4 +107,6 @@ def _sweep(lane: Lane) -> None:
             lane.queues[key] = alive
         else:
             del lane.queues[key]
+    lane.heads = [(queue[0][0], key) for key, queue in lane.queues.items()]
+    heapify(lane.heads)
     lane.dead = 0

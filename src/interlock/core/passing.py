@@ -9,7 +9,9 @@ from msgspec.structs import astuple
 
 from interlock.core.decisions import Answer, Batch, Decisions
 from interlock.core.state import SchedulerState
+from interlock.core.timing import ScheduleRow, goes_early
 from interlock.model.error import InvalidTransition
+from interlock.model.job import Job
 from interlock.model.message import Message
 from interlock.model.run import Now, Run, Transition
 from interlock.model.state import EFFECTS, Effect, State
@@ -24,8 +26,9 @@ TAKES_SLOT, FREES_SLOT, ENDS = int(Effect.TAKES_SLOT), int(Effect.FREES_SLOT), i
 
 class Pass:
     __slots__ = (
-        "answers", "batch", "changed", "crashed", "created", "elapsed", "ended", "history", "keys", "now", "problems",
-        "progressed", "retried", "rng", "sends", "state", "warnings",
+        "adopting", "answers", "batch", "changed", "crashed", "created", "elapsed", "ended", "history", "keys", "lags",
+        "now", "occurrences", "problems", "progressed", "put_jobs", "retried", "rng", "schedules", "sends",
+        "state", "unsure", "warnings",
     )  # fmt: skip
 
     def __init__(self, state: SchedulerState, now: Now, rng: "Random") -> None:
@@ -46,20 +49,36 @@ class Pass:
         self.warnings: list[str] = []
         self.problems: list[str] = []
         self.progressed: dict[str, Run] = {}
+        self.lags: list[float] = []
+        """how late occurrences went on whose time came, in seconds"""
+        self.occurrences = 0
+        """how many were created"""
+        self.schedules: dict[str, ScheduleRow | None] = {}
+        """what is kept of schedules from now on, by job; None forgets it"""
+        self.put_jobs: dict[str, Job | None] = {}
+        """the same for jobs that are defined here alone"""
+        self.unsure: dict[str, list[str]] = {}
+        """job → ids of runs that may exist, and are not live"""
+        self.adopting: set[str] = set()
+        """jobs that have changed"""
 
     def begin(self, run: Run) -> None:
         """Enter a new run into the books, in the state it has."""
+        if run.job_version not in self.state.versions:
+            job = self.state.versions[run.job_version] = self.state.jobs[run.job_id]
+            self.batch.jobs.append(job)
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
-    def move(self, run: Run, after: State, reason: str, actor: str) -> None:
+    def move(self, run: Run, after: State, reason: str, actor: str, at: float | None = None) -> None:
+        """`at` is for what happened before it was heard of."""
         before = run.state
         effect = EFFECTS.get((before, after))
         if effect is None:
             raise InvalidTransition(run.id, before, after)
-        now = self.now
+        now = self.now if at is None else at
         run.previous = before
         run.state = after
         run.reason = reason
@@ -82,7 +101,7 @@ class Pass:
         elif effect & FREES_SLOT:
             del self.state.lanes[run.lane].holding[run.id]
         if effect & ENDS:
-            run.ended_at = self.now
+            run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)
             del self.state.runs[run.id]
@@ -90,6 +109,14 @@ class Pass:
             self.state.log_sizes.pop(run.id, None)
             if before is State.SCHEDULED:
                 self.state.lanes[run.lane].dead += 1
+
+    def state_of(self, run_id: str) -> State | None:
+        """The state of a run that is live, or has ended in this pass."""
+        run = self.state.runs.get(run_id)
+        if run is not None:
+            return run.state
+        entries = self.history.get(run_id)
+        return None if entries is None else entries[-1].after
 
     def touch(self, run: Run) -> None:
         """Store the run's fields though its state stays."""
@@ -102,6 +129,11 @@ class Pass:
         else:
             messages.append(message)
 
+    def _next_timer(self) -> float:
+        when, _, run_id = self.state.timers[0]
+        run = self.state.runs.get(run_id)
+        return when if run is None or not goes_early(self.state, run) else when - self.state.limits.lead / 2
+
     def decisions(self) -> Decisions:
         """The pass as values. Rows are copies: what the state does next cannot reach them."""
         batch = self.batch
@@ -113,10 +145,18 @@ class Pass:
             (run_id, *astuple(run)[constant:]) for run_id, run in self.changed.items() if run_id not in created
         ]
         batch.history = list(self.history.items())
+        batch.schedules = [row for row in self.schedules.values() if row is not None]
+        batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
+        batch.put_jobs = [job for job in self.put_jobs.values() if job is not None]
+        batch.dropped_jobs = [job_id for job_id, job in self.put_jobs.items() if job is None]
         for run in created.values():
             if run.payload is not None and len(run.payload) > small:
                 run.payload = None
-        timers = self.state.timers
+        timers, heap = self.state.timers, self.state.timetable.heap
+        wake_at = self._next_timer() if timers else None
+        if heap and not self.state.draining:
+            looks_at = heap[0][0] - self.state.limits.prerun
+            wake_at = looks_at if wake_at is None or looks_at < wake_at else wake_at
         return Decisions(
             batch=batch,
             sends=self.sends,
@@ -128,5 +168,8 @@ class Pass:
             warnings=self.warnings,
             problems=self.problems,
             progressed=list(self.progressed.values()),
-            wake_at=timers[0][0] if timers else None,
+            now=self.now,
+            lags=self.lags,
+            unsure=self.unsure,
+            wake_at=wake_at,
         )

@@ -1,7 +1,7 @@
 """Which worker a run goes to, and the handing over under a new fence."""
 
 from interlock.core.passing import Pass
-from interlock.core.state import NOT_OUT, Attempt, RouteKey, SchedulerState, Worker
+from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, RouteKey, SchedulerState, Worker
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -18,7 +18,7 @@ def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
     silent: Worker | None = None
     room = 0
     for worker in state.workers.values():
-        if worker.connected and not worker.draining and job_id in worker.jobs:
+        if worker.connected and not worker.draining and (job_id == ANYWHERE or job_id in worker.jobs):
             free = worker.free(isolated)
             if worker.silent:
                 silent = worker if free > 0 else silent
@@ -37,5 +37,18 @@ def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> N
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if isolated:
         worker.isolated[run.id] = None
-    message = Dispatch(run.id, run.fence, run.job_id, run.attempt, run.payload, run.deadline_at, isolated, job.grace)
+    message = Dispatch(
+        run.id,
+        run.fence,
+        run.job_id,
+        run.attempt,
+        run.payload,
+        run.deadline_at,
+        isolated,
+        job.grace,
+        None,
+        job.work,
+        run.scheduled_at,
+        0.0 if run.due_at is None else max(0.0, run.due_at - p.now),
+    )
     p.send(worker.id, message)

@@ -42,11 +42,12 @@ def begin(p: Pass, run: Run) -> None:
         _run(p, run)
 
 
-def _run(p: Pass, run: Run) -> None:
-    p.move(run, State.RUNNING, "started", str(run.worker_id))
-    run.attempt_started_at = p.now
+def _run(p: Pass, run: Run, at: float | None = None) -> None:
+    p.move(run, State.RUNNING, "started", str(run.worker_id), at)
+    run.attempt_started_at = run.changed_at
+    run.due_at = None
     if run.started_at is None:
-        run.started_at = p.now
+        run.started_at = run.changed_at
     limit = runtime_limit(run, p.state.job_of(run))
     if limit is not None:
         p.state.set_timer(limit, run)
@@ -59,36 +60,38 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         return
     run = attempt.run
     p.state.workers[worker_id].drop(run.id)
+    # It may have waited to be told, or for somebody to be told; but never did anything happen before what led to it.
+    at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     if run.state is not State.RUNNING:
-        _run(p, run)
+        _run(p, run, at if at is None else max(run.changed_at, at - message.took))
     outcome = read_outcome(message.outcome)
     run.outcome = outcome
     run.exit_code = message.exit_code
     run.error = message.error
-    p.move(run, State.TERMINATING, message.outcome, worker_id)
+    p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        p.move(run, State.SUCCEEDED, "done", "scheduler")
+        p.move(run, State.SUCCEEDED, "done", "scheduler", at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id)
+        p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, "deadline passed", "scheduler")
+        p.move(run, State.TIMEOUT, "deadline passed", "scheduler", at)
     elif outcome is Outcome.FAILED_FATAL:
-        p.move(run, State.FAILED, "fatal", "scheduler")
+        p.move(run, State.FAILED, "fatal", "scheduler", at)
     elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
+        _retry_or(p, run, State.TIMEOUT, "attempt ran too long", at)
     else:
-        _retry_or(p, run, State.FAILED, "failed")
+        _retry_or(p, run, State.FAILED, "failed", at)
 
 
-def _retry_or(p: Pass, run: Run, end: State, why: str) -> None:
+def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) -> None:
     retry = p.state.job_of(run).retry
     run.failures += 1
     if run.failures > retry.max_retries:
-        p.move(run, end, why if retry.max_retries == 0 else f"{why}, no retry left", "scheduler")
+        p.move(run, end, why if retry.max_retries == 0 else f"{why}, no retry left", "scheduler", at)
         return
     p.retried.append(run)
     delay = retry.delay(run.failures - 1, p.rng.uniform(-1, 1))

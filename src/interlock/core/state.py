@@ -7,14 +7,19 @@ from math import inf
 
 import msgspec
 
+from interlock.core.timing import ScheduleRow, Series, Table, series_of
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Run, RunIds
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+from interlock.model.work import ProcessWork
 
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 RouteKey = tuple[str, bool]
 """job id, and whether the run needs a process of its own: runs with equal keys can go to the same workers"""
+
+ANYWHERE = ""
+"""in place of the job's id where any worker can do it, for it is told what to do"""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -28,6 +33,11 @@ class Limits(msgspec.Struct, frozen=True):
     """lines of a run's log, over all its attempts"""
     log_bytes: int = 4 * 1024 * 1024
     """bytes of their text"""
+    prerun: float = 10.0
+    """seconds ahead of its time that an occurrence becomes a run"""
+    lead: float = 0.0
+    """seconds ahead of its time that it may be handed to a worker, which keeps it until then; half of that is meant to
+    be enough to store it, and the rest lets several go together"""
 
     @property
     def silence(self) -> float:
@@ -90,6 +100,11 @@ class Worker:
             return max(1, self.processes) - len(self.isolated)
         return self.slots - (len(self.attempts) - len(self.isolated))
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it could take anything at all."""
+        return self.connected and not self.draining and (self.free(False) > 0 or self.free(True) > 0)
+
     def drop(self, run_id: str) -> None:
         self.attempts.pop(run_id, None)
         self.isolated.pop(run_id, None)
@@ -98,7 +113,7 @@ class Worker:
 class Lane:
     """A bound on how many runs execute at once, and the queue before it."""
 
-    __slots__ = ("dead", "holding", "limit", "name", "queues")
+    __slots__ = ("dead", "heads", "holding", "limit", "name", "queues")
 
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
@@ -107,7 +122,17 @@ class Lane:
         """the runs that have a slot: its size is the number of slots taken"""
         self.queues: dict[RouteKey, deque[tuple[int, Run]]] = {}
         """waiting runs in order of arrival; one that left otherwise stays as a dead entry until it is met or swept"""
+        self.heads: list[tuple[int, RouteKey]] = []
+        """a heap with the first of every queue; what is none any more is dropped when it is met"""
         self.dead = 0
+
+    def add(self, key: RouteKey, order: int, run: Run) -> None:
+        queue = self.queues.get(key)
+        if queue is None:
+            queue = self.queues[key] = deque()
+        if not queue:
+            heappush(self.heads, (order, key))
+        queue.append((order, run))
 
     def waiting(self) -> int:
         return sum(len(queue) for queue in self.queues.values()) - self.dead
@@ -120,9 +145,14 @@ class SchedulerState:
         self.runs: dict[str, Run] = {}
         """every run that has not ended"""
         self.jobs: dict[str, Job] = {}
-        """the current definitions by id"""
+        """the current definitions by id, in the order of their declaration"""
+        self.declared: dict[str, str] = {}
+        """those that are told anew at every start, with their versions, and in order; the others are stored"""
         self.versions: dict[str, Job] = {}
-        """every definition a live run may refer to, by version"""
+        """by version, the definitions that are stored because a run refers to them"""
+        self.timetable = Table()
+        self.series: dict[tuple[str, str], Series] = {}
+        """job, and which backfill of it if any → its occurrences that are live, and those that wait for them"""
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []
         """a heap of (wall time, tie-breaker, run id): when a run wants to be looked at"""
@@ -151,7 +181,12 @@ class SchedulerState:
 
     def route_key(self, run: Run) -> RouteKey:
         """A run that has seen a crash gets a process of its own, so that it can harm, and be harmed by, nobody else."""
-        return run.job_id, run.crashes > 0 or self.job_of(run).executor is ExecutorKind.PROCESS
+        job = self.job_of(run)
+        if type(job.work) is ProcessWork:
+            return ANYWHERE, False
+        return ANYWHERE if job.work is not None else run.job_id, (
+            run.crashes > 0 or job.executor is ExecutorKind.PROCESS
+        )
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.tie(), run.id))
@@ -161,6 +196,12 @@ class SchedulerState:
         if len(self.timers) > 1000 + 4 * len(self.runs):
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
+
+    def sweep_versions(self) -> None:
+        """Drop the definitions that nobody refers to any more, once they are most of them."""
+        if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
+            used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
+            self.versions = {version: job for version, job in self.versions.items() if version in used}
 
     def watch_silence(self, since: float) -> None:
         due = since + self.limits.silence
@@ -183,10 +224,14 @@ def rebuild(
     versions: Iterable[Job],
     elapsed: float,
     log_sizes: Mapping[str, tuple[int, int]],
+    stored: Iterable[Job] = (),
+    schedules: Iterable[ScheduleRow] = (),
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
     state = SchedulerState(limits, lanes)
     state.log_sizes = dict(log_sizes)
+    state.jobs = {job.id: job for job in stored}
+    state.timetable.rows = {row[0]: row for row in schedules}
     for job in versions:
         state.versions[job.version] = job
     for run in sorted(runs, key=lambda run: (run.created_at, run.id)):
@@ -203,6 +248,14 @@ def rebuild(
 def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     """Put a run where its state says it is."""
     lane = state.lanes[run.lane]
+    series = None if run.origin is None else series_of(state.series, run)
+    if series is not None and run.state is State.PRERUN:
+        if run.due_at is None:
+            series.waiting.append(run)
+            return
+        state.timetable.ahead.setdefault(run.job_id, []).append(run)
+    elif series is not None:
+        series.live.add(run.id)
     if run.state in HOLDS_SLOT:
         lane.holding[run.id] = run
     if run.state in ON_WORKER and run.worker_id is not None:
@@ -212,7 +265,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
             worker.isolated[run.id] = None
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
-        lane.queues.setdefault(state.route_key(run), deque()).append((state.arrival(), run))
+        lane.add(state.route_key(run), state.arrival(), run)
     elif run.due_at is not None:
         state.set_timer(run.due_at, run)
     else:

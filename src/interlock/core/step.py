@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import admission, lanes, liveness, settle, stopping, timers
+from interlock.core import admission, jobs, lanes, liveness, settle, stopping, timers, timetable
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.passing import Pass
 from interlock.core.state import SchedulerState
@@ -29,9 +29,13 @@ def step(state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Ran
             p.problems.append(str(error))
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
+    jobs.adopt_changes(p)
     liveness.check_silence(p)
+    timetable.fire(p)
     timers.fire(p)
+    timetable.release(p)
     lanes.fill(p)
+    timetable.fire_ahead(p)
     return p.decisions()
 
 
@@ -56,7 +60,12 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
     command.Create: admission.create,
     command.CancelRun: stopping.cancel,
-    command.Define: lambda p, _, content: admission.define(p, content),
+    command.Define: jobs.define,
+    command.Put: jobs.put,
+    command.Drop: jobs.drop,
+    command.Pause: jobs.pause,
+    command.Refill: jobs.refill,
+    command.Learn: lambda p, _, content: timetable.learn(p, content),
     command.WorkerUp: lambda p, _, content: liveness.worker_up(p, content),
     command.WorkerDown: lambda p, _, content: liveness.worker_down(p, content),
     command.Stalled: lambda p, _, content: liveness.stalled(p, content),

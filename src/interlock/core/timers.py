@@ -1,15 +1,14 @@
 """What happens because its time has come: runs fall due, retries begin, deadlines pass."""
 
-from heapq import heappop
+from heapq import heappop, heappush
 
+from interlock.core import timetable
 from interlock.core.admission import admit
+from interlock.core.deadlines import expired
 from interlock.core.passing import Pass
-from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
-from interlock.core.state import runtime_limit
-from interlock.core.stopping import ask_to_stop
-from interlock.model.outcome import Outcome
+from interlock.core.timing import goes_early
 from interlock.model.run import Run
-from interlock.model.state import ON_WORKER, State
+from interlock.model.state import State
 
 WAITS_FOR_DUE = (State.PRERUN, State.RETRYING)
 
@@ -17,11 +16,21 @@ WAITS_FOR_DUE = (State.PRERUN, State.RETRYING)
 def fire(p: Pass) -> None:
     """Look at every run whose timer has come. A timer is only a hint: the run's own fields decide."""
     p.state.sweep_timers()
+    p.state.sweep_versions()
     timers, runs = p.state.timers, p.state.runs
-    while timers and timers[0][0] <= p.now:
-        run = runs.get(heappop(timers)[2])
-        if run is not None:
+    early = p.now + p.state.limits.lead
+    kept = []
+    while timers and timers[0][0] <= early:
+        timer = heappop(timers)
+        run = runs.get(timer[2])
+        if run is not None and timer[0] <= p.now:
             look(p, run)
+        elif run is not None and goes_early(p.state, run):
+            timetable.due(p, run)
+        elif run is not None:
+            kept.append(timer)
+    for timer in kept:
+        heappush(timers, timer)
     while p.state.unsettled:
         unsettled, p.state.unsettled = p.state.unsettled, []
         for run_id in unsettled:
@@ -31,33 +40,16 @@ def fire(p: Pass) -> None:
 
 
 def look(p: Pass, run: Run) -> None:
-    if run.state is not State.PRERUN and _expired(p, run):
+    if run.state is not State.PRERUN and expired(p, run):
+        return
+    if run.state is State.PRERUN and run.origin is not None:
+        if run.due_at is not None and run.due_at <= p.now:
+            timetable.due(p, run)
         return
     if run.state in WAITS_FOR_DUE and (run.due_at is None or run.due_at <= p.now):
         run.due_at = None
         p.move(run, State.PENDING, "due", "scheduler")
-        if _expired(p, run):
+        if expired(p, run):
             return
     if run.state is State.PENDING:
         admit(p, run)
-
-
-def _expired(p: Pass, run: Run) -> bool:
-    """End a run past its deadline, or ask it to stop where it executes."""
-    job = p.state.job_of(run)
-    limit = runtime_limit(run, job)
-    for_good = run.deadline_at is not None and run.deadline_at <= p.now
-    too_long = limit is not None and limit <= p.now
-    if not for_good and not too_long:
-        return False
-    only_attempt = too_long and not for_good and job.max_runtime_per_attempt
-    if run.state in ON_WORKER:
-        if run.stop is None or (run.stop == ATTEMPT_TIMEOUT and not only_attempt):
-            if only_attempt:
-                ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
-            else:
-                ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
-    elif not only_attempt:
-        run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, f"deadline passed while {run.state}", "scheduler")
-    return True

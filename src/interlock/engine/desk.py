@@ -5,8 +5,8 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.core.decisions import Cancelling, Created
-from interlock.engine import intake, logs
+from interlock.core.decisions import Backfilled, Cancelling, Created, Jobs
+from interlock.engine import changing, intake, logs, showing
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
 from interlock.model.command import CancelRun, WorkerDown, WorkerUp
@@ -51,6 +51,8 @@ class Desk(Endpoint):
         """the clients that are told of every commit"""
         self._count = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._too_early: list[tuple[str, m.Message]] = []
+        """what is about jobs, and came before it was known which there are"""
         self.questions: list[tuple[str, Question]] = []
         self._taken: set[tuple[str, int]] = set()
         """questions that a pass has taken and not yet answered; what is forgotten meanwhile is no longer in it"""
@@ -177,9 +179,18 @@ class Desk(Endpoint):
         if self._engine.is_behind():
             self._hold(peer)
 
+    def settled(self) -> None:
+        """It is known now which jobs there are: go on with what is about them."""
+        waiting, self._too_early = self._too_early, []
+        for name, message in waiting:
+            if name in self._clients:
+                self._from_client(name, self._clients[name], [message])
+
     def _take(self, name: str, message: m.Message) -> None:
         if isinstance(message, m.Forget):
             self._forget(name, message.request)
+        elif not self._engine.is_settled and isinstance(message, (*showing.QUESTIONS, *changing.KINDS)):
+            self._too_early.append((name, message))
         elif isinstance(message, (m.ActOnService, m.Reload)):
             self._do(self._operate(name, message))
         elif (answer := self._known(name, message)) is not None:
@@ -187,18 +198,28 @@ class Desk(Endpoint):
         elif not self._engine.available:
             raise StoreUnavailable("it is being recovered")
         elif isinstance(message, m.Submit):
-            intake.check(message, self._catalog)
+            intake.check(message, self._catalog, self._engine.state.jobs)
             self._engine.post(name, intake.to_command(message, message.actor or name))
         elif isinstance(message, m.Cancel):
-            if message.run_id in self._engine.state.runs:
-                actor = message.actor or name
-                self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, actor))
-            else:
-                self.ask_state(name, message.request, message.run_id)
+            self._cancel(name, message)
         elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
             self._ask(name, message)
+        elif isinstance(message, changing.KINDS):
+            self._change(name, message)
         else:
             raise Refused(f"link: a client does not send {type(message).__name__}")
+
+    def _cancel(self, name: str, message: m.Cancel) -> None:
+        if message.run_id in self._engine.state.runs:
+            actor = message.actor or name
+            self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, actor))
+        else:
+            self.ask_state(name, message.request, message.run_id)
+
+    def _change(self, name: str, message: changing.Change) -> None:
+        self._engine.post(name, changing.command_of(message, message.actor or name, self._engine, self._catalog))
+        if isinstance(message, m.PutJobs) and self.operations is not None:
+            self.operations.have_workers()
 
     def _known(self, name: str, message: m.Message) -> m.Message | None:
         """The answer to what is not stored, and so can be told at any time."""
@@ -214,6 +235,8 @@ class Desk(Endpoint):
             return m.MetricsReport(
                 message.request, families if self.operations is None else families + self.operations.families()
             )
+        if isinstance(message, showing.QUESTIONS) and self._engine.available:
+            return showing.answer(message, self._engine.state, self._catalog, self._engine.now())
         if isinstance(message, m.AskTree) and self.operations is not None:
             return m.TreeReport(message.request, self.operations.tree())
         return None
@@ -266,6 +289,12 @@ class Desk(Endpoint):
 
     def accepted(self, name: str, answer: Created) -> None:
         self._tell(name, m.Accepted(answer.request, answer.run_ids))
+
+    def backfilled(self, name: str, answer: Backfilled) -> None:
+        self._tell(name, m.BackfillReport(answer.request, answer.created, answer.existing))
+
+    def about_jobs(self, name: str, answer: Jobs) -> None:
+        self._tell(name, showing.jobs_report(answer.request, answer.job_ids, self._engine.state, self._catalog))
 
     def cancelling(self, name: str, answer: Cancelling) -> None:
         self._tell(name, m.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))

@@ -29,6 +29,14 @@ async def fill(decisions: Decisions, store: Store) -> None:
                 messages[place] = msgspec.structs.replace(message, payload=found.payload, checkpoint=found.checkpoint)
 
 
+def shorten(decisions: Decisions, passed: float) -> None:
+    """Leave out the time that has passed since it was decided how long workers are to keep what they are given."""
+    for messages in decisions.sends.values():
+        for message in messages:
+            if type(message) is Dispatch and message.hold:
+                msgspec.structs.force_setattr(message, "hold", max(0.0, message.hold - passed))
+
+
 def keep_back(decisions: Decisions) -> None:
     """Take out the dispatches that could not be filled."""
     for worker_id, messages in decisions.sends.items():

@@ -15,17 +15,30 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import Batch, Cancelling, Created, Decisions, Failed
+from interlock.core.decisions import Backfilled, Batch, Cancelling, Created, Decisions, Defined, Failed, Jobs
 from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import dispatching, intake, logs
 from interlock.engine.catalog import Catalog
+from interlock.engine.declaring import Declarations
 from interlock.engine.desk import Desk
 from interlock.engine.inbox import Inbox
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
-from interlock.model.command import CancelRun, Create, Define, NoteServices, StartDraining, WorkerUp
+from interlock.model.command import (
+    CancelRun,
+    Create,
+    Define,
+    Drop,
+    Learn,
+    NoteServices,
+    Pause,
+    Put,
+    Refill,
+    StartDraining,
+    WorkerUp,
+)
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
 from interlock.model.message import Dispatch, Family, Message, Returned, StatusReport
 from interlock.ports.clock import Clock
@@ -57,6 +70,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     holder: str = "scheduler"
     instance: str = ""
     """names this start; a worker of an earlier one finishes its work and leaves"""
+    longest_wait: float = LONGEST_WAIT
 
 
 class _Flight(msgspec.Struct):
@@ -67,6 +81,16 @@ class _Flight(msgspec.Struct):
     commands: Sequence[Command]
     began: float
     """elapsed time at which the commit was begun"""
+    decided: float
+    """the same of the decisions"""
+
+
+ASKS = (Refill, Learn, Define, Put)
+"""commands to which the store adds what it knows of occurrences"""
+
+
+def _looks_up(content: object) -> bool:
+    return type(content) in ASKS or (type(content) is Create and content.look_up)
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -106,6 +130,8 @@ class Engine:
         self._draining = False
         self._stopping = False
         self.available = False
+        self.is_settled = False
+        self.declarations = Declarations(self, catalog)
         self.metrics = Metrics()
         self.on_noted: Callable[[NoteServices, bool], None] = lambda command, stored: None
         """told of every such command that was handed in whether it is stored, or void and to be handed in again"""
@@ -153,9 +179,13 @@ class Engine:
         return self._families
 
     async def start(self) -> None:
-        """Take the lease and the state. Raises if somebody else has it."""
+        """Take the lease and the state. Raises if somebody else has it, or if a job cannot be declared as it is."""
         if not await self._take_over():
             raise LeaseLost(LEASE, "held by another scheduler")
+        self.declarations.check(self._catalog)
+
+    def now(self) -> float:
+        return self._clock.now().wall
 
     def drain(self) -> None:
         """Refuse new runs and hand out no more."""
@@ -173,6 +203,7 @@ class Engine:
             await self._run()
         finally:
             self._stall.stop()
+            self._clock.close()
         if self._lease is not None:
             try:
                 await self._leases.release(self._lease)
@@ -222,13 +253,12 @@ class Engine:
                 return
 
     async def _sleep(self, delay: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = loop.call_later(delay, self.wake)
+        self._waiter = asyncio.get_running_loop().create_future()
+        forget = self._clock.wake_after(delay, self.wake)
         try:
             await self._waiter
         finally:
-            timer.cancel()
+            forget()
             self._waiter = None
 
     def _idle_for(self) -> float:
@@ -237,11 +267,11 @@ class Engine:
         if self._flight is not None:
             # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
             ahead = self._inbox.weight >= self.settings.batch_runs // 4
-            return 0.0 if self._flight.commit.done() or ahead else LONGEST_WAIT
+            return 0.0 if self._flight.commit.done() or ahead else self.settings.longest_wait
         if self._inbox or self.desk.questions or self._stopping:
             return 0.0
         now = self._clock.now()
-        delay = min(LONGEST_WAIT, self._renew_at - now.elapsed)
+        delay = min(self.settings.longest_wait, self._renew_at - now.elapsed)
         if self._wake_at is not None:
             delay = min(delay, self._wake_at - now.wall)
         if self.state.liveness_due is not None:
@@ -252,7 +282,7 @@ class Engine:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
         commands, questions = self._inbox.take(self.settings.batch_runs), self.desk.take_questions()
         try:
-            looks_up = any(type(content) is Create and content.look_up for _, content in commands)
+            looks_up = any(_looks_up(content) for _, content in commands)
             if looks_up or questions:
                 # Both speak of what is stored, so there must be nothing decided that is not.
                 await self._land()
@@ -263,7 +293,12 @@ class Engine:
             self.desk.answer_questions(questions)
             questions = []
             decisions = step(self.state, commands, now, self._rng)
+            if not self.is_settled:
+                self.is_settled = True
+                self.desk.settled()
             self._wake_at = decisions.wake_at
+            if decisions.unsure:
+                self._inbox.put_first(Learn(decisions.unsure))
             await self._land()
             if not decisions.batch:
                 self._deliver(decisions, commands, 0.0)
@@ -275,7 +310,7 @@ class Engine:
             self.desk.refuse(questions, _refusal(error))
             raise
         commit.add_done_callback(lambda _: self.wake())
-        self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
+        self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed, now.elapsed)
 
     def _number(self, batch: Batch) -> None:
         """Give what happened its place in the order of everything that ever happened."""
@@ -304,6 +339,7 @@ class Engine:
             # recovery that follows.
             failure = error
             dispatching.keep_back(flight.decisions)
+        dispatching.shorten(flight.decisions, self._clock.now().elapsed - flight.decided)
         self._deliver(flight.decisions, flight.commands, self._wrote_at - flight.began)
         if failure is not None:
             raise failure
@@ -334,9 +370,13 @@ class Engine:
 
     async def _look_up(self, commands: list[Command]) -> list[Command]:
         """Fetch what the store knows of keys and occurrences that submits in this batch carry."""
+        now = self.now()
+        commands = [
+            (origin, await intake.look_up_times(one, self.state, self._store, now) if type(one) in ASKS else one)
+            for origin, one in commands
+        ]
         places = [place for place, (_, content) in enumerate(commands) if type(content) is Create and content.look_up]
         found = await intake.look_up([commands[place][1] for place in places], self._store)
-        commands = list(commands)
         for place, create in zip(places, found, strict=True):
             commands[place] = (commands[place][0], create)
         return commands
@@ -360,6 +400,14 @@ class Engine:
                 self.desk.accepted(origin, answer)
             elif type(answer) is Cancelling:
                 self.desk.cancelling(origin, answer)
+            elif type(answer) is Backfilled:
+                self.desk.backfilled(origin, answer)
+            elif type(answer) is Jobs:
+                self.desk.about_jobs(origin, answer)
+            elif type(answer) is Defined:
+                self.declarations.settle(answer.request, answer.difference)
+            elif type(answer) is Failed and not origin:
+                self.declarations.settle(answer.request, answer.error)
             elif type(answer) is Failed and isinstance(answer.error, UnknownRun):
                 # It was alive when its cancel came in and has ended since: the store knows how.
                 self.desk.ask_state(origin, answer.request, answer.error.run_id)
@@ -383,14 +431,22 @@ class Engine:
         snapshot = await self._store.load(settings.limits.small_payload)
         now = self._clock.now()
         self.state = rebuild(
-            settings.limits, settings.lanes, snapshot.runs, snapshot.jobs, now.elapsed, snapshot.log_sizes
+            settings.limits,
+            settings.lanes,
+            snapshot.runs,
+            snapshot.jobs,
+            now.elapsed,
+            snapshot.log_sizes,
+            snapshot.put_jobs,
+            snapshot.schedules,
         )
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
-        self._inbox.put_first(Define(self._catalog.jobs()))
+        self._inbox.put_first(Define(0, self._catalog.jobs()))
         self.available = True
+        self.is_settled = False
         self._families_until = 0.0
         self.desk.check_watched()
         return True
@@ -429,7 +485,9 @@ class Engine:
 
     def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
         for origin, content in commands:
-            if isinstance(content, (Create, CancelRun)):
+            if isinstance(content, Define):
+                self.declarations.settle(content.request, _refusal(error))
+            elif isinstance(content, (Create, CancelRun, Refill, Pause, Put, Drop)):
                 refusal = _refusal(error)
                 self.desk.problem(origin, content.request, refusal)
                 if isinstance(content, Create):

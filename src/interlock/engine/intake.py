@@ -2,33 +2,42 @@
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
+from interlock.core.state import SchedulerState
+from interlock.core.timetable import AGAIN
+from interlock.core.timing import times_between
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
-from interlock.model.command import Create
-from interlock.model.error import BadValue, NotJson, PayloadTooLarge
-from interlock.model.job import NAME
-from interlock.model.message import NewRun, Submit
-from interlock.model.run import occurrence_id
+from interlock.model.command import Create, Define, Learn, Put, Refill
+from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
+from interlock.model.job import NAME, Job
+from interlock.model.message import Backfill, NewRun, Submit
+from interlock.model.run import TRIGGER, occurrence_id
 from interlock.ports.store import Store
 
 MOST_RUNS = 10_000
 """runs in one submit"""
 LONGEST_KEY = 256
+MOST_PARALLEL = 10_000
 
 
-def check(message: Submit, catalog: Catalog) -> None:
+def check(message: Submit, catalog: Catalog, known: Mapping[str, Job]) -> None:
     """Raise the first thing wrong with a submit, and mark the secrets in it, so that they stay secrets whatever the
     job becomes before they are used."""
     runs = message.runs
     if not runs or len(runs) > MOST_RUNS:
         raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
     secrets = False
-    for new in runs:
-        entry = catalog.get(new.job_id)
+    for place, new in enumerate(runs):
+        entry = catalog.get(new.job_id, known)
+        if not new.payload:
+            new = runs[place] = msgspec.structs.replace(new, payload=own_payload(entry.job))
+        if new.origin not in (None, TRIGGER):
+            raise BadValue("origin", new.origin, f"nothing or {TRIGGER!r}")
         if len(new.payload) > payload.LIMIT:
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)
@@ -38,7 +47,12 @@ def check(message: Submit, catalog: Catalog) -> None:
         if new.at is not None or new.deadline_at is not None or new.occurrence is not None:
             _check_times(new)
     if secrets:
-        runs[:] = [_with_marks(new, catalog.get(new.job_id)) for new in runs]
+        runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
+
+
+def own_payload(job: Job) -> bytes:
+    """What a job is given when nobody says otherwise."""
+    return payload.EMPTY if job.payload is None else msgspec.json.encode(job.payload)
 
 
 def _with_marks(new: NewRun, entry: Entry) -> NewRun:
@@ -75,10 +89,68 @@ def _check_times(new: NewRun) -> None:
         raise BadValue("deadline", new.deadline_at, f"later than the time the run is due ({due})")
 
 
+def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: str, now: float) -> Refill:
+    """What a backfill comes to; raises the first thing that is wrong with it."""
+    entry = catalog.get(message.job_id, state.jobs)
+    place = state.timetable.entries.get(message.job_id)
+    if place is None or place.done or message.job_id not in state.jobs:
+        raise BadSchedule(f"job: {message.job_id!r} has no schedule, so there are no times to make up for")
+    if not NAME.fullmatch(message.tenant):
+        raise BadValue("tenant", message.tenant, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+    for field, value in (("from", message.start), ("to", message.end)):
+        if not (math.isfinite(value) and 0 <= value < 1e11):
+            raise BadValue(field, value, "a time after 1970")
+    if message.end <= message.start:
+        raise BadValue("to", _shown(message.end), f"later than from ({_shown(message.start)})")
+    if message.end > now:
+        raise BadValue("to", _shown(message.end), f"in the past; it is {_shown(now)} now")
+    if not 1 <= message.max_parallel <= MOST_PARALLEL:
+        raise BadValue("max_parallel", message.max_parallel, f"a whole number from 1 to {MOST_PARALLEL:,}")
+    given = message.payload or own_payload(entry.job)
+    entry.check(given)
+    times = times_between(place.schedule, place.anchor, message.start, message.end, MOST_RUNS)
+    if len(times) > MOST_RUNS:
+        raise BadValue("to", _shown(message.end), f"near enough: there are more than {MOST_RUNS:,} times in between")
+    marked = given if entry.mark is None else entry.mark(given)
+    return Refill(message.request, message.job_id, times, marked, message.tenant, message.max_parallel, actor)
+
+
 def to_command(message: Submit, actor: str) -> Create:
     look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in message.runs)
     size = sum(len(new.payload) for new in message.runs)
-    return Create(message.request, message.runs, actor, {}, {}, frozenset(), look_up, size)
+    return Create(message.request, message.runs, actor, {}, {}, {}, look_up, size)
+
+
+def _shown(instant: float) -> str:
+    """A time as people write it, where that is possible."""
+    return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+LookedUp = Refill | Learn | Define | Put
+
+
+async def look_up_times(command: LookedUp, state: SchedulerState, store: Store, now: float) -> LookedUp:
+    """Add what the store knows of the occurrences, or of the jobs, that are spoken of."""
+    if isinstance(command, Learn):
+        ids = [one for run_ids in command.run_ids.values() for one in run_ids]
+        return Learn(command.run_ids, await store.states(ids))
+    if isinstance(command, (Define, Put)):
+        unknown = unscheduled(command, state)
+        # What is over cannot come again; a second for the one that is running.
+        return msgspec.structs.replace(command, reached=await store.latest_times(unknown, now - 1) if unknown else {})
+    ids = [occurrence_id(command.job_id, at, command.tenant) for at in command.times]
+    known = await store.states([*ids, *(one + AGAIN for one in ids)])
+    return msgspec.structs.replace(command, known=known)
+
+
+def unscheduled(command: Define | Put, state: SchedulerState) -> list[str]:
+    """The jobs that get a schedule and have none so far: what they have run for is not known here."""
+    table = state.timetable
+    return [
+        job.id
+        for job in command.jobs
+        if job.schedule is not None and job.id not in table.entries and job.id not in table.rows
+    ]
 
 
 async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
@@ -93,11 +165,11 @@ async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
         if new.occurrence is not None
     ]
     known_keys = await store.known_keys(keys) if keys else {}
-    known_ids = await store.known_ids(ids) if ids else frozenset()
+    known = await store.states(ids) if ids else {}
     found = []
     for one in messages:
         digests = {place: _digest(new) for place, new in enumerate(one.runs) if new.idempotency_key is not None}
-        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known_ids, False, one.size))
+        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known, False, one.size))
     return found
 
 

@@ -21,10 +21,15 @@ ROWS = (1, 10, 100, 1000, 10_000)
 
 Sample = tuple[str, dict[str, str], float]
 
+MOST_JOBS = 1000
+"""that are told apart; the others are counted together"""
+OTHERS = "(others)"
+
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
 _JOB = attrgetter("job_id")
 _ENDED = attrgetter("job_id", "state", "started_at")
 _STATE = attrgetter("state")
+_PAUSED = attrgetter("paused")
 
 
 class Histogram:
@@ -66,6 +71,10 @@ class Metrics:
         self._crashed: Counter[str] = Counter()
         self._refused: Counter[str] = Counter()
         self._latency = Histogram(SECONDS)
+        self._lag = Histogram(SECONDS)
+        self._jobs: set[str] = set()
+        """those that have a label of their own"""
+        self._missed: Counter[str] = Counter()
         self._durations: dict[str, Histogram] = {}
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
@@ -117,24 +126,38 @@ class Metrics:
             runs = len(batch.created) + len(batch.updated) + len(batch.history) + len(batch.logs)
             self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
         if batch.created:
-            self._received.update(map(_JOB_OF_ROW, batch.created))
+            self._received.update(self._labels(map(_JOB_OF_ROW, batch.created)))
         if decisions.sends:
             self._add_dispatched(decisions)
         if decisions.ended:
             self._add_ended(decisions.ended)
         if decisions.retried:
-            self._retried.update(map(_JOB, decisions.retried))
+            self._retried.update(self._labels(map(_JOB, decisions.retried)))
         if decisions.crashed:
-            self._crashed.update(map(_JOB, decisions.crashed))
+            self._crashed.update(self._labels(map(_JOB, decisions.crashed)))
+        for lag in decisions.lags:
+            self._lag.add(lag)
         self._dead_letters += len(batch.dead_letters)
+
+    def _labels(self, job_ids: Iterable[str]) -> list[str]:
+        """What jobs are called: there may be a million of them, and a label for each would help nobody."""
+        known = self._jobs
+        found = []
+        for job_id in job_ids:
+            if job_id not in known:
+                if len(known) >= MOST_JOBS:
+                    job_id = OTHERS
+                known.add(job_id)
+            found.append(job_id)
+        return found
 
     def _add_dispatched(self, decisions: Decisions) -> None:
         out = [one for messages in decisions.sends.values() for one in messages if type(one) is Dispatch]
         if not out:
             return
-        self._dispatched.update(map(_JOB, out))
+        self._dispatched.update(self._labels(map(_JOB, out)))
         # All of a pass happens at one time, and most of its runs were due at few: a look at each time is enough.
-        now = decisions.batch.history[-1][1][-1].at
+        now = decisions.now
         touched = decisions.touched
         for due, count in Counter([touched[one.run_id].scheduled_at for one in out if one.attempt == 1]).items():
             self._latency.add(now - due, count)
@@ -142,12 +165,15 @@ class Metrics:
     def _add_ended(self, ended: Sequence[Run]) -> None:
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
+            (job_id,) = self._labels((job_id,))
             states = self.by_job.setdefault(job_id, {})
             states[state] = states.get(state, 0) + count
             if started_at is not None and now is not None:
                 if job_id not in self._durations:
                     self._durations[job_id] = Histogram(SECONDS)
                 self._durations[job_id].add(now - started_at, count)
+            if state is State.SKIPPED:
+                self._missed[job_id] += count
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,6 +204,20 @@ class Metrics:
                 "dispatch_latency_seconds",
                 "From when a run is due until its first attempt is handed to a worker.",
                 self._latency.samples({}),
+            ),
+            _histogram(
+                "schedule_lag_seconds",
+                "From the time of an occurrence until it goes on, or has its turn.",
+                self._lag.samples({}),
+            ),
+            _counter(
+                "occurrences_skipped_total", "Occurrences that were missed or not wanted.", _by("job", self._missed)
+            ),
+            _gauge("schedules", "Jobs that have a schedule.", [({}, len(state.timetable.entries))]),
+            _gauge(
+                "schedules_paused",
+                "Those that are paused.",
+                [({}, sum(map(_PAUSED, state.timetable.entries.values())))],
             ),
             _histogram("run_duration_seconds", "From a run's first start to its end.", durations),
             _histogram("commit_duration_seconds", "How long a commit takes.", self._commit_seconds.samples({})),

@@ -121,12 +121,3 @@ class ServiceAction(StrEnum):
     RESTART = "restart"
     SUSPEND = "suspend"
     RESUME = "resume"
-
-
-class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What reading the files again has changed; services by name."""
-
-    added: list[str]
-    changed: list[str]
-    removed: list[str]
-    unchanged: list[str]

@@ -5,6 +5,7 @@ import msgspec
 from interlock.model.child import Kept
 from interlock.model.job import Job
 from interlock.model.message import Held, NewRun
+from interlock.model.state import State
 
 
 class Create(msgspec.Struct, frozen=True, gc=False):
@@ -16,7 +17,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     digests: dict[int, bytes]
     """place in `runs` → digest of job and payload, for those with an idempotency key"""
     known_keys: dict[tuple[str, str], tuple[str, bytes]]
-    known_ids: frozenset[str]
+    known: dict[str, State]
+    """the states of the occurrences that exist"""
     look_up: bool
     """whether the store has still to be asked for those"""
     size: int
@@ -31,9 +33,63 @@ class CancelRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
-    """These are the jobs from now on."""
+    """These are the jobs from now on, besides those that were put. Anything that is wrong with one of them refuses all;
+    at a start, request 0, it was checked before."""
 
+    request: int
     jobs: list[Job]
+    actor: str = "scheduler"
+    reached: dict[str, float] | None = None
+    """the latest times of runs that jobs have which have no schedule so far; None as long as the store was not asked"""
+
+
+class Put(msgspec.Struct, frozen=True, gc=False):
+    """Add these jobs to those that are stored, or change them; all or none."""
+
+    request: int
+    jobs: list[Job]
+    actor: str
+    reached: dict[str, float] | None = None
+    """as above"""
+
+
+class Drop(msgspec.Struct, frozen=True, gc=False):
+    """Remove a job that was put."""
+
+    request: int
+    job_id: str
+    actor: str
+
+
+class Pause(msgspec.Struct, frozen=True, gc=False):
+    """Pause a job, or have it go on."""
+
+    request: int
+    job_id: str
+    paused: bool
+    actor: str
+
+
+class Refill(msgspec.Struct, frozen=True, gc=False):
+    """Create the runs of a job for these times, which have passed."""
+
+    request: int
+    job_id: str
+    times: list[float]
+    payload: bytes
+    tenant: str
+    max_parallel: int
+    actor: str
+    known: dict[str, State] | None = None
+    """the states of those that exist; None as long as the store has not been asked"""
+
+
+class Learn(msgspec.Struct, frozen=True, gc=False):
+    """What there is under ids that may be taken; the store is asked just before the pass that is told."""
+
+    run_ids: dict[str, list[str]]
+    """by job"""
+    states: dict[str, State] = {}
 
 
 class WorkerUp(msgspec.Struct, frozen=True, gc=False):

@@ -22,7 +22,7 @@ def seconds(value: Duration, field: str) -> float:
             raise BadDuration(field, value)
         number = float(match[1]) * _UNITS[match[2]]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value)
+        number = float(value) if abs(value) < 1e300 else math.inf  # there are whole numbers that no float holds
     else:
         raise BadDuration(field, value)
     if not math.isfinite(number) or number < 0:

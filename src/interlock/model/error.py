@@ -84,6 +84,23 @@ class DuplicateJob(InterlockError):
         super().__init__(f"job: {job_id!r} is defined twice, by {first} and by {second}")
 
 
+class NotPut(InterlockError):
+    """A job that is declared is changed where it is declared."""
+
+    code = "job_declared"
+
+    def __init__(self, job_id: str, where: str = "") -> None:
+        told = f" at {where}" if where else " in Python or in a file"
+        super().__init__(f"job: {job_id!r} is declared{told}, and is changed and removed there")
+        self.job_id = job_id
+
+
+class BadSchedule(InterlockError):
+    """The time of a schedule has passed, or there is none."""
+
+    code = "bad_schedule"
+
+
 class DuplicateService(InterlockError):
     """Services and groups share their names."""
 

@@ -3,11 +3,15 @@
 import hashlib
 import re
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
+from interlock.model.schedule import Schedule
+from interlock.model.sharing import shared
+from interlock.model.work import Work
 
 JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -54,7 +58,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, min(initial * factor, longest) * (1 + self.jitter * spread))
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A definition as the scheduler knows it; `version` changes whenever anything else in it does."""
 
     id: str
@@ -72,6 +76,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """seconds between asking, TERM and KILL when a run is stopped"""
     secrets: tuple[str, ...] = ()
     """arguments that are never shown, because the handler takes them as `Secret`"""
+    schedule: Schedule | None = None
+    """without one it runs when it is submitted"""
+    max_concurrent_runs: int = 1
+    """how many of its occurrences may be live at once"""
+    payload: dict[str, Any] | None = None
+    """what it is given when nobody says otherwise"""
+    work: Work | None = None
+    """None for a function of the app"""
     version: str = ""
 
     def __post_init__(self) -> None:
@@ -87,6 +99,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         for field in ("deadline", "max_runtime"):
             if getattr(self, field) == 0:
                 raise BadValue(field, 0, "longer than zero")
+        self._check_occurrences()
         if not self.version:
             content = msgspec.json.encode(self)
-            msgspec.structs.force_setattr(self, "version", hashlib.blake2b(content, digest_size=6).hexdigest())
+            msgspec.structs.force_setattr(self, "version", hashlib.blake2b(content, digest_size=8).hexdigest())
+
+    def _check_occurrences(self) -> None:
+        most = self.max_concurrent_runs
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise BadValue("max_concurrent_runs", most, "a whole number of one or more")
+        # A million jobs may have few schedules, and do few things.
+        for field in ("schedule", "work"):
+            value = getattr(self, field)
+            if value is not None:
+                msgspec.structs.force_setattr(self, field, shared(value))

@@ -10,15 +10,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
+from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.job import Job
+from interlock.model.jobs import JobInfo
+from interlock.model.reloaded import Reloaded
 from interlock.model.run import Transition
 from interlock.model.state import State
+from interlock.model.work import Work
 
 PROTOCOL = 1
 
 ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
 Instant = Annotated[float, Meta(ge=0, le=1e11)]
+Span = Annotated[float, Meta(ge=0, le=1e11)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
 
 
@@ -62,6 +67,10 @@ class Finished(Message, frozen=True):
     result: bytes | None = None
     error: str | None = None
     exit_code: ExitCode | None = None
+    ago: Span = 0.0
+    """seconds since it ended"""
+    took: Span = 0.0
+    """seconds from its start to its end, if its start has not been told of"""
 
 
 class Lost(Message, frozen=True):
@@ -130,6 +139,11 @@ class Dispatch(Message, frozen=True):
     isolated: bool
     grace: float
     checkpoint: bytes | None = None
+    work: Work | None = None
+    """what to do, where it is not a function of the app"""
+    scheduled_at: float = 0.0
+    hold: float = 0.0
+    """seconds until its time: the worker keeps it so long"""
 
 
 class Stop(Message, frozen=True):
@@ -179,7 +193,8 @@ class Greeting(Message, frozen=True):
 
 
 class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One run to create. `payload` is JSON; `at` delays it, `occurrence` makes it the job's run of that instant."""
+    """One run to create. `payload` is JSON, or empty for what the job has of its own; `at` delays it, `occurrence`
+    makes it the job's run of that instant. `origin` is as in `Run`."""
 
     job_id: str
     payload: bytes
@@ -190,6 +205,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     deadline_at: float | None = None
     at: float | None = None
     occurrence: float | None = None
+    origin: str | None = None
 
 
 class Submit(Message, frozen=True):
@@ -285,6 +301,103 @@ class ReloadReport(Message, frozen=True):
     reloaded: Reloaded
 
 
+class AskJobs(Message, frozen=True):
+    """Ask for jobs as they stand, in the order of their declaration, behind the one of this id, or from the first."""
+
+    request: int
+    after: str | None
+    limit: Count
+
+
+class AskJob(Message, frozen=True):
+    request: int
+    job_id: str
+
+
+class JobsReport(Message, frozen=True):
+    request: int
+    jobs: list[JobInfo]
+    more: bool
+
+
+class AskNext(Message, frozen=True):
+    """Ask for the times at which a job fires, those that are later than `after`, or than now."""
+
+    request: int
+    job_id: str
+    count: Count
+    after: float | None = None
+
+
+class NextReport(Message, frozen=True):
+    request: int
+    times: list[float]
+
+
+class AskTimetable(Message, frozen=True):
+    """Ask for what fires until then."""
+
+    request: int
+    until: float
+    most_jobs: Count
+    most_times: Count
+    """of one job"""
+
+
+class TimetableReport(Message, frozen=True):
+    request: int
+    now: float
+    jobs: list[tuple[str, list[float], bool]]
+    """job, its times, and whether there are more; those that fire first come first"""
+    left_out: int
+    """jobs that fire too, and would have been too many"""
+
+
+class SetPaused(Message, frozen=True):
+    """Pause a job or have it go on; answered with a `JobsReport` of that job."""
+
+    request: int
+    job_id: str
+    paused: bool
+    actor: str = ""
+
+
+class Backfill(Message, frozen=True):
+    """Create the occurrences of a job from `start` up to before `end`, of which so many may be live at once."""
+
+    request: int
+    job_id: str
+    start: float
+    end: float
+    max_parallel: Count
+    payload: bytes = b""
+    tenant: str = "default"
+    actor: str = ""
+
+
+class BackfillReport(Message, frozen=True):
+    request: int
+    created: list[str]
+    existing: list[str]
+    """runs that those occurrences have already"""
+
+
+class PutJobs(Message, frozen=True):
+    """Define these jobs, or change them, all or none; answered with a `JobsReport` of them."""
+
+    request: int
+    jobs: list[Job]
+    actor: str = ""
+
+
+class DropJob(Message, frozen=True):
+    """Remove a job that was put; answered with an empty `JobsReport`."""
+
+    request: int
+    job_id: str
+    actor: str = ""
+
+
 class Watch(Message, frozen=True):
     """From now on, or no longer, tell this client of what is committed and of progress."""
 
@@ -372,5 +485,7 @@ AnyMessage = (
     | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs | AskStatus | AskMetrics | Watch | News
     | StatusReport | MetricsReport | AskProgress | ProgressReport
     | AskTree | TreeReport | ActOnService | ServiceReport | Reload | ReloadReport
+    | AskJobs | AskJob | JobsReport | AskNext | NextReport | AskTimetable | TimetableReport
+    | SetPaused | Backfill | BackfillReport | PutJobs | DropJob
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

@@ -8,6 +8,26 @@ import msgspec
 
 from interlock.model.state import State
 
+SCHEDULE = "schedule"
+"""its time came"""
+CATCH_UP = "catch_up"
+"""its time had passed"""
+TRIGGER = "trigger"
+"""somebody wanted it at once"""
+_BACKFILL = "backfill:"
+
+
+def backfill(max_parallel: int) -> str:
+    """The origin of runs that make up for a range of time, of which so many may be live at once."""
+    return f"{_BACKFILL}{max_parallel}"
+
+
+def parallel_of(origin: str | None) -> int | None:
+    """How many of a backfill may be live at once; None for what belongs to none."""
+    if origin is None or not origin.startswith(_BACKFILL):
+        return None
+    return int(origin.removeprefix(_BACKFILL))
+
 
 class Now(msgspec.Struct, frozen=True, gc=False):
     """One reading of the clocks: `wall` for what is stored, `elapsed` for what must not jump with the wall clock."""
@@ -60,6 +80,8 @@ class Run(msgspec.Struct, gc=False):
     heartbeats: int = 0
     has_checkpoint: int = 0
     """1 if there is one; a number, as the store has it"""
+    origin: str | None = None
+    """None if it was submitted; one of `SCHEDULE`, `CATCH_UP`, `TRIGGER`, or what `backfill` makes"""
     error: str | None = None
     result: bytes | None = None
 

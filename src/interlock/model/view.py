@@ -49,6 +49,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     heartbeats: int
     has_checkpoint: bool
+    origin: str
+    """how it came to be: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`"""
     error: str | None
     progress: ProgressInfo | None = None
     """the latest that a running attempt reported"""
@@ -196,10 +198,16 @@ EVENT_NAMES: dict[type, str] = {
 
 def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
     fields = {name: getattr(run, name) for name in _SHOWN}
-    return RunInfo(**fields, has_checkpoint=bool(run.has_checkpoint), progress=progress)
+    origin = origin_of(run.origin)
+    return RunInfo(**fields, has_checkpoint=bool(run.has_checkpoint), origin=origin, progress=progress)
 
 
-_SHOWN = tuple(name for name in RunInfo.__struct_fields__ if name not in ("has_checkpoint", "progress"))
+_SHOWN = tuple(name for name in RunInfo.__struct_fields__ if name not in ("has_checkpoint", "origin", "progress"))
+
+
+def origin_of(origin: str | None) -> str:
+    """How a run came to be, in a word."""
+    return "submit" if origin is None else origin.partition(":")[0]
 
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:

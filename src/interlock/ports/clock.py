@@ -1,6 +1,8 @@
 """Port: the time."""
 
+import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from interlock.model.run import Now
 
@@ -9,3 +11,19 @@ class Clock(ABC):
     @abstractmethod
     def now(self) -> Now:
         """The wall clock, and elapsed time that never goes back and counts while the machine sleeps."""
+
+    def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
+        """Call `wake` on the running loop after so many seconds; one wish at a time. What it returns takes it back."""
+        return asyncio.get_running_loop().call_later(delay, wake).cancel
+
+    def close(self) -> None:
+        """Let go of what was needed for that."""
+        return
+
+
+class LoopClock(Clock):
+    """The clock of the running loop, which knows only of elapsed time."""
+
+    def now(self) -> Now:
+        elapsed = asyncio.get_running_loop().time()
+        return Now(elapsed, elapsed)

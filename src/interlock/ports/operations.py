@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
+from interlock.model.child import ChildInfo, ServiceAction
 from interlock.model.message import Family
+from interlock.model.reloaded import Reloaded
 
 
 class Operations(ABC):
@@ -19,6 +20,10 @@ class Operations(ABC):
     @abstractmethod
     async def reload(self, actor: str) -> Reloaded:
         """Read the files again. Raises `BadConfig` and leaves everything as it is if there is any fault in them."""
+
+    @abstractmethod
+    def have_workers(self) -> None:
+        """See to it that there are workers: something to do has come in that needs no app."""
 
     @abstractmethod
     def families(self) -> list[Family]:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.core.timing import ScheduleRow
 from interlock.model.child import Change, Kept
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -22,7 +23,7 @@ MOST_EVENT_BYTES = 256 * 1024
 """of what one call for events gives"""
 
 MOST_PRUNED = 1000
-"""rows that one call of `prune_service_log` deletes"""
+"""rows that one call of `prune_service_log` deletes, and runs that one of `prune_runs` does"""
 
 UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
 
@@ -33,11 +34,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     runs: list[Run]
     """every run that has not ended; payloads above the asked size are None"""
     jobs: list[Job]
-    """every version of a job that was ever written"""
+    """every version of a job that they refer to"""
     position: int
     """the highest that is stored, 0 if none is"""
     log_sizes: dict[str, tuple[int, int]]
     """run id → log lines and bytes of their text, for runs that have not ended and have any"""
+    put_jobs: list[Job] = []
+    """in the order in which they were put"""
+    schedules: list[ScheduleRow] = []
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -127,6 +131,13 @@ class RunRows(msgspec.Struct, frozen=True):
     """where to go on; None when no further run can be wanted"""
 
 
+class Pruned(msgspec.Struct, frozen=True):
+    runs: int
+    """how many were deleted"""
+    more: bool
+    """whether there are more to delete"""
+
+
 class Reader(ABC):
     """What anybody may read, beside the scheduler that writes. Calls may come from one event loop at a time.
 
@@ -150,6 +161,7 @@ class Reader(ABC):
     @abstractmethod
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         """The runs that are wanted, last created first, at most `limit`; `before` is the `next` of the page before.
+        Of a single job no others are looked at, unless only its live or its unsuccessful runs are wanted.
 
         No page repeats a run, or leaves one out that was there and wanted from the first page to the last; runs created
         since are not in later pages. One call looks at `MOST_LOOKED_AT` runs at the most, so a page may have fewer runs
@@ -200,8 +212,8 @@ class Reader(ABC):
         """The highest that is stored, 0 if none is."""
 
     @abstractmethod
-    async def jobs(self) -> list[Job]:
-        """Every version of a job that was ever written."""
+    async def definition(self, version: str) -> Job | None:
+        """A version of a job that a run refers to, or did."""
 
     @abstractmethod
     async def dead_letters(self) -> list[DeadLetter]:
@@ -249,5 +261,19 @@ class Store(Reader):
         """(tenant, idempotency key) → run id and digest, for those that were used."""
 
     @abstractmethod
-    async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
-        """Which of these runs exist, ended or not."""
+    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
+        """The states of those of these runs that exist, ended or not."""
+
+    @abstractmethod
+    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
+        """The latest time for which each of these jobs has a run, of those that are later than `after`."""
+
+    @abstractmethod
+    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
+        """Delete runs that have ended, with all that belongs to them: those that ended before this, and of each job
+        those beyond its `most` newest. Runs with a dead letter stay, and so do, whatever their age, the run that was
+        created last and the one that the highest position belongs to: no place in the order is given out twice.
+
+        One call deletes `MOST_PRUNED` runs at the most, fewer where much belongs to them, and none in part; others may
+        write between two of them. Where the clock was set back, runs may be kept longer by as much.
+        """

@@ -1,5 +1,6 @@
 """A scheduler, its disk, its workers and its clients, on virtual time. All of it real but for what the ports hide."""
 
+import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
 from random import Random
@@ -20,7 +21,18 @@ from interlock.simulation.executor import SimulatedExecutor
 from interlock.simulation.invariants import Invariants
 from interlock.simulation.link import Network, SimulatedBus
 from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.scenario import HEARTBEAT, JOBS, LANES, LEASE_TTL, WALL, Sabotage, Scenario, jobs_of
+from interlock.simulation.scenario import (
+    HEARTBEAT,
+    JOBS,
+    LANES,
+    LEAD,
+    LEASE_TTL,
+    SCHEDULED,
+    WALL,
+    Sabotage,
+    Scenario,
+    jobs_of,
+)
 from interlock.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
 from interlock.simulation.trace import Trace
 from interlock.worker.host import Host, HostSettings
@@ -62,6 +74,18 @@ class FencelessEngine(Engine):
         return origin, content
 
 
+class ForgetfulEngine(Engine):
+    """Goes on from now after a stop, as if nothing could have been missed."""
+
+    async def start(self) -> None:
+        await super().start()
+        now = self.now()
+        self.state.timetable.rows = {
+            row[0]: (*row[:4], row[4] if row[4] is None else max(row[4], now), *row[5:])
+            for row in self.state.timetable.rows.values()
+        }
+
+
 class Scheduler:
     """One start of the scheduler."""
 
@@ -98,6 +122,7 @@ class Cluster:
         self.starts = 0
         self.scheduler: Scheduler | None = None
         self.workers: dict[int, Worker] = {}
+        self.timetable = scenario.timetable
         self._rng = self.random("cluster")
         self._restarting = False
         self._outside = copy_context()
@@ -127,18 +152,20 @@ class Cluster:
                 forgets_keys=sabotage.store_forgets_keys,
                 doubles_history=sabotage.store_doubles_history,
                 ignores_epochs=sabotage.store_ignores_epochs,
+                loses_cursors=sabotage.store_loses_cursors,
             ),
         )
         kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
+        kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
         engine = kind(
             store=store,
             leases=store,
             clock=self.clock,
             rng=rng,
-            catalog=Catalog([Entry(job, lambda payload: None) for job in jobs_of(self.starts)]),
+            catalog=Catalog(self._entries()),
             settings=EngineSettings(
                 lanes={name: limit * 3 if sabotage.engine_forgets_limits else limit for name, limit in LANES.items()},
-                limits=Limits(heartbeat_interval=HEARTBEAT, small_payload=200),
+                limits=Limits(heartbeat_interval=HEARTBEAT, small_payload=200, lead=LEAD),
                 lease_ttl=LEASE_TTL,
                 batch_runs=self.scenario.batch_runs,
                 holder=process.name,
@@ -149,6 +176,22 @@ class Cluster:
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
+
+    def _entries(self) -> list[Entry]:
+        return [Entry(job, lambda payload: None) for job in jobs_of(self.starts, self.timetable)]
+
+    async def end_timetable(self) -> None:
+        """Declare the jobs without their schedules, for with them there would be no end."""
+        self.timetable = False
+        while self.scenario.timetable:
+            scheduler = self.scheduler
+            if scheduler is not None and scheduler.engine.available:
+                try:
+                    await asyncio.wait_for(scheduler.engine.declarations.declare(self._entries(), "simulation"), 5.0)
+                    return
+                except (InterlockError, TimeoutError) as error:
+                    self.trace.add(f"the schedules cannot be taken away: {error!r}")
+            await asyncio.sleep(0.5)
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         try:
@@ -198,7 +241,8 @@ class Cluster:
         self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
-        host = Host(SimulatedBus(self.network, process), executor, [job.id for job in JOBS], settings)
+        known = [job.id for job in (*JOBS, *SCHEDULED)]
+        host = Host(SimulatedBus(self.network, process), executor, known, settings)
         self.workers[place] = Worker(process, host, executor)
         await executor.start(host.report)
         try:

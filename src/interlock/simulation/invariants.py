@@ -15,6 +15,7 @@ from interlock.model.run import Run, Transition, replay
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from interlock.simulation.executor import Execution, Ledger, Mark
 from interlock.simulation.loop import VirtualLoop
+from interlock.simulation.occurrences import Occurrences
 from interlock.simulation.store import Disk
 from interlock.simulation.trace import Trace
 
@@ -43,6 +44,7 @@ class Invariants(Ledger):
         self._executing: dict[tuple[str, int], Execution] = {}
         self._held_by_lane: dict[str, int] = {}
         self._keys: dict[tuple[str, str], str] = {}
+        self.occurrences = Occurrences(disk, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
 
@@ -57,6 +59,7 @@ class Invariants(Ledger):
     # ── after every commit ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _before(self, batch: Batch) -> None:
+        self.occurrences.before(batch)
         for row in batch.created:
             self._require(row[0] not in self.disk.runs_by_id, f"run {row[0]} is created a second time")
 
@@ -77,6 +80,7 @@ class Invariants(Ledger):
                 self._check_change(self._seen.get(run_id), run)
                 self._seen[run_id] = msgspec.structs.replace(run)
         self._check_lanes()
+        self.occurrences.after(touched)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -159,6 +163,8 @@ class Invariants(Ledger):
             self._require(run.crashes == most, f"{run.id} is orphaned after {run.crashes} of {most} crashes")
             letters = [one for one in self.disk.letters if one.run_id == run.id]
             self._require(len(letters) == 1, f"{run.id} is orphaned with {len(letters)} dead letters")
+        elif run.state is State.SKIPPED:
+            self.occurrences.check_skipped(run, executed)
         else:
             self.fail(f"{run.id} ended as {run.state}, which nothing here can cause")
         self._check_counts(run, job, history, executed)
@@ -254,6 +260,7 @@ class Invariants(Ledger):
             self._require(run.state in TERMINAL, f"run {run.id} is still {run.state}: {run.reason}")
         for execution in self._executing.values():
             self.fail(f"{execution.run_id} still executes under {execution.fence} on {execution.worker}")
+        self.occurrences.check_rest()
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
         for letter in self.disk.letters:
             self._require(letter.run_id not in succeeded, f"{letter.run_id} succeeded and is a dead letter")

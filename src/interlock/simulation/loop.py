@@ -81,6 +81,8 @@ _Entry = tuple[Process | None, asyncio.Handle]
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
+    most_at_one_instant = MOST_AT_ONE_INSTANT
+
     def __init__(self) -> None:
         super().__init__()
         self._now = 0.0
@@ -147,7 +149,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
             handle._run()
             if self._halt is not None:
                 raise self._halt
-        if self._at_this_instant > MOST_AT_ONE_INSTANT:
+        if self._at_this_instant > self.most_at_one_instant:
             raise Livelock(f"{self._at_this_instant} callbacks at {self._now:.3f}s")
 
     def _advance(self) -> None:

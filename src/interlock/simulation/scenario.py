@@ -1,14 +1,17 @@
 """What a seed stands for: the jobs, the lanes, how many workers, and which faults come how often."""
 
 from random import Random
+from typing import Any
 
 import msgspec
 
 from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.schedule import Schedule
 
 LANES = {"main": 4, "narrow": 1, "wide": 8}
 HEARTBEAT = 2.0
 LEASE_TTL = 4.0
+LEAD = 0.05
 WALL = 1_800_000_000.0
 """the wall clock as the simulation begins"""
 
@@ -32,10 +35,30 @@ JOBS = (
 )
 
 
-def jobs_of(start: int) -> list[Job]:
-    """The definitions that a start of the scheduler finds: two of the jobs are changed every now and then."""
-    changed = {"plain": Job(id="plain", lane="wide"), "retried": Job(id="retried", retry=Retry(max_retries=1))}
-    return [changed.get(job.id, job) if start % 3 == 2 else job for job in JOBS]
+def _scheduled(job_id: str, plan: list[tuple[str, float]], lane: str = "wide", most: int = 1, **schedule: Any) -> Job:
+    return Job(
+        id=job_id, lane=lane, max_concurrent_runs=most, payload={"plan": plan}, schedule=Schedule(**schedule), grace=1.0
+    )
+
+
+SCHEDULED = (
+    _scheduled("ticking", [("succeed", 0.2)], every=3.0),
+    _scheduled("crowding", [("succeed", 4.5)], most=2, every=2.0, wait=1.5, catch_up="none"),
+    _scheduled("making_up", [("fail", 0.5)], "main", every=7.0, catch_up="all", catch_up_window=25.0, catch_up_max=3),
+    _scheduled("minutely", [("crash", 0.5), ("succeed", 1.0)], cron="* * * * *", jitter=20.0),
+    _scheduled("moving", [("succeed", 6.0)], every=5.0),
+    _scheduled("single", [("succeed", 1.0)], "main", once=True, wait=4.0),
+)
+MOVED = _scheduled("moving", [("succeed", 6.0)], every=4.0, wait=1.0)
+
+
+def jobs_of(start: int, timetable: bool) -> list[Job]:
+    """The definitions that a start of the scheduler finds: some of the jobs are changed every now and then."""
+    changed = {
+        job.id: job for job in (Job(id="plain", lane="wide"), Job(id="retried", retry=Retry(max_retries=1)), MOVED)
+    }
+    jobs = [*JOBS, *SCHEDULED] if timetable else JOBS
+    return [changed.get(job.id, job) if start % 3 == 2 else job for job in jobs]
 
 
 class Faults(msgspec.Struct, kw_only=True):
@@ -79,8 +102,11 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_forgets_keys: bool = False
     store_doubles_history: bool = False
     store_ignores_epochs: bool = False
+    store_loses_cursors: bool = False
     engine_ignores_fences: bool = False
     engine_forgets_limits: bool = False
+    engine_forgets_times: bool = False
+    """an occurrence that was missed is passed over"""
     worker_begins_twice: bool = False
     link_loses_stops: bool = False
 
@@ -101,6 +127,8 @@ class Scenario(msgspec.Struct, kw_only=True):
     own_workers: bool
     """workers belong to one start of the scheduler"""
     faults: Faults
+    timetable: bool = False
+    """there are jobs with schedules"""
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
@@ -117,4 +145,5 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         named_workers=rng.random() < 0.2,
         own_workers=rng.random() < 0.4,
         faults=(faults or Faults()).some(rng),
+        timetable=rng.random() < 0.4,
     )

@@ -78,6 +78,7 @@ async def _live(cluster: Cluster, chaos: Chaos, clients: Clients) -> None:
     await asyncio.sleep(cluster.scenario.duration)
     chaos.stop()
     await harm
+    await cluster.end_timetable()
     await _rest(cluster, clients)
     cluster.invariants.check_rest()
 

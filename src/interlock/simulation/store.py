@@ -15,12 +15,14 @@ from interlock.model.child import Kept
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
     DeadLetter,
     EventRows,
     Inputs,
     LogEntry,
+    Pruned,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -53,6 +55,8 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     forgets_keys: bool = False
     doubles_history: bool = False
     ignores_epochs: bool = False
+    loses_cursors: bool = False
+    """keeps the occurrences of a batch, and sometimes not how far their jobs have come"""
 
 
 class Disk(MemoryStore):
@@ -123,6 +127,8 @@ class FaultyStore(Store, Leases):
             run_id, entries = batch.history[0]
             again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
             batch.history[0] = (run_id, [*entries, *again])
+        if self._sabotage.loses_cursors and self._rng.random() < 0.3:
+            batch.schedules = []
         if self._sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
             return
@@ -147,9 +153,17 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return {} if self._sabotage.forgets_keys else await self._disk.known_keys(keys)
 
-    async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
+    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         await self._work(self._faults.longest_read)
-        return await self._disk.known_ids(run_ids)
+        return await self._disk.states(run_ids)
+
+    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.latest_times(job_ids, after)
+
+    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
+        await self._work(self._faults.longest_write)
+        return await self._disk.prune_runs(most, ended_before)
 
     async def run(self, run_id: str) -> Run | None:
         await self._work(self._faults.longest_read)
@@ -193,9 +207,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.position()
 
-    async def jobs(self) -> list[Job]:
+    async def definition(self, version: str) -> Job | None:
         await self._work(self._faults.longest_read)
-        return await self._disk.jobs()
+        return await self._disk.definition(version)
 
     async def dead_letters(self) -> list[DeadLetter]:
         await self._work(self._faults.longest_read)

@@ -1,13 +1,15 @@
 """A store and leases in memory: for simulations and for work that need not last."""
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.core.timing import ScheduleRow
 from interlock.model.child import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
@@ -22,6 +24,7 @@ from interlock.ports.store import (
     EventRows,
     Inputs,
     LogEntry,
+    Pruned,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -50,8 +53,10 @@ class MemoryStore(Store, Leases):
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
         self.letters: list[DeadLetter] = []
         self.leases: dict[str, Lease] = {}
-        self._numbered: list[Run] = []
-        """by number, the first is 1"""
+        self._numbered: list[tuple[int, Run]] = []
+        """in the order of their numbers, which is that of their creation"""
+        self.put_jobs: dict[str, Job] = {}
+        self.schedules: dict[str, ScheduleRow] = {}
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[StoredEvent | ServiceEntry] = []
         self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
@@ -90,7 +95,8 @@ class MemoryStore(Store, Leases):
         for row in batch.created:
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
-                self._numbered.append(run)
+                last = self._numbered[-1][0] if self._numbered else 0
+                self._numbered.append((last + 1, run))
         for row in batch.updated:
             self._update(row)
         for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
@@ -105,6 +111,7 @@ class MemoryStore(Store, Leases):
                 self._add_event(position, run_id, new, None)
         for tenant, key, run_id, digest in batch.keys:
             self.keys.setdefault((tenant, key), (run_id, digest))
+        self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         known = {letter.run_id for letter in self.letters}
         self.letters.extend(DeadLetter(*letter) for letter in batch.dead_letters if letter[0] not in known)
@@ -124,6 +131,14 @@ class MemoryStore(Store, Leases):
                 entry = ServiceEntry(position, service, at, stream, text, told)
                 rows[number] = _ServiceRow(entry, len(text.encode()) + len(change or b""))
                 insort(self._events, entry, key=_POSITION)
+
+    def _apply_timetable(self, batch: Batch) -> None:
+        for job_id in batch.dropped_schedules:
+            self.schedules.pop(job_id, None)
+        self.schedules.update((row[0], row) for row in batch.schedules)
+        for job_id in set(batch.dropped_jobs).difference(job.id for job in batch.put_jobs):
+            self.put_jobs.pop(job_id, None)
+        self.put_jobs.update((job.id, job) for job in batch.put_jobs)
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
@@ -146,7 +161,10 @@ class MemoryStore(Store, Leases):
                 run.payload = None
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
-        return Snapshot(runs, await self.jobs(), self._highest(), sizes)
+        versions = {run.job_version for run in runs}
+        jobs = [job for job in self.job_versions.values() if job.version in versions]
+        put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
+        return Snapshot(runs, jobs, self._highest(), sizes, put, schedules)
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
@@ -155,8 +173,47 @@ class MemoryStore(Store, Leases):
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: self.keys[key] for key in keys if key in self.keys}
 
-    async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
-        return frozenset(one for one in run_ids if one in self.runs_by_id)
+    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
+        return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
+
+    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
+        found: dict[str, float] = {}
+        wanted = set(job_ids)
+        for run in self.runs_by_id.values():
+            if run.job_id in wanted and run.scheduled_at > max(after, found.get(run.job_id, after)):
+                found[run.job_id] = run.scheduled_at
+        return found
+
+    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
+        found = self._prunable(most, ended_before)
+        gone = {run.id for run in found[:MOST_PRUNED]}
+        for run in found[:MOST_PRUNED]:
+            self._forget(run)
+        if gone:
+            self._numbered = [one for one in self._numbered if one[1].id not in gone]
+            self._events = [one for one in self._events if not _is_of(one, gone)]
+        return Pruned(len(gone), len(found) > MOST_PRUNED)
+
+    def _prunable(self, most: int, ended_before: float) -> list[Run]:
+        """The oldest first."""
+        kept = {letter.run_id for letter in self.letters} | {self._numbered[-1][1].id if self._numbered else ""}
+        if self._events and isinstance(newest := self._events[-1], StoredEvent):
+            kept.add(newest.run_id)
+        left = Counter(run.job_id for _, run in self._numbered)
+        found = []
+        for _, run in self._numbered:
+            if run.ended_at is not None and (left[run.job_id] > most or run.ended_at < ended_before):
+                found.append(run)
+            left[run.job_id] -= 1
+        return [run for run in found if run.id not in kept]
+
+    def _forget(self, run: Run) -> None:
+        del self.runs_by_id[run.id]
+        for kept in (self.entries, self.checkpoints, self.lines, self._events_of):
+            kept.pop(run.id, None)
+        key = (run.tenant, run.idempotency_key or "")
+        if run.idempotency_key is not None and self.keys.get(key, ("", b""))[0] == run.id:
+            del self.keys[key]
 
     async def run(self, run_id: str) -> Run | None:
         run = self.runs_by_id.get(run_id)
@@ -179,8 +236,8 @@ class MemoryStore(Store, Leases):
         return RunRows(found, None)
 
     def _newest_first(self, before: int | None) -> Iterator[tuple[int, Run]]:
-        last = len(self._numbered) if before is None else min(before - 1, len(self._numbered))
-        return ((number, self._numbered[number - 1]) for number in range(last, 0, -1))
+        count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
+        return (self._numbered[place] for place in range(count - 1, -1, -1))
 
     async def history(self, run_id: str) -> list[Transition]:
         return list(self.entries.get(run_id, ()))
@@ -247,8 +304,8 @@ class MemoryStore(Store, Leases):
     def _highest(self) -> int:
         return self._events[-1].position if self._events else 0
 
-    async def jobs(self) -> list[Job]:
-        return list(self.job_versions.values())
+    async def definition(self, version: str) -> Job | None:
+        return self.job_versions.get(version)
 
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.letters)
@@ -277,6 +334,10 @@ class MemoryStore(Store, Leases):
         if current is not None and current.token == lease.token:
             # The epoch stays, so that the next holder's is greater; the token goes, so that this one cannot renew.
             self.leases[lease.name] = Lease(name=lease.name, holder="", token="", epoch=lease.epoch, ends_at=0.0)
+
+
+def _is_of(one: StoredEvent | ServiceEntry, run_ids: set[str]) -> bool:
+    return isinstance(one, StoredEvent) and one.run_id in run_ids
 
 
 def _is_told(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
@@ -316,4 +377,6 @@ def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
     """Whether a run need not even be looked at, as an index makes it for a store that has one."""
     if wanted.only_live:
         return run.ended_at is not None
+    if wanted.job_id is not None and not wanted.only_unsuccessful:
+        return run.job_id != wanted.job_id
     return wanted.only_unsuccessful and (run.ended_at is None or run.state is State.SUCCEEDED)

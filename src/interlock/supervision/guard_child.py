@@ -59,7 +59,8 @@ def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, 
             import resource
 
             stage = name
-            resource.setrlimit(limit, (value, value))
+            # Of its processor time it is told a second before it is killed for it, so that its end says why.
+            resource.setrlimit(limit, (value, value + (limit == resource.RLIMIT_CPU)))
         stage = "command"
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         stage, code = _execute(command, environment)

@@ -252,7 +252,7 @@ class Pipes(Output):
     def _take(self, stream: str) -> int:
         """Read some and deliver it; how much it was, 0 if there is nothing."""
         try:
-            data = os.read(self._pipes[stream], CHUNK if self._look() is None else LOOKED_AT_CHUNK)
+            data = os.read(self._pipes[stream], self._chunk())
         except (BlockingIOError, InterruptedError):
             return 0
         if data:
@@ -260,6 +260,9 @@ class Pipes(Output):
         else:
             self.end(stream)
         return len(data)
+
+    def _chunk(self) -> int:
+        return CHUNK if self._look() is None else LOOKED_AT_CHUNK
 
     def _second_is_over(self) -> None:
         super()._second_is_over()

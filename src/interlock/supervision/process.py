@@ -4,7 +4,7 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from interlock.model.child import Exit
@@ -13,7 +13,7 @@ from interlock.supervision.guard_link import is_handed_down
 from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.output import Pipes
-from interlock.supervision.spec import Process, check_command
+from interlock.supervision.spec import Limits, Process, check_command
 
 OWN_VARIABLES = {
     "INTERLOCK_PREV_SIGNAL",
@@ -73,7 +73,8 @@ class ProcessInstance(Instance):
         except BaseException as error:
             self._output.close()
             if isinstance(error, (NotSpawned, OSError, UnicodeError)):
-                raise CannotStart(self._birth.path, self._reason(error, command)) from error
+                reason = reason_of(error, command, self._spec.cwd, self._spec.limits, self._spec.pass_fds)
+                raise CannotStart(self._birth.path, reason) from error
             raise
         finally:
             for pipe in pipes.values():
@@ -107,21 +108,6 @@ class ProcessInstance(Instance):
                 if is_handed_down(number):
                     found.setdefault(number, number)
         return found
-
-    def _reason(self, error: NotSpawned | OSError | UnicodeError, command: tuple[str, ...]) -> str:
-        """In one line: the field, its value, and what is wrong with it."""
-        if not isinstance(error, NotSpawned):
-            return f"command: {error}"
-        if error.stage == "guard":
-            return str(error)
-        if error.stage.startswith("limits."):
-            value = getattr(self._spec.limits, error.stage.removeprefix("limits."))
-            return f"{error.stage}: {shown(value)} is more than is allowed here"
-        field, value, trouble = {
-            "cwd": ("cwd", self._spec.cwd, "cannot be entered"),
-            "descriptors": ("pass_fds", self._spec.pass_fds, "cannot be handed on"),
-        }.get(error.stage, ("command", command[0], "cannot be started"))
-        return f"{field}: {shown(value)} {_REASONS.get((error.stage, error.number), f'{trouble} ({error})')}"
 
     # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -187,3 +173,25 @@ class ProcessInstance(Instance):
     def _send(self, number: int) -> None:
         if self._process is not None:
             self._guard.signal(self._process, number)
+
+
+def reason_of(
+    error: NotSpawned | OSError | UnicodeError,
+    command: Sequence[str],
+    cwd: str | None,
+    limits: Limits,
+    pass_fds: Sequence[int] = (),
+) -> str:
+    """Why it was not started, in one line: the field, its value, and what is wrong with it."""
+    if not isinstance(error, NotSpawned):
+        return f"command: {error}"
+    if error.stage == "guard":
+        return str(error)
+    if error.stage.startswith("limits."):
+        value = getattr(limits, error.stage.removeprefix("limits."))
+        return f"{error.stage}: {shown(value)} is more than is allowed here"
+    field, value, trouble = {
+        "cwd": ("cwd", cwd, "cannot be entered"),
+        "descriptors": ("pass_fds", pass_fds, "cannot be handed on"),
+    }.get(error.stage, ("command", command[0], "cannot be started"))
+    return f"{field}: {shown(value)} {_REASONS.get((error.stage, error.number), f'{trouble} ({error})')}"

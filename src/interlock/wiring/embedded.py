@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from interlock.config import Settings
-from interlock.config.services import load
+from interlock.config.loading import FromApp, load
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.wiring.scheduler import Scheduler
@@ -77,7 +77,10 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
         settings = Settings(database=database, **({"http": "off"} | options))
     except TypeError as error:
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
-    scheduler = Scheduler(app.definitions, target, settings, load=lambda: load(settings.files, app.services, target))
+    declared = FromApp(target=target, definitions=app.definitions, services=app.services)
+    scheduler = Scheduler(
+        app.definitions, target, settings, load=lambda: load(settings.files, declared, settings.strict)
+    )
     thread = _Thread(scheduler)
     thread.start()
     try:

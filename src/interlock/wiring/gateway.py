@@ -20,6 +20,7 @@ from interlock.api.server import HttpServer, application
 from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
+from interlock.config.jobs import read_job
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
@@ -36,7 +37,7 @@ class Gateway:
         connections = max(1, min(settings.max_connections, most - RESERVED))
         settings = msgspec.structs.replace(settings, max_connections=connections)
         self._connection = Connection(SocketBus(scheduler))
-        self._backend = Backend(reader, self._connection, settings.secret_names)
+        self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
         self._server = HttpServer(application(self._backend, settings), settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:

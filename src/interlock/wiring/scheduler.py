@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random, SystemRandom
 
@@ -13,13 +13,15 @@ import msgspec
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
+from interlock.config.loading import FileJob, Loaded
 from interlock.core.state import Limits
-from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.services import ServiceBook
 from interlock.model.child import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.ports.store import MOST_PRUNED
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
@@ -27,13 +29,16 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.wiring.front import Front
 from interlock.wiring.handover import TreeHandover, service_of
 from interlock.wiring.services import SERVICES, WORKERS, Load, Services
+from interlock.wiring.watching import FileWatch
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.definition import Definition
 
 logger = logging.getLogger("interlock.scheduler")
 
 PRUNE_EVERY = 60.0
-"""seconds between two looks at how much of the services' logs is kept"""
+"""seconds between two looks at how much is kept of runs, and of the services' logs"""
+LEAD = 0.05
+"""seconds ahead of its time that an occurrence may be handed to a worker"""
 STARTED_WRONGLY = 2
 """what a worker exits with that cannot load the app"""
 AFTER_DRAIN = 12.0
@@ -44,17 +49,17 @@ WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 
 
-def catalog_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> Catalog:
-    return Catalog(
-        [
-            Entry(
-                definition.job,
-                partial(definition.check, secret_names=secret_names),
-                definition.mark if definition.job.secrets else None,
-            )
-            for definition in definitions.values()
-        ]
-    )
+def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[Entry]:
+    """The jobs of an app, for the catalog."""
+    return [
+        Entry(
+            definition.job,
+            partial(definition.check, secret_names=secret_names),
+            definition.mark if definition.job.secrets else None,
+            PYTHON,
+        )
+        for definition in definitions.values()
+    ]
 
 
 def store_for(database: str) -> MemoryStore | SqliteStore:
@@ -70,25 +75,33 @@ class Scheduler:
         target: str | None,
         settings: Settings,
         store: MemoryStore | SqliteStore | None = None,
-        load: Load = tuple,
+        load: Load = Loaded,
         worker_budget: Budget = WORKER_BUDGET,
+        on_reload: Callable[[Reloaded], None] = lambda _: None,
     ) -> None:
-        """Without a `target`, the name of the app, there are no workers. `load` reads which services there are to be,
-        now and at every reload."""
+        """Without a `target`, the name of the app, there are workers only if there are jobs that need no app. `load`
+        reads which services and which more jobs there are to be, now and at every reload. `on_reload` is told of those
+        that nobody has asked for, because the files are watched."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
+        self._entries = entries_of(definitions, settings.secret_names)
+        """of the app, which is the same at every reload"""
+        self._catalog = Catalog(self._entries)
         self.engine = Engine(
             store=self.store,
             leases=self.store,
             clock=SystemClock(),
             rng=Random(SystemRandom().getrandbits(64)),
-            catalog=catalog_of(definitions, settings.secret_names),
+            catalog=self._catalog,
             settings=EngineSettings(
                 lanes=config.lanes(os.environ) | (settings.lanes or {}),
                 limits=Limits(
-                    heartbeat_interval=settings.heartbeat, log_lines=settings.log_lines, log_bytes=settings.log_bytes
+                    heartbeat_interval=settings.heartbeat,
+                    log_lines=settings.log_lines,
+                    log_bytes=settings.log_bytes,
+                    lead=LEAD,
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
@@ -98,8 +111,11 @@ class Scheduler:
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)
         self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
-        self.services = Services(self.tree, lambda: [self._surrounded(child) for child in load()], handover.moving)
+        self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving)
         self.engine.desk.operations = self.services
+        self._read = load
+        self._on_reload = on_reload
+        self._watch: FileWatch | None = None
         self._target = target
         self._worker_budget = worker_budget
         self._own_workers: set[str] = set()
@@ -113,16 +129,27 @@ class Scheduler:
             *self.front.children(),
             Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
             Group(name=SERVICES, tolerant=True),
-            Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers()),
+            Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers() if self._has_work else ()),
             Function(name="housekeeping", run=self._keep_house, backoff=Backoff(initial=1.0, max=60.0)),
+            *([] if self._watch is None else [Function(name="watch", run=self._watch.run)]),
         ]
 
+    @property
+    def _has_work(self) -> bool:
+        """Whether there is anything that workers could do."""
+        known = (*self._catalog.jobs(), *self.engine.state.jobs.values())
+        return self._target is not None or any(job.work is not None for job in known)
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether anything that is declared runs by itself."""
+        return any(job.schedule is not None for job in self._catalog.jobs())
+
     def _workers(self) -> list[Child]:
-        count = self.settings.workers if self._target is not None else 0
         return [
             Process(
                 name=f"w{place + 1}",
-                command=self._worker_command(place, self._target or ""),
+                command=self._worker_command(place),
                 env=self._without_tokens(),
                 backoff=WORKER_BACKOFF,
                 budget=self._worker_budget,
@@ -131,7 +158,7 @@ class Scheduler:
                 outlives=True,
                 capture=False,
             )
-            for place in range(count)
+            for place in range(self.settings.workers)
         ]
 
     def _without_tokens(self) -> dict[str, str | None]:
@@ -148,10 +175,10 @@ class Scheduler:
         given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
-    def _worker_command(self, place: int, target: str) -> list[str]:
+    def _worker_command(self, place: int) -> list[str]:
         settings = self.settings
         options = WorkerOptions(
-            app=target,
+            app=self._target,
             socket=str(settings.socket_path()),
             name=f"w{place + 1}",
             slots=settings.slots,
@@ -165,6 +192,27 @@ class Scheduler:
             secret_names=settings.secret_names,
         )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
+
+    # ── what is declared ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _load(self) -> Loaded:
+        loaded = self._read()
+        for warning in loaded.warnings:
+            logger.warning("%s", warning)
+        return msgspec.structs.replace(loaded, children=[self._surrounded(child) for child in loaded.children])
+
+    def _with_files(self, jobs: Sequence[FileJob]) -> list[Entry]:
+        return [*self._entries, *(Entry(one.job, any_object(one.job.id), None, one.source) for one in jobs)]
+
+    async def _define(self, jobs: Sequence[FileJob], actor: str) -> Difference:
+        difference = await self.engine.declarations.declare(self._with_files(jobs), actor)
+        if self._has_work:
+            self.services.have_workers()
+        return difference
+
+    async def _reload(self) -> None:
+        """What the files say has changed."""
+        self._on_reload(await self.services.reload("watch"))
 
     # ── what is kept up ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,11 +243,14 @@ class Scheduler:
         loop = asyncio.get_running_loop()
         while True:
             began = loop.time()
-            removed = await self.store.prune_service_log(self.settings.log_lines, self.settings.log_bytes)
-            if removed:
-                logger.debug("%d old lines of services are removed", removed)
+            lines = await self.store.prune_service_log(self.settings.log_lines, self.settings.log_bytes)
+            since = SystemClock().now().wall - self.settings.keep_for if self.settings.keep_for else 0.0
+            pruned = await self.store.prune_runs(self.settings.keep_runs or sys.maxsize, since)
+            if lines or pruned.runs:
+                logger.debug("%d old lines of services and %d old runs are removed", lines, pruned.runs)
             # Where there is more to remove it goes on, for half of the time at the most.
-            await asyncio.sleep(PRUNE_EVERY if removed < MOST_PRUNED else loop.time() - began)
+            has_more = lines == MOST_PRUNED or pruned.more
+            await asyncio.sleep(loop.time() - began if has_more else PRUNE_EVERY)
 
     # ── what the tree tells ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -220,13 +271,16 @@ class Scheduler:
     async def start(self) -> None:
         """Open everything, or leave nothing open."""
         try:
-            declared = self.services.read()
+            if self.settings.watch:
+                # Before they are read: what changes from now on is seen.
+                self._watch = FileWatch(self.settings.files, self._reload)
+            self._catalog.replace(self._with_files(self.services.read().jobs))
             await self.store.open()
             # Before the door opens: whoever comes in finds a scheduler that can answer.
             await self.engine.start()
             await self.book.load(self.store)
             # What was taken out of the files meanwhile was removed, as by a reload.
-            for service in (await self.store.kept()).keys() - set(declared):
+            for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
             await self.front.open()
             await self.bus.listen(self.engine.desk)

@@ -1,17 +1,20 @@
-"""The services that users have declared: brought up in order, and brought in line with their files at a reload."""
+"""What users have declared: services, brought up in order, and brought in line with the files at a reload; jobs are
+defined anew then."""
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
 from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.model.child import OVER, ChildInfo, Reloaded, ServiceAction, Status
+from interlock.config.loading import FileJob, Loaded
+from interlock.model.child import OVER, ChildInfo, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.message import Family
+from interlock.model.reloaded import Difference, Reloaded
 from interlock.ports.operations import Operations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless
@@ -21,8 +24,11 @@ logger = logging.getLogger("interlock.services")
 T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
-Load = Callable[[], Sequence[Child]]
+Load = Callable[[], Loaded]
 """reads the declarations; raises, naming every fault, if there is any"""
+Define = Callable[[Sequence[FileJob], str], Awaitable[Difference]]
+"""has the engine know these jobs of the files, and no others, for whoever asks; raises, naming every fault, and then
+changes nothing"""
 Placed = Mapping[str, Child]
 """children by their paths, each group before what is in it, and without it"""
 
@@ -30,11 +36,16 @@ Placed = Mapping[str, Child]
 class Services(Operations):
     """Operates the tree of a scheduler: its services, and its workers."""
 
-    def __init__(self, tree: Supervisor, load: Load, moving: set[str]) -> None:
+    def __init__(
+        self, tree: Supervisor, load: Load, define: Define, workers: Callable[[], Sequence[Child]], moving: set[str]
+    ) -> None:
         """The names of services that go from one place in the tree to another are put into `moving` for as long as that
         takes: they are removed and added again, and are still the same."""
         self._tree = tree
         self._load = load
+        self._define = define
+        self._workers = workers
+        self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
         self._placed: dict[str, Child] = {}
@@ -52,11 +63,16 @@ class Services(Operations):
         self._newer = asyncio.Event()
         """set while there are any"""
 
-    def read(self) -> list[str]:
-        """Read the declarations for the first time, and name the services; raises, naming every fault, if there is
-        any."""
-        self._declared = dict(_flat(self._load(), SERVICES))
-        return list(_services(self._declared))
+    def read(self) -> Loaded:
+        """Read the declarations for the first time; raises, naming every fault, if there is any."""
+        loaded = self._load()
+        self._declared = dict(_flat(loaded.children, SERVICES))
+        return loaded
+
+    @property
+    def names(self) -> set[str]:
+        """Of all services that are declared."""
+        return set(_services(self._declared))
 
     async def bring_up(self) -> None:
         """Start all, in order; one that cannot be started does not hold up those after it for longer than its own
@@ -84,8 +100,9 @@ class Services(Operations):
     async def reload(self, actor: str) -> Reloaded:
         await self._begun.wait()
         async with self._reading:
+            self._check_goes_on()
             # Before it is anybody's turn: a faulty file must not break off what is under way.
-            new = await self._read_again(actor)
+            new, jobs = await self._read_again(actor)
         async with self._turn():
             self._check_goes_on()
             old, self._declared = self._declared, new
@@ -93,26 +110,37 @@ class Services(Operations):
         # Others may have been asked for meanwhile, which then go on from there.
         async with self._changing:
             self._check_goes_on()
-        reloaded = _difference(old, new)
-        logger.info(
-            "reloaded for %s: %d added, %d changed, %d removed, %d unchanged",
-            actor,
-            len(reloaded.added),
-            len(reloaded.changed),
-            len(reloaded.removed),
-            len(reloaded.unchanged),
-        )
+        reloaded = Reloaded(jobs=jobs, services=_difference(old, new))
+        for kind, difference in msgspec.structs.asdict(reloaded).items():
+            counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
+            logger.info("reloaded for %s: %s: %s", actor, kind, counts)
         return reloaded
 
-    async def _read_again(self, actor: str) -> Placed:
+    async def _read_again(self, actor: str) -> tuple[Placed, Difference]:
+        """The services that there are to be, and what has become of the jobs."""
         try:
-            return dict(_flat(await asyncio.to_thread(self._load), SERVICES))
+            loaded = await asyncio.to_thread(self._load)
+            return dict(_flat(loaded.children, SERVICES)), await self._define(loaded.jobs, actor)
         except InterlockError as error:
             what, *faults = str(error).splitlines()
             logger.error("nothing is changed by the reload that %s asked for: %s", actor, what)
             for fault in faults:
                 logger.error("%s", fault)
             raise
+
+    def have_workers(self) -> None:
+        if self._hiring is None:
+            self._hiring = asyncio.get_running_loop().create_task(self._hire())
+
+    async def _hire(self) -> None:
+        await self._begun.wait()
+        if self._is_over or self._tree.child(WORKERS).children:
+            return
+        for child in self._workers():
+            try:
+                await self._tree.add(child, under=WORKERS)
+            except InterlockError as error:
+                logger.error("%s cannot be started: %s", child.name, error)
 
     def families(self) -> list[Family]:
         kept = [(one.path.rpartition("/")[2], one) for one in _leaves(self._tree.child(SERVICES))]
@@ -279,10 +307,10 @@ def _is_other(known: Child, child: Child) -> bool:
     return isinstance(known, Group) != isinstance(child, Group)
 
 
-def _difference(old: Placed, new: Placed) -> Reloaded:
+def _difference(old: Placed, new: Placed) -> Difference:
     before = {child.name: (path, child) for path, child in old.items()}
     after = {child.name: (path, child) for path, child in new.items()}
-    return Reloaded(
+    return Difference(
         added=[name for name in after if name not in before],
         changed=[name for name in after if name in before and after[name] != before[name]],
         removed=[name for name in before if name not in after],

@@ -10,14 +10,17 @@ import msgspec
 
 from interlock import config
 from interlock.buses.socket import SocketBus
+from interlock.engine.clock import SystemClock
 from interlock.model.error import NotRunning
 from interlock.model.secret import SECRET_NAMES
+from interlock.worker.executors import Executors
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.pool import ProcessPool
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    app: str
+    app: str | None = None
+    """without one it runs programs, and functions that jobs name themselves"""
     socket: str
     name: str = "worker"
     slots: int = 64
@@ -49,6 +52,7 @@ async def run_worker(options: WorkerOptions) -> None:
         path=options.path,
         secret_names=options.secret_names,
     )
+    executors = Executors(pool, options.secret_names)
     settings = HostSettings(
         worker_id=f"{options.name}-{os.getpid()}-{SystemRandom().getrandbits(16):04x}",
         slots=options.slots,
@@ -58,12 +62,12 @@ async def run_worker(options: WorkerOptions) -> None:
     )
     host: Host | None = None
     try:
-        await pool.start(lambda message: host.report(message) if host is not None else None)
-        host = Host(bus, pool, pool.jobs, settings)
+        await executors.start(lambda message: host.report(message) if host is not None else None)
+        host = Host(bus, executors, executors.jobs, settings, SystemClock())
         _stop_on_signals(host, options.drain)
         await host.run()
     finally:
-        await pool.close()
+        await executors.close()
         await bus.close()
 
 

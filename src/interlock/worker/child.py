@@ -1,4 +1,5 @@
-"""An executor process: loads the app and runs attempts, async ones on its loop, blocking ones in threads.
+"""An executor process: loads the app, if there is one, and runs attempts, async ones on its loop, blocking ones in
+threads. A function that a job names itself is loaded when it is first needed, in the thread of that attempt.
 
 The loop reads from the host. While there is work a thread watches the loop, and reads in its place when a handler
 blocks it, so that the process still hears that it should stop, and gives back attempts that have not begun. When the
@@ -27,8 +28,10 @@ from interlock.model import message as m
 from interlock.model.error import BadHandler, Fatal, InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
+from interlock.model.work import FunctionWork
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
+from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
 
@@ -42,9 +45,10 @@ Key = tuple[str, int]
 class _Attempt:
     __slots__ = ("context", "definition", "dispatch", "entered", "reported", "task")
 
-    def __init__(self, dispatch: m.Dispatch, definition: Definition, context: Context) -> None:
+    def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
         self.dispatch = dispatch
         self.definition = definition
+        """None until it is loaded"""
         self.context = context
         self.task: asyncio.Task[None] | None = None
         self.entered = False
@@ -57,6 +61,7 @@ class Child:
     ) -> None:
         self._link = link
         self._definitions = definitions
+        self._functions = Functions()
         self._is_secret = matcher(secret_names)
         self._loop = uvloop.new_event_loop()
         self._threads = ThreadPoolExecutor(threads, "attempt")
@@ -170,20 +175,25 @@ class Child:
             self._loop.call_soon_threadsafe(self._begin_arrived)
 
     def _receive(self, dispatch: m.Dispatch) -> bool:
-        definition = self._definitions.get(dispatch.job_id)
-        if definition is None:
+        """Whether the loop has something to begin."""
+        work = dispatch.work
+        if isinstance(work, FunctionWork):
+            definition = self._functions.known(work.function)
+        else:
+            definition = self._definitions.get(dispatch.job_id)
+        if definition is None and not isinstance(work, FunctionWork):
             text = f"this worker's app has no job {dispatch.job_id!r}"
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
-        context = Context(dispatch, self.send_now, definition.job.secrets, self._is_secret)
-        attempt = _Attempt(dispatch, definition, context)
+        secrets = definition.job.secrets if definition is not None else ()
+        attempt = _Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
         self._busy.set()
-        if definition.is_async:
+        if definition is not None and definition.is_async:
             self._arrived.append(attempt)
             return True
         # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
-        self._threads.submit(contextvars.Context().run, self._run_blocking, attempt)
+        self._threads.submit(contextvars.Context().run, self._run_in_thread, attempt)
         return False
 
     def _stop(self, key: Key, reason: str) -> None:
@@ -191,7 +201,7 @@ class Child:
             self.send_now(m.Finished(*key, Outcome.CANCELLED))
         elif (attempt := self._active.get(key)) is not None:
             attempt.context.stop_reason = reason
-            if attempt.definition.is_async:
+            if attempt.definition is not None and attempt.definition.is_async:
                 self._loop.call_soon_threadsafe(self._cancel_task, attempt)
 
     def _cancel_task(self, attempt: _Attempt) -> None:
@@ -217,14 +227,15 @@ class Child:
         with self._lock:
             self._begun.extend(begun)
         for attempt in begun:
-            attempt.task = self._loop.create_task(self._run_async(attempt))
+            assert attempt.definition is not None
+            attempt.task = self._loop.create_task(self._run_async(attempt, attempt.definition))
         # Behind their first steps: many an attempt is over after that one.
         self._flush_soon()
 
-    async def _run_async(self, attempt: _Attempt) -> None:
+    async def _run_async(self, attempt: _Attempt, definition: Definition) -> None:
         attempt.entered = True
         try:
-            result = await attempt.definition.handler(**self._arguments_of(attempt))
+            result = await definition.handler(**_arguments_of(attempt, definition))
         except asyncio.CancelledError:
             self._report(attempt, self._send_soon, Outcome.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
@@ -232,20 +243,47 @@ class Child:
         else:
             self._report_result(attempt, self._send_soon, result)
 
-    def _run_blocking(self, attempt: _Attempt) -> None:
+    def _run_in_thread(self, attempt: _Attempt) -> None:
         if not self._begin(attempt):
             return
         self.send_now(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
+        definition = attempt.definition or self._load(attempt)
+        if definition is None:
+            return
+        if definition.is_async:
+            self._loop.call_soon_threadsafe(self._go_on_async, attempt, definition)
+            return
         try:
-            result = attempt.definition.handler(**self._arguments_of(attempt))
+            result = definition.handler(**_arguments_of(attempt, definition))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             self._report_error(attempt, self.send_now, error)
         else:
             self._report_result(attempt, self.send_now, result)
 
-    @staticmethod
-    def _arguments_of(attempt: _Attempt) -> dict[str, Any]:
-        return attempt.definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
+    def _load(self, attempt: _Attempt) -> Definition | None:
+        """The function that the job names; None if the attempt has ended here: it cannot be loaded, or is to stop."""
+        assert isinstance(attempt.dispatch.work, FunctionWork)
+        try:
+            definition = self._functions.load(attempt.dispatch.job_id, attempt.dispatch.work.function)
+        except InterlockError as error:
+            self._report(attempt, self.send_now, Outcome.FAILED, None, attempt.context.redact(clean(error)))
+            return None
+        except BaseException as error:  # noqa: BLE001 - whatever a module does when it is looked into, the run must end
+            self._report_error(attempt, self.send_now, error)
+            return None
+        attempt.context.secret_arguments = definition.job.secrets
+        attempt.definition = definition
+        if attempt.context.cancelled:
+            self._report(attempt, self.send_now, Outcome.CANCELLED)
+            return None
+        return definition
+
+    def _go_on_async(self, attempt: _Attempt, definition: Definition) -> None:
+        """On the loop: what was loaded in a thread."""
+        if attempt.context.cancelled:
+            self._report(attempt, self._send_soon, Outcome.CANCELLED)
+        else:
+            attempt.task = self._loop.create_task(self._run_async(attempt, definition))
 
     def _report(
         self,
@@ -284,6 +322,10 @@ class Child:
         self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
 
 
+def _arguments_of(attempt: _Attempt, definition: Definition) -> dict[str, Any]:
+    return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
+
+
 def _encode(result: Any) -> bytes:
     if inspect.isawaitable(result):
         if inspect.iscoroutine(result):
@@ -307,7 +349,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a host tells its executor process, as one JSON argument."""
 
     link: int
-    app: str
+    app: str | None
     threads: int
     memory_limit: int
     path: list[str]
@@ -322,13 +364,13 @@ def main() -> None:
     prefer_for_oom()
     sys.path.extend(part for part in options.path if part not in sys.path)
     try:
-        app = load_app(options.app)
+        definitions = {} if options.app is None else load_app(options.app).definitions
         limit_memory(options.memory_limit)
     except InterlockError as error:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, app.definitions, options.threads, options.secret_names).run()
+    Child(link, definitions, options.threads, options.secret_names).run()
 
 
 if __name__ == "__main__":

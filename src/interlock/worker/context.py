@@ -37,7 +37,7 @@ class Context:
     ) -> None:
         self._dispatch = dispatch
         self._send = send
-        self._secret_arguments = secret_arguments
+        self.secret_arguments = secret_arguments
         self._is_secret = is_secret
         self._lines = 0
         self._checkpoint = dispatch.checkpoint
@@ -111,7 +111,7 @@ class Context:
 
     def _find_secrets(self) -> Redaction:
         given = payload.decode(self._dispatch.payload or payload.EMPTY)
-        found = texts_of(given, self._secret_arguments, self._is_secret)
+        found = texts_of(given, self.secret_arguments, self._is_secret)
         if self._checkpoint is not None and is_marked(self._checkpoint):
             found |= texts_of(payload.decode(self._checkpoint), (), _IS_MARK)
         self._redaction = Redaction(found) if found else NO_SECRETS

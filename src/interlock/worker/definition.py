@@ -166,7 +166,7 @@ class Definition:
             decoded = self._read(payload) if marked else self._decoder.decode(payload)
         except Exception as error:
             # The handler has another signature than it had when the run was submitted.
-            raise BadPayload(self.job.id, self._problem(payload, error, SECRET_NAMES)) from error
+            raise BadPayload(context.job_id, self._problem(payload, error, SECRET_NAMES)) from error
         given: dict[str, Any] = {}
         if self._open:
             given = msgspec.json.decode(payload)

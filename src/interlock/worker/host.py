@@ -7,14 +7,17 @@ says again after every new link; so neither side's crash loses an outcome.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 import msgspec
 
 from interlock.model import message as m
 from interlock.model.error import InterlockError, NotRunning, rebuild
 from interlock.model.outcome import Outcome
+from interlock.model.work import ProcessWork
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
 
 logger = logging.getLogger("interlock.worker")
@@ -24,6 +27,10 @@ UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
+UNHURRIED = 0.025
+"""seconds that the start or the end of an occurrence may wait to be told"""
+MOST_UNHURRIED = 8
+"""that may"""
 MOST_UNSENT = 8 * 1024 * 1024
 """bytes of log lines, roughly, that are kept while there is no scheduler to take them"""
 
@@ -47,11 +54,18 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Held:
     """An attempt from its dispatch until it is settled."""
 
-    __slots__ = ("begun", "dispatch", "latest", "outcome", "stop", "timer")
+    __slots__ = ("began", "begun", "dispatch", "ended", "latest", "outcome", "stop", "timer", "told", "waits")
 
     def __init__(self, dispatch: m.Dispatch) -> None:
         self.dispatch = dispatch
+        self.waits = dispatch.hold > 0
+        """for its time"""
         self.begun = False
+        self.began = 0.0
+        """elapsed time"""
+        self.told = False
+        """whether the scheduler has been told that it has begun"""
+        self.ended = 0.0
         self.outcome: m.Message | None = None
         self.stop: str | None = None
         self.timer: asyncio.TimerHandle | None = None
@@ -60,15 +74,23 @@ class _Held:
 
 
 class Host(Endpoint):
-    def __init__(self, bus: Bus, executor: Executor, jobs: Sequence[str], settings: HostSettings) -> None:
+    def __init__(
+        self, bus: Bus, executor: Executor, jobs: Sequence[str], settings: HostSettings, clock: Clock | None = None
+    ) -> None:
         self._bus = bus
         self._executor = executor
         self._jobs = list(jobs)
         self._settings = settings
+        self._clock = clock if clock is not None else LoopClock()
+        self._early: list[tuple[float, str, m.Dispatch]] = []
+        """a heap of what has come ahead of its time, by elapsed time"""
         self._held: dict[Key, _Held] = {}
         self._remembered: dict[Key, None] = {}
         self._unsent: list[m.LogLine] = []
         self._unsent_size = 0
+        self._forget_time: Callable[[], None] = lambda: None
+        self._unhurried: dict[Key, None] = {}
+        """attempts of which something is still to be told"""
         self._peer: Peer | None = None
         self._leaving = False
         self._refused: InterlockError | None = None
@@ -96,6 +118,8 @@ class Host(Endpoint):
                     raise self._refused
         finally:
             beat.cancel()
+            self._forget_time()
+            self._clock.close()
             if self._peer is not None:
                 self._peer.close()
 
@@ -120,6 +144,14 @@ class Host(Endpoint):
                 return True
         return True
 
+    def _outcome(self, held: _Held) -> m.Message | None:
+        """How it ended, and how long ago that is by now."""
+        if type(held.outcome) is not m.Finished:
+            return held.outcome
+        ago = max(0.0, self._clock.now().elapsed - held.ended)
+        took = max(0.0, held.ended - held.began) if held.began else 0.0
+        return msgspec.structs.replace(held.outcome, ago=ago, took=took)
+
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
         held = [m.Held(*key, one.begun) for key, one in self._held.items()]
@@ -127,7 +159,8 @@ class Host(Endpoint):
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
             settings.instance,
         )  # fmt: skip
-        outcomes = [one.outcome for one in self._held.values() if one.outcome is not None]
+        outcomes = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
+        self._unhurried.clear()
         messages: list[m.Message] = [hello, *self._kept(), *outcomes]
         if self._leaving:
             messages.append(m.Leaving())
@@ -142,7 +175,8 @@ class Host(Endpoint):
             if self._interval != interval or self._peer is None or not self._held:
                 continue
             running = [m.Held(*key, one.begun) for key, one in self._held.items() if one.outcome is None]
-            messages: list[m.Message] = [one.outcome for one in self._held.values() if one.outcome is not None]
+            ended = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
+            messages: list[m.Message] = [*ended]
             if running:
                 messages.insert(0, m.Heartbeat(running))
             self._peer.send(messages)
@@ -197,7 +231,29 @@ class Host(Endpoint):
             self._send(m.Returned(*key, "the worker is leaving"))
             return
         self._held[key] = _Held(dispatch)
-        self._executor.begin(dispatch)
+        if dispatch.hold:
+            heappush(self._early, (self._clock.now().elapsed + dispatch.hold, dispatch.run_id, dispatch))
+            self._wait_for_time()
+        else:
+            self._executor.begin(dispatch)
+
+    def _wait_for_time(self) -> None:
+        if self._early:
+            delay = self._early[0][0] - self._clock.now().elapsed
+            self._forget_time()
+            self._forget_time = self._clock.wake_after(max(0.0, delay), self._begin_due)
+
+    def _begin_due(self) -> None:
+        """Begin what was kept until now, and has not ended meanwhile."""
+        now = self._clock.now().elapsed
+        while self._early and self._early[0][0] <= now:
+            dispatch = heappop(self._early)[2]
+            held = self._held.get((dispatch.run_id, dispatch.fence))
+            if held is not None and held.stop is None and held.outcome is None:
+                held.waits = False
+                self._executor.begin(dispatch)
+        self._executor.flush()
+        self._wait_for_time()
 
     def _settle(self, key: Key) -> None:
         held = self._held.pop(key, None)
@@ -224,14 +280,50 @@ class Host(Endpoint):
                 message = m.Returned(held.dispatch.run_id, held.dispatch.fence, "its worker stopped")
             held.outcome = message
             held.begun = held.begun or kind is m.Finished
+            held.ended = self._clock.now().elapsed
             if held.timer is not None:
                 held.timer.cancel()
                 held.timer = None
+            if held.dispatch.hold and self._is_unhurried(held):
+                return
         elif isinstance(message, m.Started) and (begun := self._held.get((message.run_id, message.fence))) is not None:
             begun.begun = True
+            begun.began = self._clock.now().elapsed
+            if begun.dispatch.hold and self._is_unhurried(begun):
+                return
         elif self._peer is None:
             self._keep(message)
         self._send(message)
+
+    # ── what need not be told at once ───────────────────────────────────────────────────────────────────────────────
+
+    def _is_unhurried(self, held: _Held) -> bool:
+        """Whether what happened to an attempt may wait a moment to be told together with others. Only of what came by
+        the timetable, for which nobody waits; and not where so many would wait that others could not go on."""
+        if self._peer is None or self._leaving or len(self._unhurried) >= MOST_UNHURRIED:
+            self._tell_all()
+            return False
+        if not self._unhurried:
+            asyncio.get_running_loop().call_later(UNHURRIED, self._tell_all)
+        self._unhurried[held.dispatch.run_id, held.dispatch.fence] = None
+        return True
+
+    def _tell_all(self) -> None:
+        """Of one that has ended by now its start need not be told."""
+        messages: list[m.Message] = []
+        for key in self._unhurried:
+            held = self._held.get(key)
+            if held is None:
+                continue
+            outcome = self._outcome(held)
+            if outcome is None and not held.told:
+                held.told = True
+                outcome = m.Started(*key)
+            if outcome is not None:
+                messages.append(outcome)
+        self._unhurried.clear()
+        if messages and self._peer is not None:
+            self._peer.send(messages)
 
     def _keep(self, record: m.Message) -> None:
         """For the next link: log lines while there is room, and the latest of anything else."""
@@ -261,6 +353,9 @@ class Host(Endpoint):
                 self._settle(key)
             return
         held.stop = reason
+        if held.waits:
+            self.report(m.Finished(*key, Outcome.CANCELLED))
+            return
         grace = held.dispatch.grace if reason != SHUTDOWN else min(held.dispatch.grace, self._settings.stop_grace)
         self._executor.ask(*key, reason)
         loop = asyncio.get_running_loop()
@@ -274,7 +369,9 @@ class Host(Endpoint):
 
         if held.timer is not None:
             held.timer.cancel()
-        held.timer = loop.call_later(grace, terminate)
+        # To ask a program is to send it TERM, so what follows is the end.
+        is_program = isinstance(held.dispatch.work, ProcessWork)
+        held.timer = loop.call_later(grace, kill if is_program else terminate)
 
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -282,6 +379,7 @@ class Host(Endpoint):
         """Take nothing new; `run` returns when everything held is settled."""
         if not self._leaving:
             self._leaving = True
+            self._tell_all()
             self._send(m.Leaving())
             if not self._held:
                 self._wake()

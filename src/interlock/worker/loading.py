@@ -2,14 +2,21 @@
 
 import importlib
 import importlib.util
+import itertools
 import os
 import sys
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
 from interlock.model.error import CannotImport, InterlockError
 from interlock.worker.definition import Definition
+
+_files: dict[Path, ModuleType] = {}
+"""what was imported by its path"""
+_locks: dict[Path, Lock] = {}
+_numbers = itertools.count()
 
 
 @runtime_checkable
@@ -70,15 +77,29 @@ def _import(target: str, name: str) -> ModuleType:
 def _import_file(target: str, path: Path) -> ModuleType:
     if not path.is_file():
         raise CannotImport(target, f"there is no file {path}")
+    file = path.absolute()
+    # One lock for each file: one that never ends must not keep others waiting.
+    with _locks.setdefault(file, Lock()):
+        if file not in _files:
+            _files[file] = _execute(target, file)
+    return _files[file]
+
+
+def _execute(target: str, file: Path) -> ModuleType:
     # Not `__main__`: what a script does when run directly must not happen again in every worker.
-    name = "__interlock_main__"
-    specification = importlib.util.spec_from_file_location(name, path)
+    number = next(_numbers)
+    name = f"__interlock_main_{number}__" if number else "__interlock_main__"
+    specification = importlib.util.spec_from_file_location(name, file)
     if specification is None or specification.loader is None:
-        raise CannotImport(target, f"{path} is not a Python file")
+        raise CannotImport(target, f"{file} is not a Python file")
     module = importlib.util.module_from_spec(specification)
     sys.modules[name] = module
-    folder = str(path.parent.absolute())
+    folder = str(file.parent)
     if folder not in sys.path:
         sys.path.insert(0, folder)
-    specification.loader.exec_module(module)
+    try:
+        specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module

@@ -46,7 +46,7 @@ class _Child(asyncio.Protocol):
         self.retired = False
         """gets nothing new"""
         self.ready = False
-        """has loaded the app"""
+        """has loaded the app, if there is one"""
         self.targets: dict[Key, None] = {}
         """for which of its attempts it was killed"""
         self._loop = asyncio.get_running_loop()
@@ -145,7 +145,7 @@ class ProcessPool(Executor):
     def __init__(
         self,
         *,
-        target: str,
+        target: str | None,
         threads: int,
         processes: int,
         memory_limit: int = 0,
@@ -170,8 +170,11 @@ class ProcessPool(Executor):
         self.jobs: list[str] = []
 
     async def start(self, report: Report) -> None:
-        """Start the shared child and wait until it has loaded the app; raises what kept it from that."""
+        """Start the shared child and wait until it has loaded the app; raises what kept it from that. Without an app
+        there is none until it is needed."""
         self._report = report
+        if self.target is None:
+            return
         self._ready = asyncio.get_running_loop().create_future()
         self._shared = self._spawn(False)
         self.jobs = await self._ready
@@ -279,14 +282,14 @@ class ProcessPool(Executor):
         if self._shared is child:
             self._shared = None
         if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(InterlockError(f"an executor process ended at start ({_how(exit_code)})"))
+            self._ready.set_exception(InterlockError(f"an executor process ended at start ({how_ended(exit_code)})"))
         for key, attempt in list(child.attempts.items()):
             child.settle(key)
             del self._by_key[key]
             if child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
-                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {_how(exit_code)}", exit_code))
+                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", exit_code))
         if not self._children:
             self._emptied.set()
 
@@ -341,7 +344,7 @@ class ProcessPool(Executor):
         self._check_later()
 
 
-def _how(exit_code: int) -> str:
+def how_ended(exit_code: int) -> str:
     if exit_code < 0:
         try:
             return f"was killed by {signal.Signals(-exit_code).name}"

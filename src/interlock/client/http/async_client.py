@@ -10,11 +10,15 @@ from interlock.client.http.address import read_token
 from interlock.client.http.asynchronous import AsyncTransport
 from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
+from interlock.client.http.job_operations import Instant, TriggerOptions
 from interlock.client.http.operations import Operations, RunFilter, RunOptions
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
+from interlock.model.child import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
+from interlock.model.jobs import Backfilled, JobInfo, LoggedRun, Timetable
 from interlock.model.message import NewRun
+from interlock.model.reloaded import Reloaded
 from interlock.model.run import RunStats
+from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.view import Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 
@@ -117,6 +121,73 @@ class AsyncClient:
         `GapEvent`; with `complete` what it left out is read again instead.
         """
         return self._transport.iterate(Following(self._policy, asked).events())
+
+    # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def jobs(self) -> AsyncIterator[JobInfo]:
+        """Every job, in the order of their declaration."""
+        return self._transport.iterate(self._operations.jobs())
+
+    async def job(self, job_id: str) -> JobInfo:
+        return await self._transport.perform(self._operations.job(job_id))
+
+    async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
+        """The runs of a job that have begun or ended, the newest first, each with the first 16 KiB of its output."""
+        return await self._transport.perform(self._operations.job_log(job_id, limit))
+
+    async def next_times(self, job_id: str, count: int = 5, after: Instant | None = None) -> list[float]:
+        """When a job fires next, in seconds since 1970; or those times that are later than `after`."""
+        return await self._transport.perform(self._operations.next_times(job_id, count, after))
+
+    async def schedule_times(self, schedule: Schedule, count: int = 5, after: Instant | None = None) -> list[float]:
+        """When a schedule that no job has would fire, were it made known now, or at `after`."""
+        return await self._transport.perform(self._operations.schedule_times(schedule, count, after))
+
+    async def timetable(self, span: Duration = "24h", limit: int = 100) -> Timetable:
+        """What fires within so long from now, of `limit` jobs at the most."""
+        return await self._transport.perform(self._operations.timetable(span, limit))
+
+    async def trigger(
+        self, job_id: str, payload: Mapping[str, Any] | None = None, **options: Unpack[TriggerOptions]
+    ) -> RunHandle:
+        """Run a job now, beside its schedule, with its own payload if none is given; durable when this returns."""
+        return self.handle(await self._transport.perform(self._operations.trigger(job_id, payload, options)))
+
+    async def pause(self, job_id: str) -> JobInfo:
+        """Have a job not fire any more, until it is resumed; what runs goes on."""
+        return await self._transport.perform(self._operations.pause(job_id, True))
+
+    async def resume(self, job_id: str) -> JobInfo:
+        """Have a paused job fire again, from its next time on; nothing is caught up."""
+        return await self._transport.perform(self._operations.pause(job_id, False))
+
+    async def backfill(
+        self,
+        job_id: str,
+        start: Instant,
+        end: Instant,
+        *,
+        max_parallel: int = 1,
+        payload: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+    ) -> Backfilled:
+        """Create the runs that a job's schedule has from `start` up to before `end`, so many of them live at once. What
+        has a run already is left as it is."""
+        asked = self._operations.backfill(job_id, start, end, max_parallel, payload, tenant)
+        return await self._transport.perform(asked)
+
+    async def put_job(self, job_id: str, definition: Mapping[str, Any]) -> JobInfo:
+        """Define a job, or change one that was put before, by the fields of a document `kind: Job`. `BadConfig`, with a
+        line for each fault, if that cannot be."""
+        return await self._transport.perform(self._operations.put_job(job_id, definition))
+
+    async def put_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[str]:
+        """The same for up to 10,000 jobs, each with its `id`: all or none."""
+        return await self._transport.perform(self._operations.put_jobs(definitions))
+
+    async def delete_job(self, job_id: str) -> JobInfo:
+        """Remove a job that was put; returns what it was. Its runs are kept."""
+        return await self._transport.perform(self._operations.delete_job(job_id))
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,14 +1,14 @@
 """What the clients do, written once: each operation builds its requests, reads the answers and follows the pages."""
 
-import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypedDict
 from urllib.parse import quote, urlencode
 
 import msgspec
 
 from interlock.client.access import Ending
+from interlock.client.http.asking import Submitted, body_of, key_for, with_query
 from interlock.client.http.exchange import (
     Iteration,
     Operation,
@@ -20,8 +20,9 @@ from interlock.client.http.exchange import (
     exchange,
     not_ours,
 )
+from interlock.client.http.job_operations import JobOperations
 from interlock.client.submitting import check_size, check_text, instant, new_run
-from interlock.model.child import ChildInfo, Reloaded, ServiceAction
+from interlock.model.child import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import (
     BadValue,
@@ -34,10 +35,9 @@ from interlock.model.error import (
     shown,
 )
 from interlock.model.message import NewRun
+from interlock.model.reloaded import Reloaded
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
-
-T = TypeVar("T")
 
 MOST_RUNS = 1000
 """runs in one batch"""
@@ -87,10 +87,6 @@ class RunFilter(TypedDict, total=False):
     limit: int | None
 
 
-class _Submitted(msgspec.Struct):
-    id: str
-
-
 class _SubmittedBatch(msgspec.Struct):
     ids: list[str]
 
@@ -103,12 +99,10 @@ class _Services(msgspec.Struct):
     services: list[ChildInfo]
 
 
-class Operations:
+class Operations(JobOperations):
     def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+        super().__init__(policy)
         self._waiting: set[object] = set()
-        self._reached = False
-        """the server has answered: a wait goes on while it is away, whereas nobody there at all is an error"""
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -119,11 +113,11 @@ class Operations:
         tenant = options.get("tenant")
         given: dict[str, Any] = {**options, "tenant": "default" if tenant is None else tenant}
         new = new_run(job, payload, now=now, **given)
-        body = _body(new, now, tenant)
+        body = body_of(new, now, tenant)
         if options.get("delay") is not None:
             # A delay counts from when the server takes the run, whatever the clocks say.
             body["delay"] = round((body.pop("at") or now) - now, 6)
-        submitted = yield from self._post("/api/v1/runs", body, _Submitted, _key_for([new]))
+        submitted = yield from self._post("/api/v1/runs", body, Submitted, key_for([new]))
         return submitted.id
 
     def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> Operation[list[str]]:
@@ -133,8 +127,8 @@ class Operations:
             raise BadValue("runs", len(ready), f"a number of runs from 1 to {MOST_RUNS:,}")
         check_size(ready)
         # A token may belong to a tenant of its own, which is what a run of no particular tenant then gets.
-        bodies = [_body(new, now, None if new.tenant == "default" else new.tenant) for new in ready]
-        submitted = yield from self._post("/api/v1/runs/batch", {"runs": bodies}, _SubmittedBatch, _key_for(ready))
+        bodies = [body_of(new, now, None if new.tenant == "default" else new.tenant) for new in ready]
+        submitted = yield from self._post("/api/v1/runs/batch", {"runs": bodies}, _SubmittedBatch, key_for(ready))
         return submitted.ids
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -254,7 +248,7 @@ class Operations:
             asked = self._policy.elapsed()
             wait = {"wait": f"{LONGEST_WAIT:g}s"} if waiting else {}
             within = LONGEST_WAIT + self._policy.timeout if waiting else None
-            request = Request("GET", _with(path, query | wait), within=within, alone=waiting)
+            request = Request("GET", with_query(path, query | wait), within=within, alone=waiting)
             page = yield from self._fetch(request, ServiceLogPage, patient=follow and self._reached)
             for line in page.lines:
                 yield Tell(line)
@@ -279,26 +273,12 @@ class Operations:
             raise not_ours(request, answer, self._policy.address, "something instead of metrics")
         return answer.body.decode(errors="replace")
 
-    # ── the way there ───────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _fetch(
-        self, request: Request, kind: type[T], until: float | None = None, patient: bool = False
-    ) -> Operation[T]:
-        answer = yield from exchange(request, self._policy, until, patient=patient)
-        found = decoded(request, answer, kind, self._policy.address)
-        self._reached = True
-        return found
-
-    def _post(self, path: str, body: Mapping[str, Any], kind: type[T], key: str | None = None) -> Operation[T]:
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return (yield from self._fetch(Request("POST", path, msgspec.json.encode(body), headers), kind))
-
 
 def _path(run_id: str, rest: str = "", query: Mapping[str, str] | None = None) -> str:
     check_text("run", run_id)
     if run_id in ("", ".", "..") or "/" in run_id:
         raise UnknownRun(run_id)
-    return _with(f"/api/v1/runs/{quote(run_id, safe=':')}{rest}", query or {})
+    return with_query(f"/api/v1/runs/{quote(run_id, safe=':')}{rest}", query or {})
 
 
 def _service_path(name: str, rest: str = "") -> str:
@@ -313,10 +293,6 @@ def _service_path(name: str, rest: str = "") -> str:
     return f"/api/v1/services/{quote(name, safe='')}{rest}"
 
 
-def _with(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query)}" if query else path
-
-
 def _once(path: str) -> Request:
     """Something that is done to services: it takes as long as they take."""
     return Request("POST", path, within=LONGEST_ACTION, alone=True, once=True)
@@ -329,30 +305,6 @@ def _new_run(place: int, one: object, now: float) -> NewRun:
         # Not quoted: it may have a secret in it.
         raise BadValue(f"runs[{place}]", type(one).__name__, "a pair of job and payload, or made by interlock.run(...)")
     return new_run(one[0], one[1], now=now)
-
-
-def _body(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
-    """A run as the server reads it: its deadline is a duration, so that a clock that is off does not matter."""
-    start = new.at or new.occurrence or now
-    body = {
-        "job": new.job_id,
-        "payload": msgspec.Raw(new.payload),
-        "tenant": tenant,
-        "lane": new.lane,
-        "session": new.session,
-        "idempotency_key": new.idempotency_key,
-        "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
-        "at": new.at,
-        "occurrence": new.occurrence,
-    }
-    return {name: value for name, value in body.items() if value is not None}
-
-
-def _key_for(runs: list[NewRun]) -> str | None:
-    """A key for this very call, so that it can be repeated; None if every run is safe to repeat by itself."""
-    if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
-        return None
-    return os.urandom(16).hex()
 
 
 def _query(asked: RunFilter) -> dict[str, Any]:

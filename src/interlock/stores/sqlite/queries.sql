@@ -35,6 +35,9 @@ runs NOT INDEXED WHERE true
 -- name: live_runs
 runs INDEXED BY runs_live WHERE ended_at IS NULL
 
+-- name: runs_of_job
+runs INDEXED BY runs_of_job WHERE job_id = :job_id
+
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
 
@@ -143,14 +146,101 @@ INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest) VALUES (?
 -- name: get_key
 SELECT run_id, digest FROM idempotency_keys WHERE tenant = ? AND idempotency_key = ?;
 
--- name: get_id
-SELECT 1 FROM runs WHERE id = ?;
+-- name: get_latest_time
+SELECT max(scheduled_at) FROM runs INDEXED BY runs_of_job WHERE job_id = ? AND scheduled_at > ?;
+
+-- name: get_state
+SELECT state FROM runs WHERE id = ?;
 
 -- name: insert_job
 INSERT INTO job_versions (version, job_id, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 
+-- name: get_job
+SELECT definition FROM job_versions WHERE version = ?;
+
 -- name: load_jobs
-SELECT definition FROM job_versions ORDER BY job_id, version;
+SELECT definition FROM job_versions
+WHERE version IN (SELECT job_version FROM runs INDEXED BY runs_live WHERE ended_at IS NULL) ORDER BY job_id, version;
+
+-- name: put_job
+INSERT INTO put_jobs (job_id, definition) VALUES (?, ?)
+ON CONFLICT (job_id) DO UPDATE SET definition = excluded.definition;
+
+-- name: drop_job
+DELETE FROM put_jobs WHERE job_id = ?;
+
+-- name: load_put_jobs
+SELECT definition FROM put_jobs ORDER BY number;
+
+-- name: put_schedule
+INSERT INTO schedules (job_id, identity, anchor, cursor, next, paused, done, reached) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job_id) DO UPDATE SET identity = excluded.identity, anchor = excluded.anchor, cursor = excluded.cursor,
+  next = excluded.next, paused = excluded.paused, done = excluded.done, reached = excluded.reached;
+
+-- name: drop_schedule
+DELETE FROM schedules WHERE job_id = ?;
+
+-- name: load_schedules
+SELECT job_id, identity, anchor, cursor, next, paused, done, reached FROM schedules;
+
+-- name: get_number_range
+SELECT coalesce((SELECT min(number) FROM runs), 0), coalesce((SELECT max(number) FROM runs), 0);
+
+-- name: get_created
+SELECT created_at FROM runs WHERE number >= ? ORDER BY number LIMIT 1;
+
+-- name: find_old_runs
+SELECT number FROM runs NOT INDEXED
+WHERE number <= :last AND ended_at < :ended_before AND {no_letter} ORDER BY number LIMIT :limit;
+
+-- name: find_surplus_runs
+WITH RECURSIVE found (job_id) AS (
+  SELECT min(job_id) FROM runs
+  UNION ALL
+  SELECT (SELECT min(job_id) FROM runs WHERE job_id > found.job_id) FROM found WHERE job_id IS NOT NULL
+)
+SELECT runs.number FROM found CROSS JOIN runs INDEXED BY runs_of_job
+ON runs.job_id = found.job_id AND runs.number <= ({newest_surplus_run})
+WHERE runs.ended_at IS NOT NULL AND {no_letter} LIMIT :limit;
+
+-- name: newest_surplus_run
+SELECT others.number FROM runs AS others INDEXED BY runs_of_job WHERE others.job_id = found.job_id
+ORDER BY others.number DESC LIMIT 1 OFFSET :most
+
+-- name: get_number_at
+SELECT runs.number FROM history CROSS JOIN runs ON runs.id = history.run_id WHERE history.position = :position
+UNION ALL
+SELECT runs.number FROM logs CROSS JOIN runs ON runs.id = logs.run_id WHERE logs.position = :position;
+
+-- name: weigh_runs
+SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE run_id = runs.id)
+  + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
+  + (length(payload) + coalesce(length(result), 0)) / 4096
+FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
+
+-- name: no_letter
+NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.run_id = runs.id)
+
+-- name: prune_history
+DELETE FROM history WHERE run_id IN ({pruned_ids});
+
+-- name: prune_logs
+DELETE FROM logs WHERE run_id IN ({pruned_ids});
+
+-- name: prune_checkpoints
+DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
+
+-- name: prune_keys
+DELETE FROM idempotency_keys WHERE (tenant, idempotency_key) IN (
+  SELECT tenant, idempotency_key FROM runs
+  WHERE number IN (SELECT value FROM json_each(:numbers)) AND idempotency_key IS NOT NULL
+) AND run_id IN ({pruned_ids});
+
+-- name: prune_runs
+DELETE FROM runs WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- name: pruned_ids
+SELECT id FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
 
 -- name: put_checkpoint
 INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET value = excluded.value;

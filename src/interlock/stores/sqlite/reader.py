@@ -1,6 +1,7 @@
 """Reading the SQLite file, in this or any other process, beside the scheduler that writes it."""
 
 import asyncio
+import logging
 import os
 import sqlite3
 import threading
@@ -13,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.model.child import Change, Exit, Kept
-from interlock.model.error import DatabaseTooNew, NotADatabase, StoreUnavailable
+from interlock.model.error import DatabaseTooNew, InterlockError, NotADatabase, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
@@ -31,6 +32,8 @@ from interlock.ports.store import (
 )
 from interlock.stores.sqlite.database import connect_reader
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES
+
+logger = logging.getLogger("interlock.store")
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -216,8 +219,12 @@ class SqliteReader(Reader):
     async def position(self) -> int:
         return await self._read(read_position)
 
-    async def jobs(self) -> list[Job]:
-        return await self._read(read_jobs)
+    async def definition(self, version: str) -> Job | None:
+        def work(connection: sqlite3.Connection) -> Job | None:
+            row = connection.execute(QUERIES["get_job"], (version,)).fetchone()
+            return None if row is None else read_job(row[0])
+
+        return await self._read(work)
 
     async def dead_letters(self) -> list[DeadLetter]:
         return await self._read(
@@ -247,8 +254,26 @@ def read_position(connection: sqlite3.Connection) -> int:
     return position
 
 
-def read_jobs(connection: sqlite3.Connection) -> list[Job]:
-    return [_job_decoder.decode(row[0]) for row in connection.execute(QUERIES["load_jobs"])]
+def read_jobs(connection: sqlite3.Connection, name: str) -> list[Job]:
+    """With the statement of that name; without those that cannot be read at all."""
+    found = (read_job(row[0]) for row in connection.execute(QUERIES[name]))
+    return [job for job in found if job is not None]
+
+
+def read_job(data: bytes) -> Job | None:
+    """A definition as it was stored. What it was checked for then may be wrong now, like a time zone that this machine
+    does not have: it goes without its schedule rather than keeping a scheduler from starting."""
+    try:
+        return _job_decoder.decode(data)
+    except (InterlockError, msgspec.ValidationError) as error:
+        fields = msgspec.json.decode(data)
+        try:
+            job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
+        except (InterlockError, msgspec.ValidationError):
+            logger.error("the stored job %r cannot be read, and is left out: %s", fields.get("id"), error)
+            return None
+        logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
+        return job
 
 
 def _transitions(row: Row) -> StoredEvent:
@@ -292,7 +317,9 @@ def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
 def _place(wanted: RunFilter) -> str:
     if wanted.only_live:
         return "live_runs"
-    return "unsuccessful_runs" if wanted.only_unsuccessful else "all_runs"
+    if wanted.only_unsuccessful:
+        return "unsuccessful_runs"
+    return "all_runs" if wanted.job_id is None else "runs_of_job"
 
 
 def _in_range(number: int) -> int:

@@ -15,12 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.core.timing import ScheduleRow
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import MOST_PRUNED, Inputs, Snapshot, Store
+from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, Snapshot, Store
 from interlock.stores.sqlite.database import BUSY_SECONDS, FileLock, check_header, connect_writer
+from interlock.stores.sqlite.pruning import find_prunable, prune
 from interlock.stores.sqlite.queries import QUERIES, write_rows
 from interlock.stores.sqlite.reader import SqliteReader, one_view, read_jobs, read_position, read_run
 
@@ -79,7 +81,20 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(QUERIES["insert_log"], _log_rows(batch))
     if batch.dead_letters:
         connection.executemany(QUERIES["insert_dead_letter"], batch.dead_letters)
+    _write_timetable(connection, batch)
     _write_services(connection, batch)
+
+
+def _write_timetable(connection: sqlite3.Connection, batch: Batch) -> None:
+    if batch.dropped_schedules:
+        connection.executemany(QUERIES["drop_schedule"], [(job_id,) for job_id in batch.dropped_schedules])
+    if batch.schedules:
+        connection.executemany(QUERIES["put_schedule"], batch.schedules)
+    if batch.dropped_jobs:
+        dropped = set(batch.dropped_jobs).difference(job.id for job in batch.put_jobs)
+        connection.executemany(QUERIES["drop_job"], [(job_id,) for job_id in dropped])
+    if batch.put_jobs:
+        connection.executemany(QUERIES["put_job"], [(job.id, msgspec.json.encode(job)) for job in batch.put_jobs])
 
 
 def _write_services(connection: sqlite3.Connection, batch: Batch) -> None:
@@ -248,9 +263,11 @@ class SqliteStore(SqliteReader, Store, Leases):
                 rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
                 return Snapshot(
                     runs=[read_run(row) for row in rows],
-                    jobs=read_jobs(connection),
+                    jobs=read_jobs(connection, "load_jobs"),
                     position=read_position(connection),
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
+                    put_jobs=read_jobs(connection, "load_put_jobs"),
+                    schedules=[_schedule(*row) for row in connection.execute(QUERIES["load_schedules"])],
                 )
 
         return await self._read(work)
@@ -269,11 +286,24 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def known_ids(self, run_ids: Sequence[str]) -> frozenset[str]:
-        def work(connection: sqlite3.Connection) -> frozenset[str]:
-            return frozenset(one for one in run_ids if connection.execute(QUERIES["get_id"], (one,)).fetchone())
+    async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
+        def work(connection: sqlite3.Connection) -> dict[str, State]:
+            rows = ((one, connection.execute(QUERIES["get_state"], (one,)).fetchone()) for one in run_ids)
+            return {one: State(row[0]) for one, row in rows if row is not None}
 
         return await self._read(work)
+
+    async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
+        def work(connection: sqlite3.Connection) -> dict[str, float]:
+            values = ((one, connection.execute(QUERIES["get_latest_time"], (one, after)).fetchone()) for one in job_ids)
+            return {one: row[0] for one, row in values if row[0] is not None}
+
+        return await self._read(work)
+
+    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
+        found = await self._read(partial(find_prunable, most, ended_before))
+        deleted = [await self._write(partial(prune, part)) for part in found.parts]
+        return Pruned(sum(deleted), found.more)
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -309,6 +339,21 @@ class SqliteStore(SqliteReader, Store, Leases):
                 _put_lease(connection, msgspec.structs.replace(lease, holder="", token="", ends_at=0.0))
 
         await self._write(work)
+
+
+def _schedule(
+    job_id: str,
+    identity: str,
+    anchor: float,
+    cursor: float,
+    following: float | None,
+    paused: int,
+    done: int,
+    reached: float,
+) -> ScheduleRow:
+    """As it is kept in memory: there may be very many, so equal numbers are one."""
+    cursor = anchor if cursor == anchor else cursor
+    return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
 
 
 def _logged_services(connection: sqlite3.Connection) -> list[str]:

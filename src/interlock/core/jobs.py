@@ -1,0 +1,303 @@
+"""Which jobs there are: declared anew at every start, or put and stored; paused, made up for, and removed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from interlock.core.admission import adopt, lane_of, note_reached
+from interlock.core.decisions import Backfilled, Defined
+from interlock.core.decisions import Jobs as JobsAnswer
+from interlock.core.passing import Pass
+from interlock.core.state import SchedulerState
+from interlock.core.timetable import AGAIN, PAUSED, go, hurry_retries, let_go, occurrence, skip, turn_back
+from interlock.core.timing import GONE, Entry, first_time, following
+from interlock.model.command import Define, Drop, Pause, Put, Refill
+from interlock.model.error import BadSchedule, Draining, NotPut, UnknownJob
+from interlock.model.job import Job
+from interlock.model.reloaded import Difference
+from interlock.model.run import Run, backfill, occurrence_id
+from interlock.model.state import State
+
+DEFAULT = "default"
+"""the tenant of what a schedule creates"""
+REMOVED = "its job was removed"
+CHANGED = "its job has another schedule now"
+
+
+def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tuple[Job, str]]:
+    """What is wrong with declaring these jobs as things stand."""
+    found = []
+    for job in jobs:
+        if job.id in state.jobs and job.id not in state.declared:
+            found.append((job, f"id: {job.id!r} is taken by a job that was put over the API"))
+        elif not _is_known(state, job) and (late := _in_the_past(job, now)) is not None:
+            found.append((job, late))
+    return found
+
+
+def _in_the_past(job: Job, now: float) -> str | None:
+    if job.schedule is None or job.schedule.at is None or job.schedule.at > now:
+        return None
+    return f"schedule.at: {str(job.schedule).removeprefix('at ')!r} is not a time that is still to come"
+
+
+def _is_known(state: SchedulerState, job: Job) -> bool:
+    """Whether this very schedule was there before."""
+    entry = state.timetable.entries.get(job.id)
+    identity = None if job.schedule is None else job.schedule.identity
+    if entry is not None:
+        return entry.schedule.identity == identity
+    row = state.timetable.rows.get(job.id)
+    return row is not None and row[1] == identity
+
+
+# ── defining ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def define(p: Pass, origin: str, command: Define) -> None:
+    """Adopt the declarations: runs still in prerun change with them, the others keep what they started with."""
+    state, jobs = p.state, command.jobs
+    for _, refusal in refusals(state, jobs, p.now) if command.request else ():
+        raise BadSchedule(refusal)
+    before, state.declared = state.declared, {job.id: job.version for job in jobs}
+    is_start = not before and not state.timetable.entries
+    put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
+    _remove_all(p, [job_id for job_id in before if job_id not in state.declared])
+    # As long as they follow one another as before, those that are as they were stay where they are.
+    in_order = list(before) == [job.id for job in jobs][: len(before)]
+    state.jobs = {}
+    for job in jobs:
+        state.jobs[job.id] = job
+        if not in_order or before.get(job.id) != job.version:
+            _enter(p, job, command.reached, is_start)
+        elif job.id in state.timetable.entries and state.timetable.entries[job.id].done:
+            del state.jobs[job.id]
+    if is_start:
+        for job in put.values():
+            _enter(p, job, command.reached, True)
+        _forget_unknown(p)
+        state.timetable.rebuild()
+        hurry_retries(p)
+    state.jobs |= put
+    p.adopting.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
+    if command.request:
+        p.answers.append((origin, Defined(command.request, _difference(before, state.declared))))
+
+
+def put(p: Pass, origin: str, command: Put) -> None:
+    state = p.state
+    for job in command.jobs:
+        if job.id in state.declared:
+            raise NotPut(job.id)
+        if not _is_known(state, job) and (late := _in_the_past(job, p.now)) is not None:
+            raise BadSchedule(late)
+    for job in command.jobs:
+        known = state.jobs.get(job.id)
+        if known != job:
+            state.jobs[job.id] = job
+            p.put_jobs[job.id] = job
+            _enter(p, job, command.reached)
+            if known is not None:
+                p.adopting.add(job.id)
+    p.answers.append((origin, JobsAnswer(command.request, [job.id for job in command.jobs])))
+
+
+def drop(p: Pass, origin: str, command: Drop) -> None:
+    if command.job_id not in p.state.jobs:
+        raise UnknownJob(command.job_id)
+    if command.job_id in p.state.declared:
+        raise NotPut(command.job_id)
+    _leave_table(p, command.job_id, REMOVED)
+    del p.state.jobs[command.job_id]
+    p.put_jobs[command.job_id] = None
+    p.answers.append((origin, JobsAnswer(command.request, [])))
+
+
+def _enter(p: Pass, job: Job, reached_by: Mapping[str, float] | None, is_start: bool = False) -> None:
+    """Give a job its place in the timetable; with the same times it goes on where it was."""
+    table = p.state.timetable
+    row, known = table.rows.pop(job.id, None), table.entries.get(job.id)
+    if known is not None:
+        row = known.row()
+    if job.schedule is None:
+        if row is not None:
+            _leave_table(p, job.id, CHANGED)
+        return
+    if row is not None and row[1] == job.schedule.identity:
+        _, _, anchor, cursor, next_time, paused, done, reached = row
+        done = done and not job.schedule.keep
+    else:
+        _skip_ahead(p, job.id, CHANGED)
+        anchor, cursor, next_time = p.now, p.now, first_time(job.schedule, p.now)
+        paused, done = row is not None and row[5], False
+        reached = row[7] if row is not None else (reached_by or {}).get(job.id, 0.0)
+    table.orders += 1
+    entry = Entry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
+    table.entries[job.id] = entry
+    turn_back(p, entry)
+    if done:
+        p.state.jobs.pop(job.id, None)
+    if entry.row() != row:
+        p.schedules[entry.job.id] = entry.row()
+    if not is_start:
+        table.place(entry)
+
+
+def _forget_unknown(p: Pass) -> None:
+    """Of jobs that are not defined any more remains only that they are paused."""
+    table = p.state.timetable
+    for job_id, row in table.rows.items():
+        if row[5] and row[1] != GONE:
+            p.schedules[job_id] = (job_id, GONE, p.now, p.now, None, True, False, row[7])
+        elif not row[5]:
+            p.schedules[job_id] = None
+    waiting = [job_id for job_id, backfill in p.state.series if not backfill]
+    for job_id in {*table.ahead, *waiting} - table.entries.keys():
+        _skip_ahead(p, job_id, REMOVED)
+
+
+def _remove_all(p: Pass, job_ids: Sequence[str]) -> None:
+    for job_id in job_ids:
+        _leave_table(p, job_id, REMOVED)
+    live = {run.job_id for run in p.state.runs.values()} if job_ids else set()
+    for job_id in job_ids:
+        job = p.state.jobs.get(job_id)
+        if job_id in live and job is not None and job.work is None:
+            p.warnings.append(f"job {job_id!r} is no longer defined: its runs wait for a worker that knows it")
+
+
+def _leave_table(p: Pass, job_id: str, why: str) -> None:
+    table = p.state.timetable
+    _skip_ahead(p, job_id, why)
+    entry = table.entries.pop(job_id, None)
+    if entry is not None and entry.paused:
+        row = table.rows[job_id] = (job_id, GONE, p.now, p.now, None, True, False, entry.reached)
+        p.schedules[job_id] = row
+    elif entry is not None:
+        p.schedules[job_id] = None
+
+
+def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
+    """What was created ahead of its time, or waits for its turn, does not happen."""
+    for run in p.state.timetable.ahead.pop(job_id, ()):
+        if run.state is State.PRERUN:
+            skip(p, run, why)
+    _skip_waiting(p, job_id, why)
+
+
+def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
+    series = p.state.series.get((job_id, ""))
+    if series is None:
+        return
+    for run in series.waiting:
+        if run.state is State.PRERUN:
+            skip(p, run, why)
+    series.waiting.clear()
+    if not series.live:
+        del p.state.series[job_id, ""]
+
+
+def adopt_changes(p: Pass) -> None:
+    """Runs of jobs that have changed in this pass, and are in prerun, go by what they are now."""
+    kept: dict[str, int] = {}
+    for run in p.state.runs.values() if p.adopting else ():
+        job = p.state.jobs.get(run.job_id) if run.job_id in p.adopting else None
+        if job is None or job.version == run.job_version:
+            continue
+        if run.state is State.PRERUN:
+            if job.version not in p.state.versions:
+                p.state.versions[job.version] = job
+                p.batch.jobs.append(job)
+            adopt(p, run, job)
+        else:
+            kept[job.id] = kept.get(job.id, 0) + 1
+    for job_id, count in kept.items():
+        p.warnings.append(f"job {job_id!r} has changed: {count} runs that have left prerun keep their version")
+    for job_id in p.adopting:
+        if (job_id, "") in p.state.series:
+            let_go(p, p.state.series[job_id, ""])
+
+
+def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
+    """Of jobs by their versions."""
+    return Difference(
+        added=[job_id for job_id in after if job_id not in before],
+        changed=[job_id for job_id, version in after.items() if before.get(job_id, version) != version],
+        removed=[job_id for job_id in before if job_id not in after],
+        unchanged=[job_id for job_id, version in after.items() if before.get(job_id) == version],
+    )
+
+
+# ── pausing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def pause(p: Pass, origin: str, command: Pause) -> None:
+    if command.job_id not in p.state.jobs:
+        raise UnknownJob(command.job_id)
+    entry = p.state.timetable.entries.get(command.job_id)
+    if entry is None:
+        raise BadSchedule(f"job: {command.job_id!r} has no schedule, so there is nothing to pause or resume")
+    if entry.paused != command.paused:
+        if command.paused:
+            # What was created ahead is left until its time comes: it may well go on before that.
+            _skip_waiting(p, entry.job.id, PAUSED)
+        else:
+            _resume(p, entry)
+        entry.paused = command.paused
+        p.schedules[entry.job.id] = entry.row()
+        p.state.timetable.place(entry)
+    p.answers.append((origin, JobsAnswer(command.request, [command.job_id])))
+
+
+def _resume(p: Pass, entry: Entry) -> None:
+    """From now on, as if nothing had been in between. What was created ahead, and is not due yet, goes on."""
+    schedule, since = entry.schedule, p.now - entry.schedule.offset(entry.job.id)
+    only = schedule.at if schedule.at is not None else entry.anchor + schedule.wait if schedule.once else None
+    if only is None:
+        entry.cursor = max(entry.cursor, since)
+        entry.next = following(schedule, entry.anchor, entry.cursor)
+    elif only <= since:
+        raise BadSchedule(f"schedule: the time of job {entry.job.id!r} ({schedule}) has passed")
+
+
+# ── making up for the past ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def refill(p: Pass, origin: str, command: Refill) -> None:
+    """Create the runs of a range of time that has passed, unless they are there."""
+    if p.state.draining:
+        raise Draining
+    job = p.state.jobs.get(command.job_id)
+    if job is None:
+        raise UnknownJob(command.job_id)
+    created: list[str] = []
+    existing: list[str] = []
+    for at in command.times:
+        run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), command, existing)
+        if run_id is not None:
+            run = _refilled(p, job, at, run_id, command)
+            p.begin(run)
+            if command.tenant == DEFAULT:
+                note_reached(p, job.id, at)
+            go(p, run)
+            created.append(run_id)
+    p.answers.append((origin, Backfilled(command.request, created, existing)))
+
+
+def _free_id(p: Pass, run_id: str, command: Refill, existing: list[str]) -> str | None:
+    """What was skipped may be made up for, once."""
+    for one in (run_id, run_id + AGAIN):
+        state = p.state_of(one) or (command.known or {}).get(one)
+        if state is None:
+            return one
+        if state is not State.SKIPPED:
+            existing.append(one)
+            return None
+    existing.append(run_id + AGAIN)
+    return None
+
+
+def _refilled(p: Pass, job: Job, at: float, run_id: str, command: Refill) -> Run:
+    run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant)
+    run.payload = command.payload or run.payload
+    run.lane, _ = lane_of(p, job.lane)
+    run.actor = command.actor
+    return run

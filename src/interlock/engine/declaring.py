@@ -1,0 +1,56 @@
+"""Which jobs are declared: checked against what is stored, and adopted as a whole or not at all."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from interlock.core.jobs import refusals
+from interlock.engine.catalog import PYTHON, Catalog, Entry
+from interlock.model.command import Define
+from interlock.model.error import BadConfig
+from interlock.model.reloaded import Difference
+
+if TYPE_CHECKING:
+    from interlock.engine.engine import Engine
+
+
+class Declarations:
+    def __init__(self, engine: "Engine", catalog: Catalog) -> None:
+        self._engine = engine
+        self._catalog = catalog
+        self._count = 0
+        self._waiting: dict[int, tuple[asyncio.Future[Difference], Sequence[Entry]]] = {}
+        """those that are on their way into the store"""
+
+    async def declare(self, entries: Sequence[Entry], actor: str) -> Difference:
+        """Declare these jobs instead of those that were. Raises `BadConfig`, naming everything that is wrong with them,
+        and then all is as it was."""
+        catalog = Catalog(entries)
+        self.check(catalog)
+        future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        self._waiting[self._count] = (future, entries)
+        self._engine.post("", Define(self._count, catalog.jobs(), actor))
+        return await future
+
+    def check(self, catalog: Catalog) -> None:
+        found = [
+            f"job {job.id!r}: {text}" if catalog.source(job.id) == PYTHON else f"{catalog.source(job.id)}: {text}"
+            for job, text in refusals(self._engine.state, catalog.jobs(), self._engine.now())
+        ]
+        if len(found) > 1:
+            found.insert(0, f"{len(found)} faults in what is declared")
+        if found:
+            raise BadConfig("\n".join(found))
+
+    def settle(self, request: int, outcome: Difference | Exception) -> None:
+        """A declaration is stored, or void."""
+        future, entries = self._waiting.pop(request, (None, ()))
+        if isinstance(outcome, Difference):
+            self._catalog.replace(entries)
+        if future is None or future.done():
+            return
+        if isinstance(outcome, Difference):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)

@@ -1,0 +1,133 @@
+"""Jobs and the timetable as they stand, for those who ask."""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import islice
+
+from interlock.core.state import SchedulerState
+from interlock.core.timing import Entry, Table, following, times_between
+from interlock.engine.catalog import Catalog
+from interlock.model import message as m
+from interlock.model.error import BadSchedule, BadValue, UnknownJob
+from interlock.model.job import Job
+from interlock.model.jobs import JobInfo
+from interlock.model.work import FunctionWork, ProcessWork, command_of
+
+MOST_JOBS = 1000
+"""in one answer"""
+MOST_TIMES = 10_000
+
+Question = m.AskJobs | m.AskJob | m.AskNext | m.AskTimetable
+QUESTIONS = (m.AskJobs, m.AskJob, m.AskNext, m.AskTimetable)
+
+
+def answer(question: Question, state: SchedulerState, catalog: Catalog, now: float) -> m.Message:
+    if isinstance(question, m.AskJobs):
+        return _page(question, state, catalog)
+    if isinstance(question, m.AskJob):
+        return m.JobsReport(question.request, [_info(_job(question.job_id, state, catalog), state, catalog)], False)
+    if isinstance(question, m.AskNext):
+        return _next(question, state, catalog, now)
+    return _timetable(question, state, now)
+
+
+def jobs_report(request: int, job_ids: list[str], state: SchedulerState, catalog: Catalog) -> m.JobsReport:
+    """Of those that are still there."""
+    jobs = [state.jobs[one] for one in job_ids[:MOST_JOBS] if one in state.jobs]
+    return m.JobsReport(request, [_info(job, state, catalog) for job in jobs], len(job_ids) > MOST_JOBS)
+
+
+def _job(job_id: str, state: SchedulerState, catalog: Catalog) -> Job:
+    job = state.jobs.get(job_id)
+    if job is None:
+        catalog.get(job_id, state.jobs)  # which says what may have been meant
+        raise UnknownJob(job_id)
+    return job
+
+
+def _page(question: m.AskJobs, state: SchedulerState, catalog: Catalog) -> m.JobsReport:
+    jobs = iter(state.jobs.values())
+    if question.after is not None:
+        if question.after in state.jobs:
+            next(job for job in jobs if job.id == question.after)
+        else:  # it was removed meanwhile: those that are behind it by name
+            jobs = (job for job in state.jobs.values() if job.id > str(question.after))
+    limit = max(1, min(question.limit, MOST_JOBS))
+    found = list(islice(jobs, limit + 1))
+    return m.JobsReport(question.request, [_info(job, state, catalog) for job in found[:limit]], len(found) > limit)
+
+
+def _info(job: Job, state: SchedulerState, catalog: Catalog) -> JobInfo:
+    entry = state.timetable.entries.get(job.id)
+    series = state.series.get((job.id, ""))
+    work = {ProcessWork: "process", FunctionWork: "function"}
+    return JobInfo(
+        id=job.id,
+        source=catalog.source(job.id),
+        kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # None is none of them
+        command=None if job.work is None else command_of(job.work),
+        lane=job.lane,
+        version=job.version,
+        max_concurrent_runs=job.max_concurrent_runs,
+        schedule=job.schedule,
+        schedule_text=None if job.schedule is None else str(job.schedule),
+        paused=entry is not None and entry.paused,
+        next_at=_next_of(entry, state),
+        live=0 if series is None else len(series.live),
+    )
+
+
+def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
+    """Those that have been created ahead come first."""
+    if entry is None or entry.paused:
+        return None
+    ahead = [run.due_at for run in state.timetable.ahead.get(entry.job.id, ()) if run.due_at is not None]
+    return min(ahead, default=entry.fires_at)
+
+
+def _next(question: m.AskNext, state: SchedulerState, catalog: Catalog, now: float) -> m.NextReport:
+    job = _job(question.job_id, state, catalog)
+    entry = state.timetable.entries.get(job.id)
+    if entry is None:
+        raise BadSchedule(f"job: {job.id!r} has no schedule: it runs when it is submitted or triggered")
+    if not 1 <= question.count <= MOST_TIMES:
+        raise BadValue("count", question.count, f"a whole number from 1 to {MOST_TIMES:,}")
+    offset = entry.schedule.offset(job.id)
+    found: list[float] = []
+    at = following(entry.schedule, entry.anchor, (now if question.after is None else question.after) - offset)
+    while at is not None and len(found) < question.count:
+        found.append(at + offset)
+        at = following(entry.schedule, entry.anchor, at)
+    return m.NextReport(question.request, found)
+
+
+def _timetable(question: m.AskTimetable, state: SchedulerState, now: float) -> m.TimetableReport:
+    until, table = question.until, state.timetable
+    ahead = ((_next_of(table.entries.get(job_id), state), job_id) for job_id in table.ahead)
+    first = {job_id: at for at, job_id in ahead if at is not None and at < until}
+    for at, job_id in _due_before(table, until):
+        first.setdefault(job_id, at)
+    most = max(1, min(question.most_jobs, MOST_JOBS))
+    told: list[tuple[str, list[float], bool]] = []
+    room = MOST_TIMES
+    due = ((at, table.entries[job_id].order, job_id) for job_id, at in first.items())
+    for at, _, job_id in nsmallest(most, due):
+        entry = table.entries[job_id]
+        offset = entry.schedule.offset(job_id)
+        count = max(1, min(question.most_times, room))
+        times = times_between(entry.schedule, entry.anchor, at - offset, until - offset, count)
+        told.append((job_id, [one + offset for one in times[:count]], len(times) > count))
+        room -= len(times)
+    return m.TimetableReport(question.request, now, told, len(first) - len(told))
+
+
+def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
+    """The heap as far down as there is anything before that: what fires later is not even looked at."""
+    places = [0]
+    while places:
+        place = places.pop()
+        if place < len(table.heap) and table.heap[place][0] < until:
+            item = table.heap[place]
+            if table.fits(item) is not None:
+                yield item[0], item[2]
+            places += [2 * place + 1, 2 * place + 2]

@@ -1,0 +1,93 @@
+"""Schedules and constraints as programs write them: `interlock.cron("0 2 * * *", tz="Europe/Paris")`."""
+
+from datetime import datetime
+
+import msgspec
+
+from interlock.model.duration import Duration
+from interlock.model.error import BadValue
+from interlock.model.schedule import CatchUp, Schedule
+
+
+class Constraints(msgspec.Struct, frozen=True, kw_only=True):
+    """What must hold for an occurrence of a job to begin."""
+
+    max_concurrent_runs: int = 1
+    """how many of its occurrences may be live at once"""
+
+    def __post_init__(self) -> None:
+        most = self.max_concurrent_runs
+        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
+            raise BadValue("max_concurrent_runs", most, "a whole number of one or more")
+
+
+def cron(
+    expression: str,
+    *,
+    tz: str | None = None,
+    wait: Duration = 0.0,
+    jitter: Duration = 0.0,
+    catch_up: CatchUp | str = CatchUp.LATEST,
+    catch_up_window: Duration = 60.0,
+    catch_up_max: int = 100,
+) -> Schedule:
+    """Whenever the clocks of a time zone fit a cron expression of five fields. `wait` has no effect on it, and there is
+    a warning if it is given."""
+    return _schedule(
+        cron=expression,
+        tz=tz,
+        wait=wait,
+        jitter=jitter,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        catch_up_max=catch_up_max,
+    )
+
+
+def every(
+    interval: Duration,
+    *,
+    wait: Duration = 0.0,
+    jitter: Duration = 0.0,
+    catch_up: CatchUp | str = CatchUp.LATEST,
+    catch_up_window: Duration = 60.0,
+    catch_up_max: int = 100,
+) -> Schedule:
+    """At an interval, for the first time after `wait`."""
+    return _schedule(
+        every=interval,
+        wait=wait,
+        jitter=jitter,
+        catch_up=catch_up,
+        catch_up_window=catch_up_window,
+        catch_up_max=catch_up_max,
+    )
+
+
+def at(
+    time: datetime | str | float,
+    *,
+    tz: str | None = None,
+    jitter: Duration = 0.0,
+    catch_up: CatchUp | str = CatchUp.LATEST,
+    catch_up_window: Duration = 60.0,
+    keep: bool = False,
+) -> Schedule:
+    """Once, at an instant; `tz` is the zone of a time that has none. With `keep` the job stays after its run."""
+    return _schedule(at=time, tz=tz, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window, keep=keep)
+
+
+def once(
+    wait: Duration = 0.0,
+    *,
+    jitter: Duration = 0.0,
+    catch_up: CatchUp | str = CatchUp.LATEST,
+    catch_up_window: Duration = 60.0,
+) -> Schedule:
+    """Once, so long after the job is first known."""
+    return _schedule(once=True, wait=wait, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window)
+
+
+def _schedule(**fields: object) -> Schedule:
+    """It puts what people write into its own form."""
+    return Schedule(**fields)  # type: ignore[arg-type]

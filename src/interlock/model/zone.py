@@ -1,0 +1,69 @@
+"""The clock of a time zone: what it shows at an instant, and when it shows a time; both in whole seconds since 1970."""
+
+from datetime import datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from interlock.model.error import BadValue
+
+_NO_PLACES = ("right", "posix", "posixrules", "localtime")
+"""what lies beside the zones: other readings of them, and what this machine happens to be set to"""
+
+
+class Zone:
+    __slots__ = ("_info", "_start")
+
+    def __init__(self, info: ZoneInfo) -> None:
+        self._info = info
+        self._start = datetime(1970, 1, 1, tzinfo=info)
+
+    def offset(self, instant: int) -> int:
+        """How far the clock is ahead of UTC."""
+        return _seconds(datetime.fromtimestamp(instant, self._info).utcoffset())
+
+    def offset_now_and_again(self, instant: int) -> tuple[int, int]:
+        """And how far it will be ahead when it shows the same time again; if it does not, both are the same."""
+        shown = datetime.fromtimestamp(instant, self._info)
+        return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
+
+    def offsets(self, wall: int) -> tuple[int, int]:
+        """How far the clock is ahead when it shows this time. Both are the same, but for two cases: the first is
+        greater where the time comes twice, and smaller where it is jumped over; then they are those around the jump."""
+        shown = self._start + timedelta(seconds=wall)
+        return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
+
+    def first_instant(self, wall: int) -> int:
+        """When the clock first shows this time; where it is jumped over, when the jump ends."""
+        early, late = self.offsets(wall)
+        return wall - early if early >= late else self.change_between(wall - late, wall - early)
+
+    def change_between(self, before: int, after: int) -> int:
+        """The first instant with another offset than there is at the one, as there is at the other."""
+        old = self.offset(before)
+        while after - before > 1:
+            middle = (before + after) // 2
+            if self.offset(middle) == old:
+                before = middle
+            else:
+                after = middle
+        return after
+
+
+def _seconds(ahead: timedelta | None) -> int:
+    assert ahead is not None  # a zone always knows
+    return ahead.days * 86400 + ahead.seconds
+
+
+def zone_of(tz: object) -> Zone:
+    """Raises `BadValue` if there is no such zone."""
+    if isinstance(tz, str) and tz and tz.partition("/")[0] not in _NO_PLACES:
+        try:
+            return _zone_of(tz)
+        except (OSError, ValueError, KeyError):
+            pass
+    raise BadValue("schedule.tz", tz, "a time zone like Europe/Paris or UTC")
+
+
+@lru_cache(1000)
+def _zone_of(tz: str) -> Zone:
+    return Zone(ZoneInfo(tz))

@@ -1,0 +1,59 @@
+"""Files that are watched: when they have changed, and are left alone again, they are read again."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+
+from interlock.config.documents import files_of
+from interlock.config.faults import Faults
+from interlock.model.error import BadConfig, InterlockError
+
+EVERY = 1.0
+"""seconds between two looks"""
+
+Look = list[tuple[str, int, int, int]]
+"""each file with when it was changed, how large it is, and which one it is"""
+
+
+class FileWatch:
+    """Looks at files and folders. Whoever is told reads them, and says what is wrong with them."""
+
+    def __init__(self, paths: Sequence[str], reload: Callable[[], Awaitable[None]], every: float = EVERY) -> None:
+        self._paths = paths
+        self._reload = reload
+        self._every = every
+        self._read: Look | None = look(paths)
+        """how the files were when they were read"""
+
+    async def run(self) -> None:
+        before = self._read
+        while True:
+            await asyncio.sleep(self._every)
+            now = await asyncio.to_thread(look, self._paths)
+            # One that is being written differs from one look to the next.
+            if now == before and now != self._read:
+                await self._tell(now)
+            before = now
+
+    async def _tell(self, now: Look) -> None:
+        self._read = now
+        try:
+            await self._reload()
+        except BadConfig:
+            pass  # It is told, and stays so until somebody mends it.
+        except InterlockError:
+            # The files are not to blame; the next look tries again.
+            self._read = None
+
+
+def look(paths: Sequence[str]) -> Look:
+    found: Look = []
+    for path in paths:
+        for file in files_of(path, Faults()):
+            try:
+                status = os.stat(file)
+            except OSError as error:
+                found.append((file, 0, 0, -(error.errno or 1)))
+            else:
+                found.append((file, status.st_mtime_ns, status.st_size, status.st_ino))
+    return found

@@ -1,0 +1,253 @@
+"""The executor of jobs that are programs: each attempt is a process, started and watched by the worker's own guard.
+
+So nothing of it outlives the attempt, whatever it forks, nor the worker, however that ends; and it lives on when the
+scheduler is gone, as the worker does.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from interlock.model import message as m
+from interlock.model import payload
+from interlock.model.error import InterlockError
+from interlock.model.outcome import Outcome
+from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, matcher
+from interlock.model.work import ProcessWork
+from interlock.ports.executor import Executor, Report
+from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
+from interlock.supervision.process import OWN_VARIABLES, reason_of
+from interlock.supervision.spec import Limits, check_command, check_env
+from interlock.worker.context import clean
+from interlock.worker.pool import how_ended
+from interlock.worker.process_log import STREAMS, ProcessLog, secrets_of
+from interlock.worker.redaction import NO_SECRETS
+
+NOT_HANDED_ON = OWN_VARIABLES | {
+    *("INTERLOCK_URL", "INTERLOCK_TOKEN"),
+    *("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"),
+}
+"""what is the worker's own, or of whoever started it"""
+XCPU_IN_SHELL = 128 + signal.SIGXCPU
+"""what a shell exits with when what it ran was ended so"""
+
+Key = tuple[str, int]
+
+
+class ProcessRunner(Executor):
+    def __init__(self, secret_names: Sequence[str] = SECRET_NAMES) -> None:
+        self.guard = Guard()
+        self.is_secret = matcher(tuple(secret_names))
+        self.report: Report = lambda message: None
+        self.is_closing = False
+        self._attempts: dict[Key, _Attempt] = {}
+        self._killing: set[asyncio.Task[None]] = set()
+
+    async def start(self, report: Report) -> None:
+        self.report = report
+
+    def begin(self, attempt: m.Dispatch) -> None:
+        self._attempts[(attempt.run_id, attempt.fence)] = _Attempt(self, attempt)
+
+    def ended(self, key: Key, message: m.Message) -> None:
+        del self._attempts[key]
+        self.report(message)
+
+    def flush(self) -> None:
+        """There is nothing to wait for."""
+
+    def ask(self, run_id: str, fence: int, reason: str) -> None:
+        """A process knows no other way to be asked than TERM."""
+        if (attempt := self._attempts.get((run_id, fence))) is not None:
+            attempt.ask()
+
+    def terminate(self, run_id: str, fence: int) -> None:
+        self.ask(run_id, fence, "")
+
+    def kill(self, run_id: str, fence: int) -> None:
+        attempt = self._attempts.get((run_id, fence))
+        if attempt is not None and attempt.process is not None:
+            task = asyncio.get_running_loop().create_task(self.guard.finish(attempt.process))
+            self._killing.add(task)
+            task.add_done_callback(self._killing.discard)
+
+    async def close(self) -> None:
+        self.is_closing = True
+        await self.guard.close()
+        if tasks := [*self._killing, *(attempt.task for attempt in self._attempts.values())]:
+            await asyncio.wait(tasks)
+
+
+class _Attempt:
+    def __init__(self, runner: ProcessRunner, dispatch: m.Dispatch) -> None:
+        assert isinstance(dispatch.work, ProcessWork)
+        self._runner = runner
+        self._dispatch = dispatch
+        self._work = dispatch.work
+        self._redact = NO_SECRETS
+        self._log: ProcessLog | None = None
+        self._is_asked = False
+        self._is_starting = False
+        self._is_running = False
+        self.process: Spawned | None = None
+        self.task = asyncio.get_running_loop().create_task(self._run())
+
+    def ask(self) -> None:
+        if self._is_asked or self._is_running:
+            self._terminate()
+        elif self._is_starting:
+            self.task.cancel()
+        self._is_asked = True
+
+    def _terminate(self) -> None:
+        if self.process is not None:
+            self._runner.guard.signal(self.process, signal.SIGTERM)
+            # One that is suspended could not end.
+            self._runner.guard.signal(self.process, signal.SIGCONT)
+
+    # ── its life ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self) -> None:
+        """Whatever happens, its end is reported."""
+        try:
+            message = await self._live()
+        except asyncio.CancelledError:
+            message = self._finished(Outcome.CANCELLED)
+        except Exception as error:  # noqa: BLE001 - no attempt may stay without an end
+            message = self._failed(f"{type(error).__name__}: {error}")
+        self._runner.ended((self._dispatch.run_id, self._dispatch.fence), message)
+
+    def _tell(self, message: m.Message | None = None) -> None:
+        """It executes; what it prints may be here before the word of that is."""
+        if not self._is_running:
+            self._is_running = True
+            self._runner.report(m.Started(self._dispatch.run_id, self._dispatch.fence))
+        if message is not None:
+            self._runner.report(message)
+
+    async def _live(self) -> m.Message:
+        if self._is_asked:
+            return self._finished(Outcome.CANCELLED)
+        self._is_starting = True
+        limits = Limits()
+        try:
+            limits = Limits(**msgspec.structs.asdict(self._work.limits))
+            self.process = await self._start(limits)
+        except NotSpawned as error:
+            if error.stage == "guard":
+                return self._lost(str(error))
+            return self._failed(reason_of(error, self._work.command, self._work.cwd, limits))
+        except (OSError, UnicodeError) as error:
+            return self._failed(reason_of(error, self._work.command, self._work.cwd, limits))
+        except InterlockError as error:
+            return self._failed(str(error))
+        self._tell()
+        if self._is_asked:
+            self._terminate()
+        return self._ended(await self.process.exit)
+
+    async def _start(self, limits: Limits) -> Spawned:
+        """Until it executes its program."""
+        given = self._dispatch.payload or payload.EMPTY
+        command = check_command("command", self._work.command)
+        env = check_env("env", self._work.env)
+        inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
+        self._redact = secrets_of(payload.decode(given), env, inherited, self._runner.is_secret)
+        log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
+        variables = {**inherited, **env, **_variables(self._dispatch)}
+        descriptors: dict[int, int] = {}
+        try:
+            for number, stream in STREAMS.items():
+                descriptors[number] = log.open(stream)
+            if self._work.stdin:
+                descriptors[0] = _file_of(_line_of(given))
+            program = Program(
+                command=command,
+                environment={name: value for name, value in variables.items() if value is not None},
+                cwd=self._work.cwd,
+                limits=limits,
+                descriptors=descriptors,
+            )
+            return await self._runner.guard.spawn(program)
+        except BaseException:
+            log.close()
+            raise
+        finally:
+            for descriptor in descriptors.values():
+                os.close(descriptor)
+
+    # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _ended(self, ended: Ended) -> m.Message:
+        assert self._log is not None
+        # Nothing is left that could still print, so that what it has printed is in the pipes now.
+        self._log.close()
+        if ended.code is None and ended.signal is None:
+            return self._lost(ended.error)
+        exit_code = ended.code if ended.code is not None else -(ended.signal or 0)
+        if self._runner.is_closing:
+            return self._lost(f"its process {how_ended(exit_code)}", exit_code)
+        if self._is_asked:
+            # Many a program that is asked to end does so with 0, and has not done what it was to do.
+            return self._finished(Outcome.CANCELLED, None, exit_code)
+        if exit_code == 0:
+            return self._finished(Outcome.SUCCEEDED, None, 0)
+        return self._failed(self._how(exit_code), exit_code, self._log.last_lines())
+
+    def _how(self, exit_code: int) -> str:
+        cpu = self._work.limits.cpu
+        if cpu is not None and exit_code in (-signal.SIGXCPU, XCPU_IN_SHELL):
+            return f"used up its {cpu:g}s of processor time (limits.cpu)"
+        return how_ended(exit_code)
+
+    def _failed(self, why: str, exit_code: int | None = None, last_lines: Sequence[str] = ()) -> m.Message:
+        """The last line says how and why: that one is shown where there is room for no more."""
+        *before, last = last_lines or ("",)
+        text = self._redact(clean(why))
+        error = "\n".join([*before, f"{text}: {last}" if last else text])
+        return self._finished(Outcome.FAILED, error, exit_code)
+
+    def _lost(self, why: str, exit_code: int | None = None) -> m.Message:
+        return m.Lost(self._dispatch.run_id, self._dispatch.fence, why, exit_code)
+
+    def _finished(self, outcome: Outcome, error: str | None = None, exit_code: int | None = None) -> m.Message:
+        result = b"null" if outcome is Outcome.SUCCEEDED else None
+        return m.Finished(self._dispatch.run_id, self._dispatch.fence, outcome, result, error, exit_code)
+
+
+def _variables(dispatch: m.Dispatch) -> dict[str, str]:
+    """What a program is told of its run."""
+    found = {
+        "INTERLOCK_RUN_ID": dispatch.run_id,
+        "INTERLOCK_JOB_ID": dispatch.job_id,
+        "INTERLOCK_ATTEMPT": str(dispatch.attempt),
+    }
+    if dispatch.scheduled_at:
+        scheduled_at = datetime.fromtimestamp(dispatch.scheduled_at, UTC)
+        found["INTERLOCK_SCHEDULED_AT"] = scheduled_at.isoformat().replace("+00:00", "Z")
+    return found
+
+
+def _line_of(given: bytes) -> bytes:
+    """A payload as one line of JSON. Its secrets are plain texts in it, for the program is whom they are meant for."""
+    if is_marked(given):
+        given = msgspec.json.encode(from_json(payload.decode(given)), enc_hook=Secret.reveal)
+    # Within a text JSON has no line breaks.
+    return given.replace(b"\n", b" ") + b"\n"
+
+
+def _file_of(data: bytes) -> int:
+    """A file in memory with this to be read: unlike a pipe it holds everything, whether it is ever read or not."""
+    descriptor = os.memfd_create("payload")
+    try:
+        written = 0
+        while written < len(data):
+            written += os.pwrite(descriptor, data[written:], written)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor

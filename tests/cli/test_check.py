@@ -1,0 +1,180 @@
+"""`interlock check`: files are checked without a server, and every fault is told."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from interlock.cli.group import run
+from interlock.cli.main import COMMANDS
+from interlock.config.schema import documents_schema
+from tests.cli.terminal import in_a_terminal
+from tests.helpers.server import interlock
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Check = Callable[..., Ended]
+
+GOOD = """\
+kind: Job
+id: nightly
+schedule: {cron: 0 2 * * *, tz: Europe/Paris}
+run: {process: [dump]}
+---
+kind: Job
+id: reminder
+schedule: {at: "2096-10-02T07:06:40Z"}
+run: {shell: echo}
+---
+kind: Job
+id: by-hand
+run: {shell: echo}
+---
+kind: Service
+id: web
+run: {process: [web]}
+"""
+WARNED = "kind: Job\nid: odd\nschedule: {cron: '0 2 * * *', wait: 5s}\nrun: {shell: x}\n"
+WARNING = "odd.yaml:3: schedule.wait: has no effect beside cron, which says itself when to begin"
+APP = """\
+import interlock as il
+
+print("this is imported")
+app = il.App()
+
+@app.job("tick", schedule=il.every("60s", wait="10s"))
+def tick() -> None: ...
+
+@app.job("past", schedule=il.at("2020-01-01"))
+def past() -> None: ...
+"""
+
+
+@pytest.fixture
+def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Check:
+    """Runs it in this process, which is quicker than one of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Ended:
+        code = run(COMMANDS, ["check", *arguments])
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_what_is_right_is_counted_and_told_with_its_next_time(check: Check) -> None:
+    Path("all.yaml").write_text(GOOD)
+    ended = check("all.yaml")
+    assert (ended.returncode, ended.stderr) == (0, "fine: 3 jobs, 1 service and 0 groups\n")
+    nightly, reminder, by_hand = [line.split("\t") for line in ended.stdout.splitlines()]
+    assert (nightly[:2], nightly[3]) == (["nightly", "cron 0 2 * * * Europe/Paris"], "all.yaml:2")
+    assert re.fullmatch(r"20..-..-..T0[01]:00:00\.000Z", nightly[2])
+    assert reminder == ["reminder", "at 2096-10-02 07:06:40Z", "2096-10-02T07:06:40.000Z", "all.yaml:7"]
+    assert by_hand == ["by-hand", "", "", "all.yaml:12"]
+
+
+def test_in_json(check: Check) -> None:
+    Path("all.yaml").write_text(GOOD)
+    found = json.loads(check("all.yaml", "--json").stdout)
+    assert (found["ok"], found["faults"], found["warnings"]) == (True, [], [])
+    assert found["jobs"][1] == {
+        "id": "reminder",
+        "schedule": "at 2096-10-02 07:06:40Z",
+        "next_at": 4000000000.0,
+        "source": "all.yaml:7",
+    }
+    Path("bad.yaml").write_text("kind: Job\nid: a\n")
+    ended = check("all.yaml", "bad.yaml", "--json")
+    assert (ended.returncode, ended.stderr) == (2, "")
+    fault = "bad.yaml:1: run: missing, and it must be given"
+    assert json.loads(ended.stdout) == {"ok": False, "faults": [fault], "warnings": [], "jobs": []}
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_every_fault_is_told_however_many(check: Check) -> None:
+    Path("bad.yaml").write_text("---\n".join(["kind: Job\nid: a b\nrun: {shell: x}\n"] * 300))
+    ended = check("bad.yaml")
+    first, *rest = ended.stderr.splitlines()
+    assert (ended.returncode, ended.stdout, first) == (2, "", "error: 300 faults in 1 file [bad_config]")
+    assert len(rest) == 300
+    assert rest[-1].startswith("  bad.yaml:1198: id: 'a b' is not a name of letters")
+
+
+@pytest.mark.behaviour("TIM-3")
+def test_a_warning_is_said_and_in_strict_mode_a_fault(check: Check) -> None:
+    Path("odd.yaml").write_text(WARNED)
+    ended = check("odd.yaml")
+    assert (ended.returncode, ended.stderr) == (0, f"warning: {WARNING}\nfine: 1 job, 0 services and 0 groups\n")
+    assert json.loads(check("odd.yaml", "--json").stdout)["warnings"] == [WARNING]
+    assert check("odd.yaml", "--strict") == (2, "", f"error: {WARNING} [bad_config]\n")
+    Path("interlock.yaml").write_text("strict: true\nfiles: [odd.yaml]\n")
+    assert check() == (2, "", f"error: {WARNING} [bad_config]\n")
+
+
+def test_a_time_that_has_passed_is_a_fault(check: Check) -> None:
+    Path("past.yaml").write_text("kind: Job\nid: a\nschedule:\n  at: 2020-01-31 12:00\nrun: {shell: x}\n")
+    ended = check("past.yaml")
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "error: past.yaml:4: schedule.at: '2020-01-31 12:00' is not in the future; where the job has run before, "
+        "'interlock up' takes it all the same [bad_config]\n",
+    )
+
+
+def test_a_folder_with_nothing_to_read_is_a_warning(check: Check) -> None:
+    Path("jobs/deep").mkdir(parents=True)
+    Path("jobs/deep/a.yaml").write_text(GOOD)
+    Path("jobs/.b.yaml").write_text(GOOD)
+    says = "jobs: there is nothing to read in this folder, no file that ends in .yaml or .yml"
+    ended = check("jobs")
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ended.stderr.splitlines()[0] == f"warning: {says}; folders in it are not looked into"
+    ended = check("jobs", "--strict")
+    assert ended == (2, "", f"error: {says}; folders in it are not looked into [bad_config]\n")
+    Path("empty").mkdir()
+    assert json.loads(check("empty", "jobs/deep", "--json").stdout)["warnings"] == [says.replace("jobs", "empty")]
+
+
+def test_nothing_to_check_is_wrong_usage(check: Check) -> None:
+    ended = check()
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        "error: PATH: not given, and it must be: the files and folders to check [usage]\n",
+    )
+
+
+def test_the_schema_is_for_editors(check: Check) -> None:
+    ended = check("--schema")
+    assert (ended.returncode, json.loads(ended.stdout)) == (0, documents_schema())
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_together_with_an_app(folder: Path) -> None:
+    (folder / "jobs.py").write_text(APP)
+    (folder / "a.yaml").write_text("kind: Job\nid: tick\nrun: {shell: x}\n")
+    ended = interlock(folder, "check", "-A", "jobs:app", "a.yaml")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.splitlines()[-3:] == [
+        "error: 2 faults in 2 files [bad_config]",
+        "  a.yaml:2: id: 'tick' is there twice, first at jobs.tick",
+        "  jobs.past: job 'past': schedule.at: at 2020-01-01 00:00:00Z is not in the future; where the job has run "
+        "before, 'interlock up' takes it all the same",
+    ]
+
+
+def test_in_a_terminal_it_is_a_table(folder: Path) -> None:
+    (folder / "all.yaml").write_text(GOOD)
+    drawn = in_a_terminal(folder, "check", "all.yaml").splitlines()
+    assert "job" in drawn[0]
+    assert "schedule" in drawn[0]
+    assert "cron 0 2 * * * Europe/Paris" in drawn[1]
+    assert drawn[-1] == "fine: 3 jobs, 1 service and 0 groups"

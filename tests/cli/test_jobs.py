@@ -1,0 +1,421 @@
+"""`interlock jobs`, `next`, `timetable`, `trigger`, `pause`, `resume`, `backfill` and the log of a job: what they say,
+how they draw, and what they refuse."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from interlock.cli.chart import LEAST_WIDTH, chart
+from interlock.cli.group import run
+from interlock.cli.job_words import facts, line_of, table, when
+from interlock.cli.main import COMMANDS
+from interlock.cli.next import schedule_of
+from interlock.cli.tables import console
+from interlock.cli.timetable import print_plain
+from interlock.client.http.client import Client
+from interlock.model.error import InterlockError
+from interlock.model.jobs import JobInfo, JobTimes, LastRun, Timetable
+from interlock.model.schedule import Schedule
+from interlock.model.state import State
+from tests.cli.conftest import serving
+from tests.cli.terminal import in_a_terminal
+from tests.helpers.places import clean_folder
+from tests.helpers.scheduled import IDS, declare_jobs
+from tests.helpers.server import Server
+
+HOUR = 3600.0
+NOW = datetime(2026, 3, 4, 11, 30).timestamp()  # noqa: DTZ001 - local, as it is drawn
+
+
+class Ended(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [line.split("\t") for line in self.stdout.splitlines()]
+
+
+Run = Callable[..., Ended]
+
+
+@pytest.fixture(scope="module")
+def timed() -> Iterator[Server]:
+    with clean_folder() as place:
+        server = serving(place, str(declare_jobs(place)), "--drain", "1s", "--workers", "1")
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@pytest.fixture
+def command(timed: Server, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Runs a command in this process, which is quicker than one of its own."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Ended:
+        code = run(COMMANDS, [*arguments, "--url", f"unix:{timed.http_socket}"])
+        return Ended(code, *capsys.readouterr())
+
+    return call
+
+
+def printed(command: Run, *arguments: str) -> Any:
+    ended = command(*arguments, "--json")
+    assert (ended.returncode, ended.stderr, ended.stdout.count("\n")) == (0, "", 1)
+    return json.loads(ended.stdout)
+
+
+# ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_jobs_as_rows(command: Run) -> None:
+    rows = {row[0]: row for row in command("jobs").rows}
+    assert [name for name in rows if name in IDS] == IDS
+    nightly = rows["nightly"]
+    assert nightly[1] == "cron 0 2 * * * Europe/Paris"
+    assert datetime.fromisoformat(nightly[2]).timestamp() == printed(command, "jobs", "nightly")["next_at"]
+    assert nightly[3:8] == ["", "0", "", "process", "cron"]
+    assert nightly[8].endswith("jobs.yaml:2")
+    assert rows["manual"][1:3] == ["", ""]
+    assert [one["id"] for one in printed(command, "jobs")["jobs"]] == list(rows)
+    assert [row[0] for row in command("jobs", "--limit", "2").rows] == list(rows)[:2]
+
+
+def test_one_job_as_a_line_for_each_field(command: Run, timed: Server) -> None:
+    found = dict(command("jobs", "hourly").rows)
+    info = printed(command, "jobs", "hourly")
+    assert (found["id"], found["kind"], found["command"], found["lane"]) == ("hourly", "process", "cat", "main")
+    assert (found["source"], found["version"]) == (info["source"], info["version"])
+    assert (found["max_concurrent_runs"], found["paused"], found["live"]) == ("3", "no", "0")
+    assert (found["schedule"], found["schedule.jitter"]) == ("cron 0 * * * *", "600s")
+    assert (found["schedule.catch_up"], found["schedule.catch_up_window"]) == ("latest", "60s")
+    assert datetime.fromisoformat(found["next_at"]).timestamp() == pytest.approx(info["next_at"], abs=0.001)
+    assert info["command"] == "cat"
+    assert dict(command("jobs", "manual").rows).keys().isdisjoint({"schedule", "next_at", "schedule.catch_up"})
+    drawn = in_a_terminal(timed.folder, "jobs", "hourly").splitlines()
+    assert [line.split()[0] for line in drawn if not line.startswith(" ")] == list(found)
+    assert len([line for line in drawn if line.startswith(" ")]) == 5, "the times after the next one"
+
+
+def test_what_is_indented_stays_so(command: Run, timed: Server) -> None:
+    text = "printf 'if:\\n  then  \\n\\ttab\\n'"
+    with Client(f"unix:{timed.http_socket}") as client:
+        client.put_job("indented", {"run": {"shell": text}})
+    run_id = command("trigger", "indented").stdout.strip()
+    assert command("show", run_id, "--wait").returncode == 0
+    lines = ["if:", "  then  ", " " * 8 + "tab"]
+    assert [row[3] for row in command("logs", run_id).rows] == lines
+    assert [row[3] for row in command("show", run_id).rows if row[0] == "log"] == lines
+    drawn = in_a_terminal(timed.folder, "logs", run_id, NO_COLOR="1").splitlines()
+    assert [line.partition("STDOUT  ")[2] for line in drawn[:2]] == lines[:2]
+
+
+def test_the_next_times(command: Run) -> None:
+    found = printed(command, "next", "nightly", "--count", "2")["times"]
+    assert [datetime.fromisoformat(row[0]).timestamp() for row in command("next", "nightly", "-n", "2").rows] == found
+    assert printed(command, "next", "distant")["times"] == [4102441200.0]
+
+
+def test_a_schedule_needs_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def times(*arguments: str) -> list[float]:
+        assert run(COMMANDS, ["next", *arguments, "--json", "--url", f"unix:{tmp_path}/nobody"]) == 0
+        found: list[float] = json.loads(capsys.readouterr().out)["times"]
+        return found
+
+    now = time.time()
+    tokyo = times("0 2 * * *", "--tz", "Asia/Tokyo", "--count", "2")
+    assert ([at % 86400 for at in tokyo], tokyo[0] > now) == ([17 * HOUR] * 2, True)
+    every = times("every 10m", "--count", "3")
+    assert [at - every[0] for at in every] == [0.0, 600.0, 1200.0]
+    assert now <= every[0] <= time.time(), "it fires at once"
+    assert times("every 1h after 5m")[0] >= now + 300
+    assert times("at 2030-01-31T02:00:00Z") == [1896055200.0]
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        Schedule(cron="*/5 8-18 * * 1-5"),
+        Schedule(every=600.0),
+        Schedule(every=3600.0, wait=90.0),
+        Schedule(at=1896055200.0),
+    ],
+)
+def test_a_schedule_is_read_as_it_is_shown(schedule: Schedule) -> None:
+    assert schedule_of(str(schedule), None) == schedule
+
+
+def test_the_timetable_as_rows(command: Run) -> None:
+    rows = command("timetable", "--for", "90m").rows
+    jobs = {name for _, name in rows}
+    assert {"pulse", "beat", "hourly", "gated"} <= jobs
+    assert [at for at, _ in rows] == sorted(at for at, _ in rows)
+    found = printed(command, "timetable", "--for", "90m", "--limit", "2")
+    assert (len(found["jobs"]), found["left_out"]) == (2, len(jobs) - 2)
+    drawn = command("timetable", "--for", "90m", "--width", "90").stdout.splitlines()
+    assert {line.split()[0] for line in drawn[1:-1]} == jobs
+    assert max(len(line) for line in drawn) == 90
+
+
+# ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("TIM-11")
+@pytest.mark.behaviour("TIM-16")
+def test_a_trigger_and_the_log_of_its_job(command: Run) -> None:
+    run_id = command("trigger", "manual").stdout.strip()
+    shown = printed(command, "show", run_id, "--wait")["run"]
+    assert (shown["payload"], shown["origin"], shown["state"]) == ({"own": 3}, "trigger", "succeeded")
+    given = printed(command, "trigger", "manual", "-p", "a=1", "--payload", '{"b": "two"}', "--wait")
+    assert (given["payload"], given["state"]) == ({"b": "two", "a": 1}, "succeeded")
+    assert command("trigger", "echo", "-p", "value=7", "--wait").stdout == "7\n"
+    failed = command("trigger", "loud", "--wait", "30s")
+    assert (failed.returncode, failed.stdout) == (5, "")
+    assert "ended as failed" in failed.stderr
+    key = [command("trigger", "manual", "--key", "k").stdout for _ in range(2)]
+    assert key[0] == key[1]
+    printed(command, "show", key[0].strip(), "--wait")
+    log = command("runs", "--job", "manual", "--output").rows
+    assert [row[0] for row in log if row[0]] == [key[0].strip(), given["id"], run_id]
+    assert [row[1] for row in log if not row[0]] == ['{"own":3}', '{"b":"two","a":1}', '{"own":3}']
+    assert log[0][1:3] + log[0][6:] == ["succeeded", "trigger", "0", "done"]
+    assert [one["id"] for one in printed(command, "runs", "--job", "manual", "--output", "--limit", "1")["runs"]] == [
+        key[0].strip()
+    ]
+    assert [one["origin"] for one in printed(command, "runs", "--job", "manual")["runs"]] == ["trigger"] * 3
+    assert printed(command, "runs", "--job", "loud", "--output")["runs"][0]["cut"] is True
+
+
+@pytest.mark.behaviour("TIM-10")
+def test_jobs_are_paused_and_resumed(command: Run) -> None:
+    ended = command("pause", "nightly", "hourly")
+    assert ended.returncode == 0
+    assert [(row[0], row[2], row[5]) for row in ended.rows] == [("nightly", "", "paused"), ("hourly", "", "paused")]
+    resumed = printed(command, "resume", "nightly", "hourly")["jobs"]
+    assert [(one["id"], one["paused"]) for one in resumed] == [("nightly", False), ("hourly", False)]
+    some = command("pause", "nihgtly", "nightly")
+    assert (some.returncode, [row[0] for row in some.rows]) == (3, ["nightly"]), "the others are paused all the same"
+    assert "did you mean 'nightly'?" in some.stderr
+    assert command("resume", "nightly").rows[0][5] == ""
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_a_range_is_made_up_for(command: Run) -> None:
+    begin = (time.time() // HOUR - 10) * HOUR
+    earlier, start, end = (datetime.fromtimestamp(begin + HOUR * n, UTC).isoformat() for n in (-1, 0, 2))
+    rows = command("backfill", "hourly", start, end, "--max-parallel", "2").rows
+    assert [row[0] for row in rows] == ["created", "created"]
+    more = command("backfill", "hourly", earlier, end, "-p", "a=1", "--wait", "30s")
+    assert (more.returncode, more.stdout) == (0, "null\n"), "the result of the one that is new"
+    again = printed(command, "backfill", "hourly", earlier, end)
+    assert (again["created"], len(again["existing"])) == ([], 3)
+    assert command("backfill", "hourly", "90s", "now").returncode == 0
+
+
+# ── what cannot be asked ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("arguments", "exit_code", "code", "says"),
+    [
+        (["jobs", "nihgtly"], 3, "unknown_job", "'nihgtly' is not defined; did you mean 'nightly'?"),
+        (["next", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["trigger", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["pause", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["resume", "nihgtly"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["backfill", "nihgtly", "2h", "1h"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["runs", "--job", "nihgtly", "--output"], 3, "unknown_job", "did you mean 'nightly'?"),
+        (["jobs", "--limit", "0"], 2, "bad_value", "--limit: 0"),
+        (["next", "manual"], 1, "bad_schedule", "'manual' has no schedule"),
+        (["next", "nightly", "--count", "0"], 2, "bad_value", "--count: 0"),
+        (["next", "nightly", "--count", "101"], 2, "bad_value", "--count: 101"),
+        (["next", "nightly", "--tz", "Mars/Olympus"], 2, "bad_value", "--tz: 'Mars/Olympus'"),
+        (["next", "61 * * * *"], 2, "bad_value", "'61'"),
+        (["next", "0 0 31 2 *"], 2, "bad_value", "'0 0 31 2 *'"),
+        (["next", "* * * * * *"], 2, "bad_value", "6 fields"),
+        (["next", "every day"], 2, "bad_duration", "schedule.every: 'day'"),
+        (["next", "every 1m after 60s"], 2, "bad_value", "schedule.wait"),
+        (["next", "every 1m and again"], 2, "bad_value", "'every 1m and again'"),
+        (["next", "every 1m", "--tz", "UTC"], 2, "bad_value", "--tz: 'UTC'"),
+        (["next", "at noon"], 2, "bad_value", "schedule.at: 'noon'"),
+        (["timetable", "--for", "soon"], 2, "bad_duration", "--for: 'soon'"),
+        (["timetable", "--for", "0s"], 2, "bad_value", "--for: '0s'"),
+        (["timetable", "--for", "32d"], 2, "bad_value", "--for: '32d'"),
+        (["timetable", "--width", "39"], 2, "bad_value", "--width: 39"),
+        (["timetable", "--limit", "0"], 2, "bad_value", "--limit: 0"),
+        (["trigger", "manual", "--payload", "[1]"], 2, "bad_value", "--payload"),
+        (["trigger", "manual", "--deadline", "soon"], 2, "bad_value", "--deadline: 'soon'"),
+        (["trigger", "manual", "--wait=soon"], 2, "bad_duration", "--wait: 'soon'"),
+        (["trigger", "add", "-p", "left=x"], 2, "bad_payload", "'add'"),
+        (["backfill", "hourly", "1h", "2h"], 2, "bad_value", "FROM: '1h' is not earlier than TO (2h)"),
+        (["backfill", "hourly", "noon", "now"], 2, "bad_value", "FROM: 'noon'"),
+        (["backfill", "hourly", "1h", "later"], 2, "bad_value", "TO: 'later'"),
+        (["backfill", "hourly", "1h", "2099-01-01"], 2, "bad_value", "to: "),
+        (["backfill", "hourly", "2h", "1h", "--max-parallel", "0"], 2, "bad_value", "--max-parallel: 0"),
+        (["backfill", "manual", "2h", "1h"], 1, "bad_schedule", "'manual' has no schedule"),
+        (["runs", "--output"], 2, "usage", "--job"),
+        (["runs", "--job", "manual", "--output", "--live"], 2, "usage", "--job"),
+        (["pause"], 2, "usage", "missing argument"),
+    ],
+)
+def test_what_cannot_be_asked(command: Run, arguments: list[str], exit_code: int, code: str, says: str) -> None:
+    ended = command(*arguments)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (exit_code, "", 1)
+    assert ended.stderr.startswith("error: ")
+    assert ended.stderr.endswith(f" [{code}]\n")
+    assert says in ended.stderr
+
+
+# ── how it is drawn ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def job(job_id: str, **more: Any) -> JobInfo:
+    plain: dict[str, Any] = {
+        "source": "a.yaml:1", "kind": "process", "command": "true", "lane": "main", "version": "v",
+        "max_concurrent_runs": 1, "schedule": None, "schedule_text": None, "paused": False, "next_at": None, "live": 0,
+    }  # fmt: skip
+    return JobInfo(id=job_id, **plain | more)
+
+
+SOON = job(
+    "soon",
+    schedule=Schedule(every=60.0),
+    schedule_text="every 1m",
+    next_at=NOW + 45,
+    live=2,
+    last_run=LastRun(id="soon:1", state=State.FAILED, reason="it failed", scheduled_at=NOW - 90, ended_at=NOW - 60),
+)
+JOBS = [SOON, job("held", schedule_text="cron 0 2 * * 1-5 Europe/Paris", paused=True), job("manual")]
+
+
+@pytest.mark.parametrize("width", [40, 60, 100])
+def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    screen = console()
+    with screen.capture() as captured:
+        screen.print(table(JOBS, NOW))
+    lines = captured.get().splitlines()
+    assert max(len(line) for line in lines) <= width
+    assert [line.split()[0] for line in lines] == ["job", "soon", "held", "manual"]
+    assert "paused" in lines[2]
+    if width == 100:
+        assert "11:30:45 (in 45s)" in lines[1]
+        assert lines[1].rstrip().endswith("failed 1m ago     2")
+
+
+def test_a_job_in_facts() -> None:
+    found = facts(SOON, lambda at: f"{at - NOW:+g}", [NOW + 105, NOW + 165])
+    assert [name.partition(".")[0] for name, _ in found if name in JobInfo.__struct_fields__] == [
+        name for name in JobInfo.__struct_fields__ if name != "schedule_text"
+    ]
+    place = found.index(("next_at", "+45"))
+    assert found[place - 1 : place + 4] == [
+        ("paused", "no"), ("next_at", "+45"), ("", "+105"), ("", "+165"), ("live", "2"),
+    ]  # fmt: skip
+    assert found[-5:] == [
+        ("last_run", "soon:1"), ("last_run.state", "failed"), ("last_run.reason", "it failed"),
+        ("last_run.scheduled_at", "-90"), ("last_run.ended_at", "-60"),
+    ]  # fmt: skip
+    kept = job("a", schedule=Schedule(at=5.0, keep=True), schedule_text="at", paused=True)
+    assert {("schedule.keep", "yes"), ("paused", "yes")} <= set(facts(kept, str))
+
+
+def test_when_something_is() -> None:
+    """The day is left out, named or written out, as far as it is needed."""
+    assert when(NOW + 60, NOW) == "11:31"
+    assert when(NOW + 61, NOW) == "11:31:01"
+    assert when(NOW + 86400, NOW) == "Thu 11:30"
+    assert when(NOW + 7 * 86400, NOW) == "2026-03-11 11:30"
+    assert when(NOW - 86400, NOW) == "2026-03-03 11:30"
+
+
+def test_what_a_name_says_does_not_steer_the_terminal() -> None:
+    evil = job("x", schedule_text="\x1b[2Jevery", source="\x1b]0;t\x07", live=1)
+    assert "\x1b" not in line_of(evil)
+    assert not [value for _, value in facts(evil, str) if "\x1b" in value]
+
+
+def timetable(hours: float, **jobs: list[float]) -> Timetable:
+    rows = [JobTimes(job_id=name, times=[NOW + at for at in times], more=False) for name, times in jobs.items()]
+    return Timetable(now=NOW, until=NOW + hours * HOUR, jobs=rows, left_out=0)
+
+
+def test_the_chart() -> None:
+    found = timetable(6, minutely=[60.0 * n for n in range(360)], some=[1800.0, 1801.0, 5 * HOUR], last=[6 * HOUR - 1])
+    lines = list(chart(found, 77))
+    axis, minutely, some, last, legend = lines
+    start = minutely.index("▄")
+    room = 60
+    assert (axis[:5], minutely[:8], start) == ("job  ", "minutely", 10)
+    assert set(minutely[start : start + room]) == {"▄"}, "six in each column"
+    assert (some.index("▂"), some.index("·")) == (start + 5, start + 50)
+    assert last[start + room - 1] == "·"
+    assert [axis.index(text) for text in ("╷12:00", "╷13:00", "╷16:00")] == [start + 5, start + 15, start + 45]
+    assert "17:00" not in axis, "there is no room for the whole of it"
+    assert [line.split()[-1] for line in (minutely, some, last)] == ["360", "3", "1"]
+    assert legend.startswith("6m a column: ·1 ▂2 ▄4 ▆8 █16+")
+
+
+@pytest.mark.parametrize("width", [1, 40, 41, 80, 200])
+@pytest.mark.parametrize("hours", [0.01, 1, 24, 744])
+def test_the_chart_fits(width: int, hours: float) -> None:
+    long = "a" * 128
+    found = timetable(hours, **{long: [0.0, hours * HOUR - 0.001], "b": [hours * HOUR / 2]})
+    lines = list(chart(found, width))
+    assert {len(line) for line in lines[:-1]} == {max(40, width)}
+    assert len(lines[-1]) <= max(40, width)
+    assert "…" in lines[1]
+
+
+def test_a_day_is_named_on_the_axis() -> None:
+    axis = next(chart(timetable(24, a=[0.0]), 120))
+    assert "╷Thu 05" in axis
+
+
+def test_a_chart_says_where_it_does_not_know_more() -> None:
+    rows = [
+        JobTimes(job_id="a", times=[NOW, NOW + 1800], more=True),
+        JobTimes(job_id="b", times=[], more=True),
+        JobTimes(job_id="c", times=[NOW + HOUR - 1], more=True),
+        JobTimes(job_id="d", times=[NOW], more=False),
+    ]
+    _, a, b, c, d, _, says = chart(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0), 72)
+    room = 60
+    drawn = [line[5 : 5 + room] for line in (a, b, c, d)]
+    assert drawn[0] == "·" + " " * 29 + "·" + "…" * 29, "up to the end"
+    assert drawn[1] == "…" * room
+    assert (drawn[2].strip(), drawn[3].strip()) == ("·", "·")
+    assert [line.split()[-1] for line in (a, b, c, d)] == ["2+", "0+", "1+", "1"]
+    assert (says[0], len(says) <= LEAST_WIDTH) == ("…", True)
+
+
+@pytest.mark.parametrize(("count", "rest"), [(1, "a0"), (7, "a0, a1, a2, a3, a4 and 2 other jobs")])
+def test_rows_say_where_they_do_not_know_more(count: int, rest: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [JobTimes(job_id=f"a{number}", times=[NOW], more=True) for number in range(count)]
+    rows.append(JobTimes(job_id="whole", times=[NOW], more=False))
+    print_plain(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0))
+    found = capsys.readouterr()
+    assert (found.out.count("\n"), found.err) == (count + 1, f"fires on, more often than is told: {rest}\n")
+
+
+def test_in_a_terminal(timed: Server) -> None:
+    drawn = in_a_terminal(timed.folder, "timetable", "--for", "2h", COLUMNS="70")
+    assert max(len(line) for line in drawn.splitlines()) <= 70
+    assert "█" in drawn
+    log = in_a_terminal(timed.folder, "runs", "--job", "loud", "--output", NO_COLOR="1")
+    assert "… cut at 16 KiB" in log
+    assert "failed in" in log
+
+
+@pytest.mark.parametrize("text", ["every", "every  ", "cron * *", "at"])
+def test_no_schedule_at_all(text: str) -> None:
+    with pytest.raises(InterlockError):
+        schedule_of(text, None)

@@ -1,0 +1,233 @@
+"""What the clients do with jobs: the requests played by hand, and both of them against a real server."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+import interlock as il
+from interlock.client.http.exchange import Failure, Pause, Request, Tell
+from interlock.client.http.operations import Operations
+from interlock.model.jobs import JobInfo, JobPage
+from interlock.model.schedule import Schedule
+from tests.client.faces import KINDS, Face, face
+from tests.client.test_operations import answered, policy, returned
+from tests.helpers.places import clean_folder
+from tests.helpers.scheduled import IDS, declare_jobs
+from tests.helpers.server import Server
+
+INFO = JobInfo(
+    id="nightly", source="a.yaml:1", kind="process", command="true", lane="main", version="v", max_concurrent_runs=1,
+    schedule=Schedule(cron="0 2 * * *"), schedule_text="cron 0 2 * * *", paused=False, next_at=5.0, live=0,
+)  # fmt: skip
+HOUR = 3600.0
+
+
+def first(operation: Any) -> Any:
+    """What it asks for."""
+    return next(operation)
+
+
+# ── what is sent ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_page_of_jobs_is_read() -> None:
+    listing = Operations(policy()).jobs()
+    assert first(listing) == Request("GET", "/api/v1/jobs?limit=500")
+    assert listing.send(answered(JobPage(jobs=[INFO], next="jnightly"))) == Tell(INFO)
+    assert first(listing) == Request("GET", "/api/v1/jobs?limit=500&cursor=jnightly")
+    with pytest.raises(StopIteration):
+        listing.send(answered(JobPage(jobs=[], next=None)))
+
+
+def test_what_is_asked_about_a_job() -> None:
+    operations = Operations(policy())
+    one = operations.job("nightly")
+    assert first(one) == Request("GET", "/api/v1/jobs/nightly")
+    assert returned(one, answered(INFO)) == INFO
+    assert first(operations.next_times("a", 3, 7.5)).path == "/api/v1/jobs/a/next?count=3&after=7.5"
+    assert first(operations.next_times("a", 3, "1970-01-01T01:00+00:30")).path.endswith("&after=1800.0")
+    assert first(operations.job_log("a", 20)).path == "/api/v1/jobs/a/log?limit=20"
+    assert first(operations.timetable("2h", 9)).path == "/api/v1/timetable?for=7200.000s&limit=9"
+    cron = operations.schedule_times(Schedule(cron="0 2 * * *", tz="Europe/Paris"), 1, None)
+    assert first(cron).path == "/api/v1/next?count=1&cron=0+2+%2A+%2A+%2A&tz=Europe%2FParis"
+    every = operations.schedule_times(Schedule(every="10m", wait="1m"), 1, None)  # type: ignore[arg-type]
+    assert first(every).path == "/api/v1/next?count=1&every=600.0s&wait=60.0s"
+
+
+def test_a_trigger_says_only_what_it_was_told() -> None:
+    request = first(Operations(policy()).trigger("nightly", None, {}))
+    assert (request.method, request.path, request.body) == ("POST", "/api/v1/jobs/nightly/trigger", b"{}")
+    assert len(request.headers["Idempotency-Key"]) == 32, "so that it can be repeated"
+    told = first(Operations(policy()).trigger("a", {"x": 1}, {"lane": "l", "deadline": "5s", "idempotency_key": "k"}))
+    assert msgspec.json.decode(told.body or b"") == {
+        "payload": {"x": 1}, "lane": "l", "deadline": 5.0, "idempotency_key": "k",
+    }  # fmt: skip
+    assert told.headers == {}
+    with pytest.raises(TypeError, match="unexpected argument 'at'"):
+        first(Operations(policy()).trigger("a", None, {"at": 5}))  # type: ignore[typeddict-unknown-key]
+
+
+def test_a_range_is_sent_in_seconds() -> None:
+    texts = first(Operations(policy()).backfill("a", "1970-01-01T00:00:05Z", "1970-01-01 00:01", 1, None, None))
+    times = first(Operations(policy()).backfill("a", datetime.fromtimestamp(5, UTC), 60, 1, None, None))
+    assert msgspec.json.decode(texts.body or b"") == {"from": 5.0, "to": 60.0, "max_parallel": 1}
+    assert texts == times
+
+
+def test_a_removal_that_may_have_happened_is_not_repeated() -> None:
+    removal = Operations(policy()).delete_job("nightly")
+    assert (first(removal).method, first(Operations(policy()).delete_job("x")).once) == ("DELETE", True)
+    with pytest.raises(il.InterlockError, match="it may have been done"):
+        removal.send(Failure("lost", OSError()))
+    pausing = Operations(policy()).pause("nightly", True)
+    first(pausing)
+    assert isinstance(pausing.send(Failure("lost", OSError())), Pause), "that may be said twice"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "code", "names"),
+    [
+        ("job", ("",), "unknown_job", "''"),
+        ("job", ("a/b",), "unknown_job", "'a/b'"),
+        ("job", ("..",), "unknown_job", "'..'"),
+        ("job", (5,), "bad_value", "job: 5"),
+        ("next_times", ("a", 0, None), "bad_value", "count: 0"),
+        ("next_times", ("a", 101, None), "bad_value", "count: 101"),
+        ("next_times", ("a", True, None), "bad_value", "count: True"),
+        ("next_times", ("a", 1, "noon"), "bad_value", "after: 'noon'"),
+        ("next_times", ("a", 1, datetime(2030, 1, 1)), "bad_value", "time zone"),  # noqa: DTZ001 - that is the point
+        ("schedule_times", (Schedule(once=True), 1, None), "bad_value", "once"),
+        ("timetable", ("soon", 5), "bad_duration", "span: 'soon'"),
+        ("timetable", ("1h", 0), "bad_value", "limit: 0"),
+        ("job_log", ("a", 0), "bad_value", "limit: 0"),
+        ("backfill", ("a", 5.0, 5.0, 1, None, None), "bad_value", "start: 5.0"),
+        ("backfill", ("a", 5.0, "now", 1, None, None), "bad_value", "end: 'now'"),
+        ("backfill", ("a", 5.0, 6.0, 0, None, None), "bad_value", "max_parallel: 0"),
+        ("backfill", ("a", 5.0, 6.0, 1, {"x": object()}, None), "not_json", "payload.x"),
+        ("put_job", ("a", {"run": {1, 2}}), "not_json", "definition.run"),
+        ("put_jobs", ([],), "bad_value", "definitions: 0"),
+        ("put_jobs", ([{}] * 10_001,), "bad_value", "definitions: 10001"),
+        ("trigger", ("a", {"x": object()}, {}), "not_json", "payload.x"),
+        ("trigger", ("a", None, {"deadline": "soon"}), "bad_duration", "deadline: 'soon'"),
+    ],
+)
+def test_what_cannot_be_asked_is_not_sent(method: str, arguments: tuple[Any, ...], code: str, names: str) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        next(getattr(Operations(policy()), method)(*arguments))
+    assert caught.value.code == code
+    assert names in str(caught.value)
+
+
+# ── a real server ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def timed() -> Iterator[Server]:
+    with clean_folder() as place:
+        server = Server(place, str(declare_jobs(place)), "--drain", "1s", "--workers", "1", "--http", "local")
+        with server:
+            yield server
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest, timed: Server) -> Iterator[Face]:
+    with face(str(request.param), f"unix:{timed.http_socket}", retries=20) as one:
+        yield one
+
+
+def test_jobs_and_their_times(client: Face) -> None:
+    found = list(client("jobs"))
+    assert [one.id for one in found if one.id in IDS] == IDS
+    nightly = client("job", "nightly")
+    assert nightly.schedule == Schedule(cron="0 2 * * *", tz="Europe/Paris")
+    assert client("next_times", "nightly", count=1) == [nightly.next_at]
+    assert client("next_times", "nightly", after=datetime.fromtimestamp(nightly.next_at, UTC))[0] > nightly.next_at
+    assert client("schedule_times", nightly.schedule, 1) == [nightly.next_at]
+    assert client("schedule_times", Schedule(at=2e9)) == [2e9]
+    assert client("schedule_times", Schedule(every=600.0, wait=5.5), 2, after=1000.0) == [1005.5, 1605.5]
+    timetable = client("timetable", timedelta(days=2), limit=20)
+    rows = {one.job_id: one.times for one in timetable.jobs}
+    assert rows["nightly"][0] == nightly.next_at
+    assert timetable.until - timetable.now == pytest.approx(2 * 86400, abs=5)
+
+
+@pytest.mark.behaviour("TIM-11")
+@pytest.mark.behaviour("TIM-16")
+def test_a_trigger_and_its_log(client: Face) -> None:
+    own = client("trigger", "manual")
+    assert own("wait", "30s") is il.State.SUCCEEDED
+    assert (own("info").payload, own("info").origin) == ({"own": 3}, "trigger")
+    given = client("trigger", "manual", {"a": 1}, session="s")
+    assert given("wait", "30s") is il.State.SUCCEEDED
+    newest, before = client("job_log", "manual", limit=2)
+    assert (newest.id, newest.output, newest.cut) == (given.id, '{"a":1}', False)
+    assert (before.id, before.output, before.origin) == (own.id, '{"own":3}', "trigger")
+    assert client("trigger", "echo", {"value": 4})("result", "30s") == 4
+
+
+@pytest.mark.behaviour("TIM-10")
+def test_a_job_is_paused_and_resumed(client: Face) -> None:
+    assert (client("pause", "nightly").paused, client("job", "nightly").next_at) == (True, None)
+    resumed = client("resume", "nightly")
+    assert (resumed.paused, resumed.next_at) == (False, client("next_times", "nightly", 1)[0])
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_a_range_is_made_up_for(client: Face) -> None:
+    # Both clients have hours of their own, so that each creates something.
+    ago = 20 if "AsyncClient" in repr(client) else 10
+    start = datetime.fromtimestamp((time.time() // HOUR - ago) * HOUR, UTC)
+    found = client("backfill", "hourly", start, start + timedelta(hours=2), max_parallel=2, payload={"a": 1})
+    assert (len(found.created), found.existing) == (2, [])
+    for run_id in found.created:
+        run = client("handle", run_id)
+        assert run("wait", "30s") is il.State.SUCCEEDED
+        assert (run("info").payload, run("info").origin) == ({"a": 1}, "backfill")
+    again = client("backfill", "hourly", start.timestamp(), start.timestamp() + 2 * HOUR)
+    assert (again.created, again.existing) == ([], found.created)
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_jobs_are_put_and_removed(client: Face) -> None:
+    put = client("put_job", "weekly", {"run": {"process": ["true"]}, "schedule": {"cron": "0 6 * * 1"}})
+    assert (put.source, put.schedule_text) == ("api", "cron 0 6 * * 1")
+    many = [{"id": f"some{number}", "run": {"shell": "true"}} for number in range(3)]
+    assert client("put_jobs", many) == ["some0", "some1", "some2"]
+    for job_id in ("weekly", "some0", "some1", "some2"):
+        assert client("delete_job", job_id).id == job_id
+    with pytest.raises(il.InterlockError, match="'weekly' is not defined"):
+        client("job", "weekly")
+    with pytest.raises(il.InterlockError) as caught:
+        client("put_job", "weekly", {"run": {"process": []}, "lane": "a b"})
+    assert caught.value.code == "bad_config"
+    assert len(str(caught.value).splitlines()) == 3, "a line for each fault, below one that counts them"
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "code"),
+    [
+        ("job", ("nihgtly",), "unknown_job"),
+        ("next_times", ("nihgtly",), "unknown_job"),
+        ("next_times", ("manual",), "bad_schedule"),
+        ("job_log", ("nihgtly",), "unknown_job"),
+        ("trigger", ("nihgtly",), "unknown_job"),
+        ("pause", ("nihgtly",), "unknown_job"),
+        ("resume", ("nihgtly",), "unknown_job"),
+        ("backfill", ("nihgtly", 1.0, 2.0), "unknown_job"),
+        ("backfill", ("manual", 1.0, 2.0), "bad_schedule"),
+        ("backfill", ("hourly", 1.0, 1e10), "bad_value"),
+        ("timetable", ("32d",), "bad_value"),
+        ("delete_job", ("nightly",), "job_declared"),
+        ("put_job", ("nightly", {"run": {"process": ["true"]}}), "job_declared"),
+    ],
+)
+def test_what_the_server_refuses(client: Face, method: str, arguments: tuple[Any, ...], code: str) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        client(method, *arguments)
+    assert caught.value.code == code
+    if code == "unknown_job":
+        assert "did you mean 'nightly'?" in str(caught.value)

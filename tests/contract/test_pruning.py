@@ -1,0 +1,352 @@
+"""Deleting old runs: which go, that all of them goes, and that nobody who reads or writes beside it notices."""
+
+import asyncio
+import itertools
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+from interlock.core.decisions import Batch
+from interlock.model.error import StoreUnavailable
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, RunFilter
+from interlock.stores.memory import MemoryStore
+from interlock.stores.sqlite import SqliteReader, SqliteStore
+from interlock.stores.sqlite.database import connect_writer
+from interlock.stores.sqlite.pruning import MOST_IN_A_CALL, PARTS
+from interlock.stores.sqlite.queries import QUERIES
+from tests.contract.conftest import AnyStore, WithStore, run_with
+from tests.contract.samples import JOB, NAME, created, entry, everything, listed, make_run, pages, take, updated
+from tests.contract.test_sqlite_failures import files_no_larger_than
+
+ALL = 1_000_000
+"""more than any job has"""
+LATER = 1e12
+
+
+def ended(run_id: str, at: float = 1001.0, job_id: str = "work", **fields: Any) -> Run:
+    times = {"created_at": 900.0, "ended_at": at}
+    return make_run(run_id, job_id=job_id, state=State.SUCCEEDED, **times, **fields)
+
+
+async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
+    """Each run with something of all that a run can have."""
+    lease = await take(store)
+    batch = created(*runs)
+    batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
+    batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}") for run in runs for number in (1, 2)]
+    batch.checkpoints = [(run.id, b"1") for run in runs]
+    batch.keys = [(run.tenant, run.idempotency_key, run.id, b"d") for run in runs if run.idempotency_key is not None]
+    batch.dead_letters = [(run_id, 1.0, "orphaned", "lost") for run_id in letters]
+    batch.jobs = [JOB]
+    batch.position = await store.position() + 1
+    await store.commit(batch, NAME, lease.epoch)
+
+
+async def prune_all(store: AnyStore, most: int, ended_before: float) -> int:
+    found = [await store.prune_runs(most, ended_before)]
+    while found[-1].more:
+        found.append(await store.prune_runs(most, ended_before))
+    return sum(one.runs for one in found)
+
+
+# ── which ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("TIM-16")
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 4, ALL])
+@pytest.mark.parametrize("ended_before", [0.0, 1003.0, 1003.5, LATER])
+def test_what_is_too_old_or_too_much_of_its_job_goes(with_store: WithStore, most: int, ended_before: float) -> None:
+    runs = [ended(f"{job} {number}", 1000.0 + number, job) for number in range(1, 7) for job in ("work", "play")]
+    runs = [run for run in runs if run.id not in ("play 2", "play 4", "play 5")]
+
+    async def body(store: AnyStore) -> None:
+        await put(store, *runs)
+        await put(store, make_run("live", job_id="other"))
+        newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
+        left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
+        assert await store.prune_runs(most, ended_before) == Pruned(len(runs) - len(left), False)
+        assert await listed(store) == ["live", *reversed(left)]
+        assert await store.prune_runs(most, ended_before) == Pruned(0, False)
+
+    with_store(body)
+
+
+def test_one_goes_after_the_other_as_the_limit_passes_them(with_store: WithStore) -> None:
+    runs = [make_run(f"{at}", created_at=float(at), ended_at=float(at), state=State.FAILED) for at in range(49)]
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(*runs), NAME, lease.epoch)
+        assert await store.prune_runs(ALL, 0.0) == Pruned(0, False)
+        first = 0
+        for count in range(1, 9):
+            first += count
+            assert await store.prune_runs(ALL, float(first)) == Pruned(count, False)
+            assert (await listed(store))[-1] == f"{first}"
+        for most in range(12, 0, -1):
+            assert await store.prune_runs(most, 0.0) == Pruned(1, False)
+            assert len(await listed(store)) == most
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("TIM-16")
+def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
+        await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
+        await put(store, make_run("other", job_id="other"))
+        assert (await store.prune_runs(4, 0.0)).runs == 0, "beyond the newest four are a live one and a dead letter"
+        assert (await store.prune_runs(3, 0.0)).runs == 1
+        assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
+        assert (await store.prune_runs(0, LATER)).runs == 1
+        assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
+        assert [letter.run_id for letter in await store.dead_letters()] == ["dead 1", "dead 2"]
+        lease = await take(store)
+        await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
+        assert (await store.prune_runs(0, LATER)).runs == 1
+        assert await store.run("live 1") is None
+
+    with_store(body)
+
+
+RUNS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(1, 9), st.none() | st.integers(0, 5), st.booleans()), max_size=25
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(given_runs=RUNS, most=st.integers(0, 8), ended_before=st.integers(0, 16), in_order=st.booleans())
+def test_whatever_the_clock_did_nothing_goes_too_early_and_everything_goes_in_the_end(
+    tmp_path_factory: pytest.TempPathFactory,
+    given_runs: list[tuple[str, int, int | None, bool]],
+    most: int,
+    ended_before: int,
+    in_order: bool,
+) -> None:
+    if in_order:
+        given_runs = sorted(given_runs, key=lambda one: one[1])
+    runs: list[Run] = []
+    letters = set()
+    for number, (job, at, length, is_dead) in enumerate(given_runs):
+        end = None if length is None else float(at + length)
+        runs.append(make_run(f"{number}", job_id=job, created_at=float(at), ended_at=end))
+        if is_dead and end is not None:
+            letters.add(f"{number}")
+    newer = [sum(other.job_id == run.job_id for other in runs[place + 1 :]) for place, run in enumerate(runs)]
+    may_go = [run.id not in letters and run.ended_at is not None for run in runs]
+    surplus = {run.id for run, count, may in zip(runs, newer, may_go, strict=True) if may and count >= most}
+    old = {run.id for run, may in zip(runs, may_go, strict=True) if may and (run.ended_at or 0.0) < ended_before}
+
+    async def body(store: AnyStore) -> None:
+        if runs:
+            await put(store, *runs, letters=sorted(letters))
+        await put(store, make_run("last", job_id="c"))
+        await prune_all(store, most, float(ended_before))
+        gone = {run.id for run in runs} - set(await listed(store))
+        if in_order or isinstance(store, MemoryStore):
+            assert gone == surplus | old
+        assert surplus <= gone <= surplus | old
+        await prune_all(store, ALL, LATER)
+        assert set(await listed(store)) == {run.id for run, may in zip(runs, may_go, strict=True) if not may} | {"last"}
+
+    run_with(MemoryStore(), body)
+    run_with(SqliteStore(tmp_path_factory.mktemp("pruning") / "runs.db"), body)
+
+
+# ── all of it ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("TIM-16")
+def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: WithStore) -> None:
+    key: dict[str, Any] = {"tenant": "blue", "idempotency_key": "k"}
+
+    async def body(store: AnyStore) -> None:
+        # "r1" uses a key that is that of "new" already.
+        await put(store, make_run("new", **key), ended("r2", 2000.0))
+        before = await everything(store)
+        await put(store, ended("old", tenant="default", idempotency_key="k"), ended("r1", **key))
+        await put(store, make_run("keyed"))
+        await put(store, ended("unknown"))
+        last = await everything(store)
+        assert await store.prune_runs(ALL, 1500.0) == Pruned(2, False)
+        left = await everything(store)
+        assert left["keys"] == before["keys"] == {("blue", "k"): ("new", b"d")}
+        for part in ("runs", "histories", "logs"):
+            assert left[part] == last[part] | {one: before[part][one] for one in ("old", "r1")}
+        for part in ("states", "inputs"):
+            assert left[part] == {one: found for one, found in last[part].items() if one not in ("old", "r1")}
+        pruned = {one.position for one in last["events"] if one.run_id in ("old", "r1")}
+        assert left["events"] == [one for one in last["events"] if one.position not in pruned]
+        assert len(pruned) == 6
+        for run_id in ("old", "r1"):
+            assert (await store.events(0, 100, run_id)).events == []
+        assert await store.definition(JOB.version) == JOB
+
+        await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
+        assert await store.known_keys([("default", "k")]) == {("default", "k"): ("old", b"d")}
+        assert len(await store.logs("old")) == 2
+        assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1")}
+
+    with_store(body)
+
+
+def test_no_table_has_a_row_of_it(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
+        await put(store, make_run("live", idempotency_key="l"))
+        assert (await store.prune_runs(0, LATER)).runs == 2
+
+    run_with(SqliteStore(database), body)
+    with closing(sqlite3.connect(database)) as connection:
+        tables = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        found: dict[str, set[str]] = {}
+        for table in tables:
+            columns = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+            for column in columns & {"run_id"} | ({"id"} if table == "runs" else set()):
+                found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
+        assert found.pop("dead_letters") == set()
+        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints", "idempotency_keys")}
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
+# ── beside others ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ended("a"), ended("b"), ended("c"))
+        lease = await take(store)
+        line = Batch(logs=[("a", 1, 3, 9.0, "info", "the newest of all")], position=10)
+        await store.commit(line, NAME, lease.epoch)
+        assert await prune_all(store, 0, LATER) == 1
+        assert await listed(store) == ["c", "a"], "created last, and spoke last"
+        assert await store.position() == 10
+
+    async def again(store: AnyStore) -> None:
+        assert await store.position() == (await store.load(0)).position == 10
+        behind_c = (await store.runs(RunFilter(), None, 1)).next
+        await put(store, ended("d"))
+        assert await store.prune_runs(0, LATER) == Pruned(2, False)
+        await put(store, ended("e"))
+        assert await store.runs(RunFilter(), behind_c, 10) == await store.runs(RunFilter(job_id="none"), None, 1)
+        assert [one.position for one in (await store.events(0, 10)).events] == [*range(11, 17)]
+        lease = await take(store)
+        said = Batch(service_log=[("web", 1, 1.0, "stdout", "said", None)], position=17)
+        await store.commit(said, NAME, lease.epoch)
+        assert await prune_all(store, 0, LATER) == 1
+        assert await listed(store) == ["e"], "the newest position is that of a service"
+        assert await store.position() == 17
+
+    with_store(body)
+    with_store(again)
+
+
+@pytest.mark.parametrize("jobs", [1, 2 * MOST_PRUNED])
+def test_one_call_deletes_so_many_and_says_whether_there_are_more(with_store: WithStore, jobs: int) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
+        await store.commit(created(*runs), NAME, lease.epoch)
+        for limits in ((0, 0.0), (ALL, LATER)):
+            assert await store.prune_runs(*limits) == Pruned(MOST_PRUNED, True)
+            assert await store.prune_runs(*limits) == Pruned(MOST_PRUNED, False)
+            assert await listed(store) == [runs[-1].id], "the last of all stays"
+            # From here on it is by age.
+            await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
+            runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
+
+    with_store(body)
+
+
+@pytest.mark.parametrize("wanted", [RunFilter(), RunFilter(job_id="work"), RunFilter(live=False)])
+def test_pages_and_events_go_on_over_what_was_deleted_between_them(with_store: WithStore, wanted: RunFilter) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, *(ended(f"r{number}", 1000.0 + number % 2 * 100) for number in range(20)))
+        await put(store, make_run("last", job_id="other"))
+        first = await store.runs(wanted, None, 4)
+        some = await store.events(0, 7)
+        assert (await store.prune_runs(ALL, 1050.0)).runs == 10
+        assert first.next is not None
+        found, before = [], first.next
+        while page := await store.runs(wanted, before, 4):
+            found += [run.id for run in page.runs]
+            if page.next is None:
+                break
+            before = page.next
+        seen = [run.id for run in first.runs]
+        assert not set(found) & set(seen)
+        odd = [f"r{number}" for number in range(19, 0, -2)]
+        assert found == [one for one in odd if one not in seen]
+        rest = await store.events(some.reached, 1000)
+        assert {one.run_id for one in rest.events if not hasattr(one, "service")} == {*odd, "last"}
+        assert (rest.reached, rest.more) == (await store.position(), False)
+
+    with_store(body)
+
+
+def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write_between(database: Path) -> None:
+    lines, count = 1000, 30
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        names = [f"r{number:02}" for number in range(count)]
+        batch = created(*(ended(name) for name in names), make_run("live"))
+        batch.logs = [(name, 1, number, 1.0, "info", "x") for name in names for number in range(lines)]
+        batch.position = 1
+        await store.commit(batch, NAME, lease.epoch)
+        await put(store, make_run("last"))
+        reader = SqliteReader(database)
+        await reader.open()
+        seen: list[int] = []
+        pruning = asyncio.ensure_future(store.prune_runs(0, LATER))
+        for seq in itertools.count(3):
+            if pruning.done():
+                break
+            await store.commit(updated(make_run("live", seq=seq)), NAME, lease.epoch)
+            with closing(sqlite3.connect(database)) as other:
+                left = other.execute("SELECT count(*) FROM logs GROUP BY run_id HAVING run_id <> 'last'").fetchall()
+            assert set(left) <= {(lines,)}, "a run is deleted as a whole or not at all"
+            seen.append(len(left))
+        pruned = await pruning
+        assert pruned == Pruned(-(-MOST_IN_A_CALL // (lines + 1)), True)
+        assert seen == sorted(seen, reverse=True)
+        assert set(seen) & set(range(count - pruned.runs + 1, count)), "nobody could write before it was done"
+        assert len((await reader.runs(RunFilter(live=False), None, 100)).runs) == count - pruned.runs
+        assert await prune_all(store, 0, LATER) == count - pruned.runs
+        assert len((await pages(store))[0].runs) == 2
+        await reader.close()
+
+    run_with(SqliteStore(database), body)
+
+
+def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_later(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ended("r1"), ended("r2"), make_run("new"))
+        before = await everything(store)
+        with files_no_larger_than(0):
+            with pytest.raises(StoreUnavailable):
+                await store.prune_runs(0, LATER)
+            assert await everything(store) == before
+        assert (await store.prune_runs(0, LATER)).runs == 2
+
+    run_with(SqliteStore(database), body)
+
+
+def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:
+    values = {"most": 1, "limit": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
+    names = ["get_number_range", "get_number_at", "get_created", "find_old_runs", "find_surplus_runs", "weigh_runs"]
+    with closing(connect_writer(database)) as connection:
+        for name in [*names, *PARTS]:
+            given_values = (1,) if "?" in QUERIES[name] else values
+            plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {QUERIES[name]}", given_values)]
+            scans = [step for step in plan if step.startswith("SCAN")]
+            assert not [one for one in scans if one.split()[1] not in ("found", "json_each", "CONSTANT")], (name, plan)

@@ -1,0 +1,137 @@
+"""Runs beside the schedule: triggered at once, and made up for a range that has passed, so many at a time."""
+
+from typing import Any
+
+import pytest
+
+from interlock.core.decisions import Backfilled, Failed
+from interlock.engine import intake
+from interlock.engine.catalog import Catalog, Entry, any_object
+from interlock.model.error import InterlockError
+from interlock.model.job import Job
+from interlock.model.message import Backfill
+from interlock.model.run import TRIGGER
+from interlock.model.schedule import Schedule
+from interlock.model.state import State
+from tests.core.machine import START, Machine, at_once
+from tests.core.test_timetable import begun, job, machine_of, pass_time, pause, stop_for, times
+
+HOUR = 3600.0
+
+
+def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> Backfilled:
+    """As the shell hands it in, with what the store knows."""
+    catalog = Catalog([Entry(one, any_object(one.id)) for one in machine.jobs])
+    message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
+    command = intake.refill(message, machine.state, catalog, "client", machine.wall)
+    known = at_once(intake.look_up_times(command, machine.state, machine.store, machine.wall))
+    answer = machine.step(("client", known)).answers[-1][1]
+    if isinstance(answer, Failed):
+        raise answer.error
+    assert isinstance(answer, Backfilled)
+    return answer
+
+
+@pytest.mark.behaviour("TIM-11", "RUN-5")
+def test_the_times_of_a_range_become_runs_under_their_ids_so_many_at_once() -> None:
+    machine = machine_of(job(every=60, wait=59))
+    pass_time(machine, 10)
+    answer = backfill(machine, -600, 0, max_parallel=3)
+    assert answer.created == [f"work:{int(START) + 59 - 60 * back}" for back in range(10, 0, -1)]
+    assert answer.existing == []
+    assert len(machine.dispatched()) == 3
+    assert len(times(machine, State.PRERUN)) == 7
+    pass_time(machine, 41, length=10)
+    started = [at for nominal, at in begun(machine) if nominal < 0]
+    assert started == [10] * 3 + [20] * 3 + [30] * 3 + [40]
+    assert {run.origin for run in machine.ended} == {"backfill:3"}
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_a_backfill_goes_on_beside_the_schedule_and_after_a_restart() -> None:
+    machine = machine_of(job(every=60))
+    pass_time(machine, 30, length=1)
+    created = backfill(machine, -300, 0, max_parallel=2).created
+    assert len(created) == 5
+    machine.restart()
+    machine.worker_up(held=[machine.held(run_id) for run_id in created[:2]])
+    assert machine.dispatched()[-2:] == created[:2]
+    pass_time(machine, 40, length=15)
+    assert all(machine.state_of(run_id) is State.SUCCEEDED for run_id in created[:4])
+    assert (60, 60) in begun(machine), "the schedule does not wait for it"
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_what_has_run_is_left_and_what_was_missed_is_made_up_for_once() -> None:
+    machine = machine_of(job(every=10, catch_up="none"))
+    pass_time(machine, 25)
+    stop_for(machine, 30)
+    pass_time(machine, 4)
+    assert times(machine, State.SKIPPED) == [30, 40, 50]
+    first = backfill(machine, 0, 55)
+    assert first.existing == [f"work:{int(START) + at}" for at in (0, 10, 20)]
+    assert first.created == [f"work:{int(START) + at}~again" for at in (30, 40, 50)]
+    again = backfill(machine, 0, 55)
+    assert again.created == []
+    pass_time(machine, 5)
+    assert times(machine, State.SUCCEEDED)[:8] == [0, 10, 20, 30, 40, 50, 60][:8]
+    assert backfill(machine, 0, 55).created == []
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_a_pause_does_not_keep_a_backfill_from_going_on() -> None:
+    machine = machine_of(job(every=60))
+    pause(machine, True)
+    pass_time(machine, 10)
+    assert len(backfill(machine, -300, 0).created) == 5
+    pass_time(machine, 10)
+    assert len(times(machine, State.SUCCEEDED)) == 6
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"start": -10, "end": -10}, "to: '1970-01-12T13:46:30Z' is not later than from (1970-01-12T13:46:30Z)"),
+        ({"start": -10, "end": 50}, "to: '1970-01-12T13:47:30Z' is not in the past; it is 1970-01-12T13:46:50Z now"),
+        ({"start": float("nan"), "end": 0}, "from: nan is not a time after 1970"),
+        ({"start": -10, "end": 0, "max_parallel": 0}, "max_parallel: 0 is not a whole number from 1 to 10,000"),
+        (
+            {"start": -900_000, "end": 0},
+            "to: '1970-01-12T13:46:40Z' is not near enough: there are more than 10,000 times in between",
+        ),
+        (
+            {"start": -10, "end": 0, "job_id": "plain"},
+            "job: 'plain' has no schedule, so there are no times to make up for",
+        ),
+        ({"start": -10, "end": 0, "job_id": "plan"}, "job: 'plan' is not defined; did you mean 'plain'?"),
+        ({"start": -10, "end": 0, "payload": b"[1]"}, "payload of 'work': a JSON object is expected, not list"),
+        (
+            {"start": -10, "end": 0, "tenant": "a b"},
+            "tenant: 'a b' is not a name of letters, digits, '_', '-' and '.', up to 64 long",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_backfill_is_said(fields: dict[str, Any], message: str) -> None:
+    machine = machine_of(job(every=60), Job(id="plain"))
+    pass_time(machine, 10)
+    with pytest.raises(InterlockError) as raised:
+        backfill(machine, fields.pop("start"), fields.pop("end"), **fields)
+    assert str(raised.value) == message
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_a_trigger_runs_beside_the_schedule_and_moves_nothing() -> None:
+    machine = machine_of(job(every=60))
+    pass_time(machine, 10, length=100)
+    before = machine.store.schedules["work"]
+    run_id = machine.submit(origin=TRIGGER)
+    assert machine.state_of(run_id) is State.DISPATCHED, "it does not wait for the one that is live"
+    assert machine.store.schedules["work"] == before
+    assert machine.run(run_id).origin == TRIGGER
+
+
+def test_a_run_that_is_submitted_does_not_hold_up_the_schedule() -> None:
+    machine = machine_of(Job(id="work", schedule=Schedule(every=60, wait=20)))
+    machine.submit()
+    pass_time(machine, 30, length=100)
+    assert (20, 20) in begun(machine)

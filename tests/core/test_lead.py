@@ -1,0 +1,78 @@
+"""Occurrences that are handed to a worker a moment ahead of their time, which keeps them until then."""
+
+import pytest
+
+from interlock.core.state import Limits
+from interlock.model.job import Job
+from interlock.model.message import Dispatch, Returned
+from interlock.model.schedule import Schedule
+from interlock.model.state import State
+from tests.core.machine import START, Machine
+
+LEAD = 0.05
+
+
+def machine_of(*jobs: Job) -> Machine:
+    machine = Machine(*jobs, limits=Limits(lead=LEAD))
+    machine.worker_up()
+    return machine
+
+
+def job(job_id: str, wait: float, every: float = 60.0, max_concurrent_runs: int = 1) -> Job:
+    return Job(id=job_id, schedule=Schedule(every=every, wait=wait), max_concurrent_runs=max_concurrent_runs)
+
+
+def handed_out(machine: Machine) -> dict[str, float]:
+    """By job, for how long the worker is to keep what it was given last."""
+    return {one.job_id: round(one.hold, 6) for _, one in machine.sent if isinstance(one, Dispatch)}
+
+
+@pytest.mark.behaviour("TIM-2")
+def test_what_is_due_together_is_handed_out_together_and_kept_until_its_time() -> None:
+    machine = machine_of(job("first", 20), job("second", 20.02), job("third", 20.1))
+    machine.advance(15)
+    assert machine.last.wake_at == START + 20 - LEAD / 2
+    assert handed_out(machine) == {}
+    machine.advance(5 - LEAD / 2)
+    assert handed_out(machine) == {"first": 0.025, "second": 0.045}
+    assert machine.last.wake_at == START + 20.1 - LEAD / 2
+
+
+@pytest.mark.behaviour("TIM-2")
+def test_one_that_is_given_back_ahead_of_its_time_is_still_kept_until_then() -> None:
+    machine = machine_of(job("work", 20))
+    machine.advance(15)
+    machine.advance(4.96)
+    assert handed_out(machine) == {"work": 0.04}
+    machine.wall += 0.01
+    machine.step(("one", Returned(f"work:{int(START) + 20}", 1, "the worker is leaving")))
+    assert handed_out(machine) == {"work": 0.03}
+
+
+@pytest.mark.behaviour("TIM-5")
+def test_one_that_may_have_to_wait_for_the_run_before_it_is_not_handed_out_early() -> None:
+    machine = machine_of(job("work", 0, every=20))
+    machine.step()
+    first, second = f"work:{int(START)}", f"work:{int(START) + 20}"
+    machine.started(first)
+    machine.advance(15)
+    assert machine.last.wake_at == START + 20, "there is nothing to wake up for before"
+    machine.advance(5 - LEAD / 4)
+    assert machine.state_of(second) is State.PRERUN
+    machine.advance(LEAD / 4)
+    assert machine.state_of(second) is State.PRERUN
+    machine.finished(first)
+    assert machine.state_of(second) is State.DISPATCHED
+    assert handed_out(machine) == {"work": 0.0}
+
+
+def test_its_time_is_forgotten_when_it_has_begun() -> None:
+    machine = machine_of(job("work", 20))
+    machine.advance(15)
+    machine.advance(4.96)
+    run_id = f"work:{int(START) + 20}"
+    assert machine.store.runs_by_id[run_id].due_at == START + 20
+    machine.advance(0.05)
+    machine.started(run_id)
+    assert machine.store.runs_by_id[run_id].due_at is None
+    assert machine.store.runs_by_id[run_id].started_at == pytest.approx(START + 20.01)

@@ -1,0 +1,115 @@
+"""The executors of a worker without a worker: attempts in, and what they report."""
+
+import asyncio
+import itertools
+import json
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from interlock.model import message as m
+from interlock.model.work import ProcessWork, Work
+from interlock.worker.executors import Executors
+from interlock.worker.pool import ProcessPool
+from tests.helpers.places import until
+from tests.helpers.processes import children_of, zombies
+
+End = m.Finished | m.Lost | m.Returned
+SCHEDULED_AT = 1_700_000_000.0
+
+
+def program(*command: str, **fields: Any) -> ProcessWork:
+    return ProcessWork(command=command, **fields)
+
+
+def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2) -> m.Dispatch:
+    payload = given if isinstance(given, bytes) else json.dumps(given or {}).encode()
+    return m.Dispatch(run_id, 1, "job", 2, payload, None, False, grace, None, work, SCHEDULED_AT)
+
+
+class Stage:
+    def __init__(self, threads: int) -> None:
+        self.executors = Executors(ProcessPool(target=None, threads=threads, processes=1))
+        self.heard: list[m.Message] = []
+        self._numbers = itertools.count(1)
+
+    def begin(self, work: Work, given: object = None) -> str:
+        """Begin an attempt; returns the id of its run."""
+        run_id = f"run-{next(self._numbers)}"
+        self.executors.begin(dispatch(run_id, work, given))
+        self.executors.flush()
+        return run_id
+
+    def of(self, run_id: str) -> list[m.Message]:
+        return [one for one in self.heard if getattr(one, "run_id", None) == run_id]
+
+    def lines(self, run_id: str, level: str | None = None) -> list[str]:
+        lines = [one for one in self.of(run_id) if isinstance(one, m.LogLine)]
+        assert [one.number for one in lines] == list(range(1, len(lines) + 1))
+        return [one.text for one in lines if level in (None, one.level)]
+
+    async def started(self, run_id: str) -> None:
+        await until(lambda: any(isinstance(one, m.Started) for one in self.of(run_id)), f"{run_id} has started")
+
+    async def printed(self, run_id: str) -> list[str]:
+        await until(lambda: self.lines(run_id), f"{run_id} has printed something")
+        return self.lines(run_id)
+
+    async def end(self, run_id: str) -> End:
+        await until(lambda: any(isinstance(one, End) for one in self.of(run_id)), f"{run_id} has ended")
+        *before, last = self.of(run_id)
+        assert isinstance(last, End)
+        assert not any(isinstance(one, End) for one in before)
+        assert sum(isinstance(one, m.Started) for one in before) == bool(before), (
+            "it is said to run before all else, once"
+        )
+        return last
+
+    async def run(self, work: Work, given: object = None) -> tuple[m.Finished, list[str]]:
+        """How it ended, and its log."""
+        run_id = self.begin(work, given)
+        end = await self.end(run_id)
+        assert isinstance(end, m.Finished), end
+        return end, self.lines(run_id)
+
+    async def failure(self, work: Work, given: object = None) -> str:
+        end, _ = await self.run(work, given)
+        assert end.outcome == "failed"
+        return str(end.error)
+
+    def ask(self, run_id: str) -> None:
+        self.executors.ask(run_id, 1, "cancel")
+
+    def kill(self, run_id: str) -> None:
+        self.executors.kill(run_id, 1)
+
+
+@asynccontextmanager
+async def executing(threads: int = 8) -> AsyncIterator[Stage]:
+    """Executors; at the end there is nothing left of them, and nothing open that was not before."""
+    await _warm_up()
+    before, others = _open(), children_of(os.getpid())
+    stage = Stage(threads)
+    try:
+        await stage.executors.start(stage.heard.append)
+        yield stage
+    finally:
+        await stage.executors.close()
+    await until(lambda: _open() == before, f"what was opened is closed: {before}")
+    assert children_of(os.getpid()) == others
+    assert zombies() == []
+
+
+async def _warm_up() -> None:
+    """Whatever a loop opens when it first has a link is not of interest."""
+    here, there = socket.socketpair()
+    _, writer = await asyncio.open_unix_connection(sock=here)
+    there.close()
+    writer.close()
+    await writer.wait_closed()
+
+
+def _open() -> Sequence[str]:
+    return sorted(os.listdir("/proc/self/fd"))
