@@ -19,7 +19,7 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	touch $@
 
 run: $(VENV)/ready
-	$(BIN)/interlock up -A examples.stream:app --db $(DATABASE) --submit demo.stream --drain 1s
+	$(BIN)/interlock up -A examples.stream:app examples/timetable.yaml --db $(DATABASE) --submit demo.stream --drain 1s
 
 test: check unit
 

@@ -107,6 +107,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "secret_names": ("*pin*", ["*pin*"]),
         "log_lines": ("0", 0),
         "log_bytes": ("2048", 2048),
+        "prerun": ("30s", 30.0),
         "keep_runs": ("0", 0),
         "keep_for": ("12h", 43200.0),
     }

@@ -42,14 +42,16 @@ def test_make_run(folder: Path) -> None:
         steps = steps_of(terminal.text)
         assert steps == [
             ".venv/bin/interlock submit demo.greet --wait",
+            ".venv/bin/interlock timetable",
             ".venv/bin/interlock runs --watch",
             ".venv/bin/interlock show latest",
             f"curl 'http://{address}/api/v1/runs?limit=3'",
         ]
         assert elsewhere(steps[0], folder) == '"hello world"\n'
-        assert "\tdemo." in elsewhere(f"{steps[1]} | head -n 1", folder)
-        assert "state\t" in elsewhere(steps[2], folder)
-        assert '{"runs":[{"id":' in elsewhere(steps[3], folder)
+        assert "Z\ttick\n" in elsewhere(steps[1], folder)
+        assert "\tdemo." in elsewhere(f"{steps[2]} | grep --max-count 1 demo", folder)
+        assert "state\t" in elsewhere(steps[3], folder)
+        assert '{"runs":[{"id":' in elsewhere(steps[4], folder)
         terminal.enter("\x03")
         terminal.ended()
         assert "stopped: " in terminal.text

@@ -110,6 +110,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: Annotated[int, Setting("How much log text is kept of a run, and of a service.", Size(0, 2**30))] = (
         4 * 2**20
     )
+    prerun: Annotated[float, Setting("How long ahead of its time an occurrence becomes a run.", Span("0s", "1h"))] = (
+        10.0
+    )
     keep_runs: Annotated[
         int, Setting("How many runs are kept of a job, the newest; 0 keeps all.", Whole(0, 1_000_000_000))
     ] = 100_000

@@ -37,7 +37,7 @@ logger = logging.getLogger("interlock.scheduler")
 
 PRUNE_EVERY = 60.0
 """seconds between two looks at how much is kept of runs, and of the services' logs"""
-LEAD = 0.05
+LEAD = 0.1
 """seconds ahead of its time that an occurrence may be handed to a worker"""
 STARTED_WRONGLY = 2
 """what a worker exits with that cannot load the app"""
@@ -101,7 +101,8 @@ class Scheduler:
                     heartbeat_interval=settings.heartbeat,
                     log_lines=settings.log_lines,
                     log_bytes=settings.log_bytes,
-                    lead=LEAD,
+                    prerun=settings.prerun,
+                    lead=min(LEAD, settings.prerun),
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,

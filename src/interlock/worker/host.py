@@ -27,7 +27,7 @@ UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
-UNHURRIED = 0.025
+UNHURRIED = 0.05
 """seconds that the start or the end of an occurrence may wait to be told"""
 MOST_UNHURRIED = 8
 """that may"""
