@@ -12,7 +12,7 @@ from tests.api.conftest import guard
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Answer, Http, Raw, ends, head
 from tests.helpers.places import tell_to_go
-from tests.helpers.processes import processes_of
+from tests.helpers.processes import processes_of, wait_until
 from tests.helpers.server import JOBS, Server, interlock
 
 RUNS = "/api/v1/runs"
@@ -361,6 +361,38 @@ def test_a_store_in_memory_is_served_as_well(folder: Path) -> None:
         assert server.local.get("/readyz").json["ready"] is True
         with server.http.events(after=0) as stream:
             assert stream.next().name == "run"
+
+
+def test_a_gateway_inside_is_let_in_however_many_knock_while_it_starts(folder: Path) -> None:
+    """The scheduler cannot let anybody in while it loads what serves HTTP; those who wait fill the queue meanwhile."""
+    arguments = ("--db", ":memory:", "--socket", str(folder / "interlock.db.sock"), "--http", "127.0.0.1:0")
+    server = Server(folder, *arguments)
+    knocking: list[socket.socket] = []
+
+    def is_full() -> bool:
+        """Knock until it is, or until somebody opens."""
+        for _ in range(200):
+            one = socket.socket(socket.AF_UNIX)
+            knocking.append(one)
+            one.setblocking(False)
+            try:
+                one.connect(str(server.socket))
+            except BlockingIOError:
+                return True
+            except OSError:  # there is nothing to knock at yet
+                return False
+        return False
+
+    try:
+        server.begin()
+        wait_until(is_full, "no more may knock")
+        wait_until(server._answers, "the scheduler answers")
+        assert server.http.get("/readyz").json["ready"] is True
+        assert server.stop() == 0
+    finally:
+        for one in knocking:
+            one.close()
+        server.kill()
 
 
 # ── nobody sees them ────────────────────────────────────────────────────────────────────────────────────────────────

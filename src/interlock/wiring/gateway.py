@@ -21,12 +21,17 @@ from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
 from interlock.config.jobs import read_job
+from interlock.model.error import NotRunning
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
 
 RESERVED = 256
 """descriptors that are not for connections"""
+
+
+KNOCKING = 5.0
+"""seconds in which a gateway has to be let in by its scheduler"""
 
 
 class Gateway:
@@ -41,8 +46,20 @@ class Gateway:
         self._server = HttpServer(application(self._backend, settings), settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
-        await self._connection.open()
+        await self._connect()
         await self._server.start(sockets)
+
+    async def _connect(self) -> None:
+        """The scheduler is there, or there would be no gateway; but as it starts more may knock than it has let in."""
+        end = asyncio.get_running_loop().time() + KNOCKING
+        while True:
+            try:
+                await self._connection.open()
+                return
+            except NotRunning:
+                if asyncio.get_running_loop().time() > end:
+                    raise
+            await asyncio.sleep(0.02)
 
     async def stop(self) -> None:
         await self._backend.close()
