@@ -13,6 +13,7 @@ from interlock.config.loading import FromApp, build, load
 from interlock.model.error import BadConfig
 from interlock.model.schedule import instant
 from tests.config.writing import fault, put, refused
+from tests.helpers.places import unprivileged
 
 JOB = "kind: Job\nid: nightly\nrun: {process: [dump]}\n"
 """what a test adds begins on line 4"""
@@ -285,12 +286,14 @@ def test_a_billion_laughs_in_a_payload_are_refused_at_the_first() -> None:
     assert fault("\n".join([JOB + "payload:", *lines])).startswith("a.yaml:5: anchors and aliases")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_folder_that_may_not_be_read() -> None:
     put(JOB, "all/a.yaml")
     os.chmod("all", 0)
+    os.mkdir("open", 0o755)
     try:
-        assert refused("all") == ["all: cannot be read (Permission denied)"]
+        with unprivileged():
+            assert os.listdir("open") == []
+            assert refused("open", "all") == ["all: cannot be read (Permission denied)"]
     finally:
         os.chmod("all", 0o700)
 

@@ -20,6 +20,8 @@ from tests.helpers.processes import processes_of, wait_until, zombies
 T = TypeVar("T")
 
 LIMIT = 60.0
+NOBODY = 65534
+"""a user who owns nothing"""
 
 
 @contextmanager
@@ -89,3 +91,17 @@ def lines_of(path: Path) -> list[str]:
 
 def tell_to_go(folder: Path, name: str) -> None:
     (folder / f"{name}.go").touch()
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Within this folder, be somebody to whom something can be forbidden: root is another user for a while."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.chmod(".", 0o755)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
