@@ -14,7 +14,7 @@ from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine, at_once
-from tests.core.test_timetable import begun, job, machine_of, pass_time, pause, stop_for, times
+from tests.core.scheduling import begun, job, machine_of, pass_time, pause, stop_for, times
 
 HOUR = 3600.0
 

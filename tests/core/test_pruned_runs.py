@@ -5,7 +5,7 @@ import pytest
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 from tests.core.machine import START, Machine, at_once
-from tests.core.test_timetable import job, machine_of, pass_time, times
+from tests.core.scheduling import job, machine_of, pass_time, times
 
 
 def prune(machine: Machine) -> int:

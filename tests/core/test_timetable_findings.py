@@ -15,8 +15,8 @@ from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
 from tests.core.machine import START, Machine, at_once
+from tests.core.scheduling import TRUE, job, machine_of, pass_time, pause, stop_for, times
 from tests.core.test_backfill import backfill
-from tests.core.test_timetable import TRUE, job, machine_of, pass_time, pause, stop_for, times
 
 DAY = 86_400.0
 

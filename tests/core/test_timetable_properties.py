@@ -14,7 +14,7 @@ from interlock.model.run import CATCH_UP, SCHEDULE
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
 from tests.core.machine import START, Machine
-from tests.core.test_timetable import LIMITS
+from tests.core.scheduling import LIMITS
 
 ANCHORS = st.floats(1e9, 2e9)
 INTERVALS = st.integers(1, 100_000).map(float) | st.floats(1.0, 1e6)

@@ -41,3 +41,35 @@ def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_befo
             await bus.close()
 
     run_async(body())
+
+
+def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder: Path) -> None:
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder)
+        worker.begin()
+
+        def ends(run_id: str) -> list[m.Finished]:
+            return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
+
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            quick = msgspec.structs.replace(
+                dispatch("quick", "echo.thread", folder), payload=b'{"value": 1}', hold=0.05
+            )
+            script.say(quick, msgspec.structs.replace(dispatch("long", "hold", folder), hold=0.05))
+            await until(lambda: len(ends("quick")) >= 3, "it is told until it is settled")
+            assert set(script.of("quick")) == {"Finished"}
+            ages = [one.ago for one in ends("quick")]
+            assert ages == sorted(ages)
+            assert ages[-1] - ages[0] > 0.02, "as time passes"
+            await until(lambda: "Started" in script.of("long"), "of what goes on the start is told")
+            tell_to_go(folder, "long")
+            await until(lambda: ends("long"), "and then the end")
+            assert ends("long")[0].took > 0
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())

@@ -90,4 +90,4 @@ def once(
 
 def _schedule(**fields: object) -> Schedule:
     """It puts what people write into its own form."""
-    return Schedule(**fields)  # type: ignore[arg-type]
+    return Schedule(**fields)  # type: ignore[arg-type] # it checks itself, and takes what people write
