@@ -112,6 +112,33 @@ def test_what_an_attempt_reports_while_no_scheduler_is_there_is_told_to_the_next
     run_async(body())
 
 
+@pytest.mark.behaviour("RUN-20")
+def test_what_a_scheduler_heard_and_did_not_live_to_store_is_told_to_the_next(folder: Path) -> None:
+    async def body() -> None:
+        script, bus = Script(), SocketBus(folder / "s")
+        await bus.listen(script)
+        worker = worker_command(folder)
+        worker.begin()
+        try:
+            await until(lambda: script.heard, "the worker says hello")
+            script.say(dispatch("run", "records", folder))
+            tell_to_go(folder, "run")
+            await until(lambda: script.of("run").count("Progress") == 3, "it is told")
+            await bus.close()
+            script, bus = Script(), SocketBus(folder / "s")
+            await bus.listen(script)
+            await until(lambda: "Progress" in script.of("run"), "it is told again")
+            told = [one for one in script.heard if not isinstance(one, m.Heartbeat)]
+            assert [one.number for one in told if isinstance(one, m.LogLine)] == [1, 2, 3]
+            assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
+            assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
+        finally:
+            worker.kill()
+            await bus.close()
+
+    run_async(body())
+
+
 def test_a_worker_of_another_version_is_refused_with_one_line(folder: Path) -> None:
     async def body() -> None:
         class Refusing(Script):

@@ -7,6 +7,7 @@ says again after every new link; so neither side's crash loses an outcome.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
@@ -32,7 +33,9 @@ UNHURRIED = 0.05
 MOST_UNHURRIED = 8
 """that may"""
 MOST_UNSENT = 8 * 1024 * 1024
-"""bytes of log lines, roughly, that are kept while there is no scheduler to take them"""
+"""bytes of log lines, roughly, that are kept for a scheduler that is not there, or may not have stored them"""
+IN_DOUBT = 2.0
+"""seconds for which a line that was sent is kept: a link that breaks loses what was under way in it"""
 
 Key = tuple[str, int]
 
@@ -70,7 +73,7 @@ class _Held:
         self.stop: str | None = None
         self.timer: asyncio.TimerHandle | None = None
         self.latest: dict[type[m.Message], m.Message] = {}
-        """progress and checkpoint that nobody was there to take"""
+        """its progress and checkpoint, for whoever takes over or has not stored them"""
 
 
 class Host(Endpoint):
@@ -86,8 +89,9 @@ class Host(Endpoint):
         """a heap of what has come ahead of its time, by elapsed time"""
         self._held: dict[Key, _Held] = {}
         self._remembered: dict[Key, None] = {}
-        self._unsent: list[m.LogLine] = []
-        self._unsent_size = 0
+        self._lines: deque[tuple[float, m.LogLine]] = deque()
+        """with when they were kept, in elapsed time"""
+        self._lines_size = 0
         self._forget_time: Callable[[], None] = lambda: None
         self._unhurried: dict[Key, None] = {}
         """attempts of which something is still to be told"""
@@ -291,7 +295,7 @@ class Host(Endpoint):
             begun.began = self._clock.now().elapsed
             if begun.dispatch.hold and self._is_unhurried(begun):
                 return
-        elif self._peer is None:
+        else:
             self._keep(message)
         self._send(message)
 
@@ -326,22 +330,25 @@ class Host(Endpoint):
             self._peer.send(messages)
 
     def _keep(self, record: m.Message) -> None:
-        """For the next link: log lines while there is room, and the latest of anything else."""
-        if isinstance(record, m.LogLine):
-            self._unsent_size += len(record.text) + 100
-            if self._unsent_size <= MOST_UNSENT:
-                self._unsent.append(record)
-        elif isinstance(record, (m.Checkpoint, m.Progress)):
+        """For the next link: the latest of everything, and log lines while there is room. Those that were sent long
+        enough ago to be stored make way; one that is sent twice after all has its number, and is stored once."""
+        if isinstance(record, (m.Checkpoint, m.Progress)):
             held = self._held.get((record.run_id, record.fence))
             if held is not None:
                 held.latest[type(record)] = record
+        elif isinstance(record, m.LogLine):
+            now, size = self._clock.now().elapsed, _size(record)
+            if self._peer is not None:
+                while self._lines and (self._lines[0][0] < now - IN_DOUBT or self._lines_size + size > MOST_UNSENT):
+                    self._lines_size -= _size(self._lines.popleft()[1])
+            if self._lines_size + size <= MOST_UNSENT:
+                self._lines.append((now, record))
+                self._lines_size += size
 
     def _kept(self) -> list[m.Message]:
-        found = [*self._unsent, *(record for held in self._held.values() for record in held.latest.values())]
-        self._unsent, self._unsent_size = [], 0
-        for held in self._held.values():
-            held.latest.clear()
-        return found
+        now, lines = self._clock.now().elapsed, [line for _, line in self._lines]
+        self._lines = deque((now, line) for line in lines)
+        return [*lines, *(record for held in self._held.values() for record in held.latest.values())]
 
     def _stop(self, key: Key, reason: str) -> None:
         """Ask, then TERM, then KILL, with a grace between."""
@@ -400,6 +407,10 @@ class Host(Endpoint):
     @property
     def running(self) -> int:
         return sum(1 for held in self._held.values() if held.outcome is None)
+
+
+def _size(line: m.LogLine) -> int:
+    return len(line.text) + 100
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
