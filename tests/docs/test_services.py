@@ -15,6 +15,7 @@ from interlock.model.child import Status
 from interlock.supervision import Container, Group, Process
 from tests.docs.blocks import ROOT, Block, blocks, free_address, run_shell
 from tests.helpers.containers import container_engine
+from tests.helpers.processes import wait_until
 from tests.helpers.server import Server, environment
 
 SERVICES = "docs/services.md"
@@ -119,7 +120,7 @@ def test_the_container(folder: Path) -> None:
         with server, il.Client(f"unix:{server.http_socket}") as client:
             reader = client.act("reader", "start")
             assert (reader.kind, reader.status) == ("container", Status.RUNNING), reader
-            assert "hello" in [line.text for line in client.service_logs("reader")]
+            wait_until(lambda: "hello" in [line.text for line in client.service_logs("reader")], "it has read")
 
 
 def test_the_example_and_the_one_of_the_readme(folder: Path) -> None:
