@@ -181,7 +181,7 @@ def test_a_run_as_plain_text(server: Server) -> None:
     assert facts["result"] == "2"
     states = [line for line in lines if line[0] == "state" and len(line) > 2]
     assert [line[1] for line in states][:4] == ["pending", "scheduled", "dispatched", "running"]
-    assert [line[1] for line in states if float(line[3] or 0) > 0.01] == ["retrying"]
+    assert "retrying" in [line[1] for line in states if float(line[3] or 0) > 0.01]
     assert states[-1][1:] == ["succeeded", states[-1][2], "", "2", "done"]
     assert ask(server, "show", "-").stdout.splitlines()[0] == f"run\t{facts['run']}"
 

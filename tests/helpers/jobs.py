@@ -175,6 +175,15 @@ def hold_thread(ctx: il.Context, folder: str, name: str) -> int:
     return ctx.attempt
 
 
+@app.job("moody.thread")
+def moody_thread(folder: str, name: str, waits: bool = False) -> str:
+    """Over at once, unless it is to wait to be told to go. Tells in which process it ran."""
+    append(Path(folder) / f"{name}.started", str(os.getpid()))
+    while waits and not (Path(folder) / f"{name}.go").exists():
+        time.sleep(0.005)
+    return str(os.getpid())
+
+
 @app.job("hold.process", processes=True, max_crashes=10)
 def hold_process(ctx: il.Context, folder: str, name: str) -> int:
     return hold_thread(ctx, folder, name)

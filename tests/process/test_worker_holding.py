@@ -1,30 +1,51 @@
 """A real worker that is given work ahead of its time: it begins when it is time, and not if it is to stop before."""
 
+import os
+import signal
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from interlock.buses.socket import SocketBus
 from interlock.model import message as m
-from tests.helpers.places import run_async, tell_to_go, until
+from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.script import Script
+from tests.helpers.server import Command
 from tests.process.test_worker_link import dispatch, worker_command
+
+
+@asynccontextmanager
+async def a_worker(folder: Path) -> AsyncIterator[tuple[Script, Command]]:
+    script, bus = Script(), SocketBus(folder / "s")
+    await bus.listen(script)
+    worker = worker_command(folder)
+    worker.begin()
+    try:
+        await until(lambda: script.heard, "the worker says hello")
+        yield script, worker
+    finally:
+        worker.kill()
+        await bus.close()
+
+
+def moody(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
+    payload = msgspec.json.encode({"folder": str(folder), "name": name, **arguments})
+    return replace(dispatch(name, "moody.thread", folder), payload=payload, hold=hold)
 
 
 @pytest.mark.behaviour("TIM-2")
 def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_before(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with a_worker(folder) as (script, _):
             begun = time.monotonic()
             for name, hold in (("last", 0.5), ("first", 0.2), ("stopped", 0.3)):
-                script.say(msgspec.structs.replace(dispatch(name, "hold", folder), hold=hold))
+                script.say(replace(dispatch(name, "hold", folder), hold=hold))
             script.say(m.Stop("stopped", 1, "cancel"))
             await until(lambda: "Finished" in script.of("stopped"), "it is over before it has begun")
             await until(lambda: "Started" in script.of("first"), "the first begins")
@@ -36,29 +57,19 @@ def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_befo
             tell_to_go(folder, "last")
             await until(lambda: "Finished" in script.of("first") and "Finished" in script.of("last"), "they end")
             assert set(script.of("stopped")) == {"Finished"}, "it is said again until it is settled"
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
 
 def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
+        async with a_worker(folder) as (script, _):
 
-        def ends(run_id: str) -> list[m.Finished]:
-            return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
+            def ends(run_id: str) -> list[m.Finished]:
+                return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
 
-        try:
-            await until(lambda: script.heard, "the worker says hello")
-            quick = msgspec.structs.replace(
-                dispatch("quick", "echo.thread", folder), payload=b'{"value": 1}', hold=0.05
-            )
-            script.say(quick, msgspec.structs.replace(dispatch("long", "hold", folder), hold=0.05))
+            quick = replace(dispatch("quick", "echo.thread", folder), payload=b'{"value": 1}', hold=0.05)
+            script.say(quick, replace(dispatch("long", "hold", folder), hold=0.05))
             await until(lambda: len(ends("quick")) >= 3, "it is told until it is settled")
             assert set(script.of("quick")) == {"Finished"}
             ages = [one.ago for one in ends("quick")]
@@ -68,8 +79,65 @@ def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder
             tell_to_go(folder, "long")
             await until(lambda: ends("long"), "and then the end")
             assert ends("long")[0].took > 0
-        finally:
-            worker.kill()
-            await bus.close()
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("TIM-2")
+def test_one_that_was_always_quick_and_now_takes_long_holds_up_no_other(folder: Path) -> None:
+    async def body() -> None:
+        async with a_worker(folder) as (script, _):
+            names = [f"quick {number}" for number in range(5)]
+            script.say(*(moody(folder, name, 0.01 * place) for place, name in enumerate(names, start=1)))
+            await until(lambda: all("Finished" in script.of(name) for name in names), "it is quick")
+            script.say(moody(folder, "slow", 0.01, waits=True), moody(folder, "next", 0.05))
+            await until(lambda: "Finished" in script.of("next"), "the next one does not wait for it")
+            await until(lambda: "Started" in script.of("slow"), "and its start is told")
+            script.say(moody(folder, "slow too", 0.01, waits=True), moody(folder, "last", 0.05))
+            await until(lambda: "Finished" in script.of("last"), "nor does the last")
+            assert "Finished" not in script.of("slow") + script.of("slow too")
+            tell_to_go(folder, "slow")
+            tell_to_go(folder, "slow too")
+            await until(lambda: "Finished" in script.of("slow") and "Finished" in script.of("slow too"), "they end")
+
+    run_async(body())
+    assert {len(lines_of(one)) for one in folder.glob("*.started")} == {1}
+
+
+@pytest.mark.behaviour("TIM-2")
+def test_a_process_that_dies_before_their_time_loses_none_of_those_that_have_not_begun(folder: Path) -> None:
+    async def body() -> None:
+        async with a_worker(folder) as (script, _):
+            script.say(moody(folder, "begun", 0.01, waits=True), moody(folder, "later", 1.5))
+            await until(lambda: lines_of(folder / "begun.started"), "one has begun")
+            begun = time.monotonic()
+            (pid,) = lines_of(folder / "begun.started")
+            os.kill(int(pid), signal.SIGKILL)
+            await until(lambda: "Lost" in script.of("begun"), "what had begun is lost")
+            assert not (folder / "later.started").exists()
+            await until(lambda: "Finished" in script.of("later"), "the other runs in another process")
+            assert time.monotonic() - begun >= 1.0
+            assert lines_of(folder / "later.started") != [pid]
+            assert "Lost" not in script.of("later")
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("TIM-2")
+def test_what_waits_in_a_process_whose_loop_is_blocked_begins_in_time(folder: Path) -> None:
+    """In a thread there; and what needs the loop is taken back, and begins in another process."""
+
+    async def body() -> None:
+        async with a_worker(folder) as (script, _):
+            script.say(dispatch("blocks", "block.loop", folder))
+            await until(lambda: lines_of(folder / "blocks.started"), "the loop is blocked")
+            script.say(moody(folder, "thread", 0.1), replace(dispatch("loop", "count", folder), hold=0.1))
+            await until(lambda: "Finished" in script.of("thread"), "the one in a thread has begun")
+            assert lines_of(folder / "thread.started") == lines_of(folder / "blocks.started")
+            await until(lambda: "Finished" in script.of("loop"), "the other as well")
+            assert lines_of(folder / "loop") == ["loop 1"]
+            assert "Finished" not in script.of("blocks")
+            tell_to_go(folder, "blocks")
+            await until(lambda: "Finished" in script.of("blocks"), "it ends")
 
     run_async(body())

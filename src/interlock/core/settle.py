@@ -33,13 +33,13 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
         return
     attempt.heard = p.elapsed
     attempt.accepted = True
-    begin(p, attempt.run)
+    begin(p, attempt.run, message.ago)
 
 
-def begin(p: Pass, run: Run) -> None:
+def begin(p: Pass, run: Run, ago: float = 0.0) -> None:
     """Its worker says that it executes, for the first time or again."""
     if run.state is not State.RUNNING:
-        _run(p, run)
+        _run(p, run, max(run.changed_at, p.now - ago) if ago else None)
 
 
 def _run(p: Pass, run: Run, at: float | None = None) -> None:

@@ -58,6 +58,8 @@ class Hello(Message, frozen=True):
 class Started(Message, frozen=True):
     run_id: str
     fence: int
+    ago: Span = 0.0
+    """seconds since it began"""
 
 
 class Finished(Message, frozen=True):

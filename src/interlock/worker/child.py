@@ -14,6 +14,7 @@ import select
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ from typing import Any
 
 import msgspec
 import uvloop
+from msgspec.structs import replace
 
 from interlock.model import frames, payload
 from interlock.model import message as m
@@ -34,16 +36,25 @@ from interlock.worker.definition import Definition
 from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
+from interlock.worker.timed import Timed
 
 LONGEST_ERROR = 16_384
 BLOCKED = 0.25
 """seconds without a turn of the loop after which the watching thread reads"""
+QUICK = 0.0005
+"""seconds that a function may take to be run by the thread that waits for the next time"""
+PATIENCE = 0.02
+"""seconds after which another thread takes its place, if it takes longer after all"""
+UNHURRIED = 0.05
+"""seconds that the start or the end of what came ahead of its time may wait to be told: nobody waits for it"""
+MOST_UNHURRIED = 8
+"""ends that may, or others could not go on"""
 
 Key = tuple[str, int]
 
 
 class _Attempt:
-    __slots__ = ("context", "definition", "dispatch", "entered", "reported", "task")
+    __slots__ = ("began", "context", "definition", "dispatch", "entered", "reported", "task")
 
     def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
         self.dispatch = dispatch
@@ -53,6 +64,11 @@ class _Attempt:
         self.task: asyncio.Task[None] | None = None
         self.entered = False
         self.reported = False
+        self.began = 0.0
+        """when, by the monotonic clock, if it had come ahead of its time"""
+
+    def start(self, now: float) -> m.Started:
+        return m.Started(self.dispatch.run_id, self.dispatch.fence, now - self.began if self.began else 0.0)
 
 
 class Child:
@@ -72,7 +88,11 @@ class Child:
         """received and not begun; taking one out is what decides between beginning and giving back"""
         self._arrived: list[_Attempt] = []
         self._begun: list[_Attempt] = []
-        """on the loop, and not said to have begun yet"""
+        """not said to have begun yet"""
+        self._timed: Timed[_Attempt] = Timed(self._begin_timed, self.send_now)
+        self._looking_after = False
+        self._ended: list[tuple[float, float, m.Finished]] = []
+        """ends that are not told yet, with when they began and ended"""
         self._active: dict[Key, _Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
@@ -98,11 +118,15 @@ class Child:
     def send_now(self, message: m.Message | None = None) -> None:
         """Send a message and whatever waits before it; from any thread."""
         with self._lock:
+            now = time.monotonic()
             if self._begun:
                 # An attempt that is over by now need not say that it began: its end says so.
                 begun, self._begun = self._begun, []
-                starts = [one.dispatch for one in begun if not one.reported]
-                self._outbox.extend(m.Started(one.run_id, one.fence) for one in starts)
+                self._outbox.extend(one.start(now) for one in begun if not one.reported)
+            if self._ended:
+                ended, self._ended = self._ended, []
+                self._outbox.extend(replace(end, ago=now - at, took=at - began) for began, at, end in ended)
+            self._timed.told()
             if message is not None:
                 self._outbox.append(message)
             if self._outbox:
@@ -149,6 +173,7 @@ class Child:
             turned = threading.Event()
             self._loop.call_soon_threadsafe(turned.set)
             while not turned.wait(BLOCKED):
+                self._timed.look_after(PATIENCE)
                 readable, _, _ = select.select([self._link], [], [], 0)
                 if readable:
                     self._read()
@@ -189,12 +214,47 @@ class Child:
         attempt = _Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
         self._busy.set()
+        if dispatch.hold:
+            self._timed.add(dispatch.hold, attempt)
+            self._look_after_soon()
+            return False
+        return self._go(attempt, definition)
+
+    def _go(self, attempt: _Attempt, definition: Definition | None) -> bool:
+        """Whether the loop has something to begin."""
         if definition is not None and definition.is_async:
-            self._arrived.append(attempt)
+            with self._lock:
+                self._arrived.append(attempt)
             return True
         # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
         self._threads.submit(contextvars.Context().run, self._run_in_thread, attempt)
         return False
+
+    # ── ahead of its time ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin_timed(self, attempt: _Attempt) -> None:
+        """In the thread that waits for the time."""
+        definition = attempt.definition
+        if definition is None and isinstance(attempt.dispatch.work, FunctionWork):
+            definition = attempt.definition = self._functions.known(attempt.dispatch.work.function)
+        attempt.began = time.monotonic()
+        if definition is not None and definition.is_quick:
+            contextvars.Context().run(self._run_in_thread, attempt)
+        elif self._go(attempt, definition):
+            self._loop.call_soon_threadsafe(self._begin_arrived)
+
+    def _look_after_soon(self) -> None:
+        if not self._looking_after:
+            self._looking_after = True
+            if threading.current_thread() is threading.main_thread():
+                self._loop.call_later(PATIENCE, self._look_after)
+            else:
+                self._loop.call_soon_threadsafe(self._look_after)
+
+    def _look_after(self) -> None:
+        self._looking_after = False
+        if self._timed.look_after(PATIENCE):
+            self._look_after_soon()
 
     def _stop(self, key: Key, reason: str) -> None:
         if (attempt := self._pending.pop(key, None)) is not None:
@@ -222,7 +282,8 @@ class Child:
         return True
 
     def _begin_arrived(self) -> None:
-        arrived, self._arrived = self._arrived, []
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
         begun = [attempt for attempt in arrived if self._begin(attempt)]
         with self._lock:
             self._begun.extend(begun)
@@ -230,7 +291,10 @@ class Child:
             assert attempt.definition is not None
             attempt.task = self._loop.create_task(self._run_async(attempt, attempt.definition))
         # Behind their first steps: many an attempt is over after that one.
-        self._flush_soon()
+        if all(one.began for one in begun):
+            self._timed.tell_by(time.monotonic() + UNHURRIED)
+        else:
+            self._flush_soon()
 
     async def _run_async(self, attempt: _Attempt, definition: Definition) -> None:
         attempt.entered = True
@@ -246,7 +310,13 @@ class Child:
     def _run_in_thread(self, attempt: _Attempt) -> None:
         if not self._begin(attempt):
             return
-        self.send_now(m.Started(attempt.dispatch.run_id, attempt.dispatch.fence))
+        if attempt.began:
+            attempt.began = time.monotonic()
+            with self._lock:
+                self._begun.append(attempt)
+            self._timed.tell_by(attempt.began + UNHURRIED)
+        else:
+            self.send_now(attempt.start(0.0))
         definition = attempt.definition or self._load(attempt)
         if definition is None:
             return
@@ -296,7 +366,24 @@ class Child:
     ) -> None:
         attempt.reported = True
         self._active.pop((attempt.dispatch.run_id, attempt.dispatch.fence), None)
-        send(m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code))
+        end = m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code)
+        if attempt.began:
+            self._report_later(attempt, end)
+        else:
+            send(end)
+
+    def _report_later(self, attempt: _Attempt, end: m.Finished) -> None:
+        """Together with others, of an attempt that had come ahead of its time."""
+        now = time.monotonic()
+        if attempt.definition is not None:
+            attempt.definition.is_quick = not attempt.definition.is_async and now - attempt.began < QUICK
+        with self._lock:
+            self._ended.append((attempt.began, now, end))
+            enough = len(self._ended) >= MOST_UNHURRIED
+        if enough:
+            self.send_now()
+        else:
+            self._timed.tell_by(now + UNHURRIED)
 
     def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
         try:

@@ -57,12 +57,25 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Held:
     """An attempt from its dispatch until it is settled."""
 
-    __slots__ = ("began", "begun", "dispatch", "ended", "latest", "outcome", "stop", "timer", "told", "waits")
+    __slots__ = (
+        "began",
+        "begun",
+        "dispatch",
+        "ended",
+        "is_timed",
+        "latest",
+        "outcome",
+        "stop",
+        "timer",
+        "told",
+        "waits",
+    )
 
-    def __init__(self, dispatch: m.Dispatch) -> None:
+    def __init__(self, dispatch: m.Dispatch, is_timed: bool) -> None:
         self.dispatch = dispatch
-        self.waits = dispatch.hold > 0
-        """for its time"""
+        self.is_timed = is_timed
+        """whether it is begun here when its time has come"""
+        self.waits = is_timed
         self.begun = False
         self.began = 0.0
         """elapsed time"""
@@ -234,8 +247,9 @@ class Host(Endpoint):
         if self._leaving:
             self._send(m.Returned(*key, "the worker is leaving"))
             return
-        self._held[key] = _Held(dispatch)
-        if dispatch.hold:
+        is_timed = dispatch.hold > 0 and not self._executor.holds(dispatch)
+        self._held[key] = _Held(dispatch, is_timed)
+        if is_timed:
             heappush(self._early, (self._clock.now().elapsed + dispatch.hold, dispatch.run_id, dispatch))
             self._wait_for_time()
         else:
@@ -285,15 +299,18 @@ class Host(Endpoint):
             held.outcome = message
             held.begun = held.begun or kind is m.Finished
             held.ended = self._clock.now().elapsed
+            if isinstance(message, m.Finished) and message.took:
+                held.ended -= message.ago
+                held.began = held.ended - message.took
             if held.timer is not None:
                 held.timer.cancel()
                 held.timer = None
-            if held.dispatch.hold and self._is_unhurried(held):
+            if held.is_timed and self._is_unhurried(held):
                 return
         elif isinstance(message, m.Started) and (begun := self._held.get((message.run_id, message.fence))) is not None:
             begun.begun = True
-            begun.began = self._clock.now().elapsed
-            if begun.dispatch.hold and self._is_unhurried(begun):
+            begun.began = self._clock.now().elapsed - message.ago
+            if begun.is_timed and self._is_unhurried(begun):
                 return
         else:
             self._keep(message)
@@ -322,7 +339,7 @@ class Host(Endpoint):
             outcome = self._outcome(held)
             if outcome is None and not held.told:
                 held.told = True
-                outcome = m.Started(*key)
+                outcome = m.Started(*key, max(0.0, self._clock.now().elapsed - held.began))
             if outcome is not None:
                 messages.append(outcome)
         self._unhurried.clear()

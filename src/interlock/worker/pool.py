@@ -12,10 +12,12 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.model import frames
 from interlock.model import message as m
@@ -192,12 +194,18 @@ class ProcessPool(Executor):
     def begin(self, attempt: m.Dispatch) -> None:
         child = self._own_child() if attempt.isolated else self._shared_child()
         key = (attempt.run_id, attempt.fence)
+        if attempt.hold:
+            # Between a host and its processes it is a time of the clock that they share.
+            attempt = replace(attempt, hold=time.monotonic() + attempt.hold)
         child.attempts[key] = attempt
-        child.waiting[key] = asyncio.get_running_loop().time()
+        child.waiting[key] = attempt.hold or asyncio.get_running_loop().time()
         self._by_key[key] = child
         child.send(attempt)
         if not attempt.isolated:
             self._check_later()
+
+    def holds(self, attempt: m.Dispatch) -> bool:
+        return True
 
     def flush(self) -> None:
         for child in self._children:
@@ -283,10 +291,13 @@ class ProcessPool(Executor):
             self._shared = None
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(InterlockError(f"an executor process ended at start ({how_ended(exit_code)})"))
+        waiting = set(child.waiting)
         for key, attempt in list(child.attempts.items()):
             child.settle(key)
             del self._by_key[key]
-            if child.targets and key not in child.targets:
+            if key in waiting and attempt.hold > time.monotonic() and not self._closing:
+                self._begin_anew(attempt)
+            elif child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
                 self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", exit_code))
@@ -319,8 +330,12 @@ class ProcessPool(Executor):
             return
         del self._by_key[key]
         if not self._closing:
-            self.begin(attempt)
+            self._begin_anew(attempt)
         self._end_if_done(child)
+
+    def _begin_anew(self, attempt: m.Dispatch) -> None:
+        """In another child, at the time that it was to begin at in the first."""
+        self.begin(replace(attempt, hold=max(0.0, attempt.hold - time.monotonic())))
 
     # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
 

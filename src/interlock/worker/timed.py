@@ -1,0 +1,94 @@
+"""Attempts that have come ahead of their time, and the thread that begins each when it is due.
+
+To wake up another thread or process costs more than many a handler does, so the thread that waits for the time runs
+short ones itself. One that turns out to take long is left to it, and another thread waits in its place.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Timed(Generic[T]):
+    def __init__(self, begin: Callable[[T], None], tell: Callable[[], None]) -> None:
+        self._begin = begin
+        """may take its time: see `look_after`"""
+        self._tell = tell
+        self._tell_at = inf
+        self._waiting: list[tuple[float, int, T]] = []
+        self._count = 0
+        self._lock = threading.Lock()
+        self._bell = threading.Lock()
+        """held; who lets go of it wakes up the thread"""
+        self._bell.acquire()
+        self._thread: threading.Thread | None = None
+        self._since = 0.0
+        """when what it began was begun, while that has not returned"""
+
+    def add(self, due: float, one: T) -> None:
+        """Begin it at that time of the monotonic clock."""
+        with self._lock:
+            self._count += 1
+            heappush(self._waiting, (due, self._count, one))
+            is_first = self._waiting[0][1] == self._count
+            if self._thread is None:
+                self._start()
+            elif is_first:
+                self._ring()
+
+    def tell_by(self, at: float) -> None:
+        """Call `tell` at that time, if not before."""
+        with self._lock:
+            if at < self._tell_at:
+                self._tell_at = at
+                if self._thread is None:
+                    self._start()
+                elif self._thread is not threading.current_thread():
+                    self._ring()
+
+    def told(self) -> None:
+        """There is nothing to tell any more."""
+        self._tell_at = inf
+
+    def look_after(self, patience: float) -> bool:
+        """If what was begun has not returned for so long, let another thread wait for the others. Whether to look
+        again."""
+        with self._lock:
+            if self._since and time.monotonic() - self._since > patience:
+                self._start()
+            return bool(self._waiting or self._since)
+
+    def _start(self) -> None:
+        self._since = 0.0
+        self._thread = threading.Thread(target=self._wait, name="timed", daemon=True)
+        self._thread.start()
+
+    def _ring(self) -> None:
+        if self._bell.locked():
+            self._bell.release()
+
+    def _wait(self) -> None:
+        own = threading.current_thread()
+        while True:
+            now = time.monotonic()
+            with self._lock:
+                if self._thread is not own:
+                    return
+                self._since = 0.0
+                due = self._waiting[0][0] if self._waiting else inf
+                if due <= now:
+                    self._since = now
+                    one = heappop(self._waiting)[2]
+                tells = due > now and self._tell_at <= now
+                until = min(due, self._tell_at)
+            if due <= now:
+                self._begin(one)
+            elif tells:
+                self._tell()
+            else:
+                self._bell.acquire(timeout=min(until - now, threading.TIMEOUT_MAX))
