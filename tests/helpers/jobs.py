@@ -176,9 +176,10 @@ def hold_thread(ctx: il.Context, folder: str, name: str) -> int:
 
 
 @app.job("moody.thread")
-def moody_thread(folder: str, name: str, waits: bool = False) -> str:
-    """Over at once, unless it is to wait to be told to go. Tells in which process it ran."""
-    append(Path(folder) / f"{name}.started", str(os.getpid()))
+def moody_thread(folder: str, name: str, notes: bool = True, waits: bool = False) -> str:
+    """Over at once, unless it is to note where it runs, or to wait to be told to go."""
+    if notes:
+        append(Path(folder) / f"{name}.started", str(os.getpid()))
     while waits and not (Path(folder) / f"{name}.go").exists():
         time.sleep(0.005)
     return str(os.getpid())

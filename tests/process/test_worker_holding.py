@@ -39,6 +39,10 @@ def moody(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
     return replace(dispatch(name, "moody.thread", folder), payload=payload, hold=hold)
 
 
+async def told(script: Script, what: str, *names: str) -> None:
+    await until(lambda: all(what in script.of(name) for name in names), f"{what} is told of {', '.join(names)}")
+
+
 @pytest.mark.behaviour("TIM-2")
 def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_before(folder: Path) -> None:
     async def body() -> None:
@@ -87,21 +91,23 @@ def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder
 def test_one_that_was_always_quick_and_now_takes_long_holds_up_no_other(folder: Path) -> None:
     async def body() -> None:
         async with a_worker(folder) as (script, _):
-            names = [f"quick {number}" for number in range(5)]
-            script.say(*(moody(folder, name, 0.01 * place) for place, name in enumerate(names, start=1)))
-            await until(lambda: all("Finished" in script.of(name) for name in names), "it is quick")
-            script.say(moody(folder, "slow", 0.01, waits=True), moody(folder, "next", 0.05))
-            await until(lambda: "Finished" in script.of("next"), "the next one does not wait for it")
-            await until(lambda: "Started" in script.of("slow"), "and its start is told")
-            script.say(moody(folder, "slow too", 0.01, waits=True), moody(folder, "last", 0.05))
-            await until(lambda: "Finished" in script.of("last"), "nor does the last")
-            assert "Finished" not in script.of("slow") + script.of("slow too")
-            tell_to_go(folder, "slow")
-            tell_to_go(folder, "slow too")
-            await until(lambda: "Finished" in script.of("slow") and "Finished" in script.of("slow too"), "they end")
+            for life in (1, 2):
+                names = [f"quick {life} {number}" for number in range(5)]
+                quick = [moody(folder, name, 0.01 * place, notes=False) for place, name in enumerate(names, start=1)]
+                script.say(*quick)
+                await told(script, "Finished", *names)
+                script.say(moody(folder, f"slow {life}", 0.01, waits=True, notes=False))
+                script.say(moody(folder, f"next {life}", 0.05))
+                await told(script, "Finished", f"next {life}")
+                await told(script, "Started", f"slow {life}")
+            assert "Finished" not in script.of("slow 1") + script.of("slow 2")
+            for life in (1, 2):
+                tell_to_go(folder, f"slow {life}")
+            await told(script, "Finished", "slow 1", "slow 2")
 
     run_async(body())
-    assert {len(lines_of(one)) for one in folder.glob("*.started")} == {1}
+    places = [lines_of(folder / f"next {life}.started") for life in (1, 2)]
+    assert places[0] == places[1], "none had to go to another process for it"
 
 
 @pytest.mark.behaviour("TIM-2")
