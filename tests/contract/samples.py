@@ -130,6 +130,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "listed": [repr(run) for run in (await store.runs(RunFilter(), None, 1000)).runs],
         "jobs": sorted(map(repr, snapshot.jobs)),
         "log sizes": snapshot.log_sizes,
+        "log marks": snapshot.log_marks,
         "positions": (snapshot.position, await store.position()),
         "events": (await store.events(0, 1000)).events,
         "runs": {one: None if run is None else repr(run) for one, run in runs.items()},

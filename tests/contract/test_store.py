@@ -291,6 +291,27 @@ def test_a_payload_is_loaded_up_to_the_size_asked_for(with_store: WithStore) -> 
     with_store(body)
 
 
+def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        names = ("whole", "gap", "before", "silent")
+        batch = created(*(make_run(one, state=State.RUNNING, attempt=2) for one in names))
+        batch.logs = [
+            ("whole", 1, 1, 1.0, "info", "of another attempt"),
+            ("whole", 1, 2, 1.0, "info", "of another attempt"),
+            ("whole", 2, 2, 1.0, "info", "second"),
+            ("whole", 2, 1, 1.0, "info", "first"),
+            ("gap", 2, 1, 1.0, "info", "first"),
+            ("gap", 2, 3, 1.0, "info", "third"),
+            ("before", 1, 1, 1.0, "info", "of another attempt"),
+        ]
+        batch.position = 1
+        await store.commit(batch, NAME, lease.epoch)
+        assert (await store.load(256)).log_marks == {"whole": (2, 2)}
+
+    with_store(body)
+
+
 def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)

@@ -101,6 +101,7 @@ class Machine:
             snapshot.jobs,
             self.elapsed,
             snapshot.log_sizes,
+            snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
         )

@@ -127,6 +127,37 @@ def test_neither_a_restart_nor_another_attempt_opens_a_full_log_again(
     assert (moved.kept == texts) is whole
 
 
+@given(st.lists(st.tuples(st.integers(1, 8), st.sampled_from(["line", "restart"])), max_size=30))
+def test_lines_that_are_said_again_are_neither_counted_nor_kept_twice(said: list[tuple[int, str]]) -> None:
+    """In any order: the threads of one attempt number and send on their own. What has a gap before it is known again
+    by the same scheduler alone."""
+    machine = Logging(Limits(log_lines=8, log_bytes=1000))
+    seen: set[int] = set()
+    for number, what in said:
+        if what == "restart" and seen == set(range(1, len(seen) + 1)):
+            machine.restart()
+        machine.number = number - 1
+        machine.log(str(number))
+        seen.add(number)
+        assert sorted(machine.kept) == sorted(map(str, seen))
+        assert machine.state.log_sizes == {machine.run_id: (len(seen), len(seen))}
+    assert machine.state.log_lines_dropped == 0
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_log_that_is_said_again_is_full_when_it_would_have_been(restarts: bool) -> None:
+    machine = Logging()
+    machine.log("1", "2", "3")
+    if restarts:
+        machine.restart()
+    machine.number = 0
+    machine.log("1", "2", "3", "4", "5")
+    assert machine.kept == ["1", "2", "3", "4", "5"]
+    assert machine.state.log_lines_dropped == 0
+    machine.log("6")
+    assert machine.kept == ["1", "2", "3", "4", "5", LAST]
+
+
 def test_what_is_counted_is_forgotten_at_the_end() -> None:
     machine = Logging()
     machine.log("1", "2")
@@ -134,6 +165,7 @@ def test_what_is_counted_is_forgotten_at_the_end() -> None:
     machine.finished(machine.run_id)
     assert machine.state_of(machine.run_id) is State.SUCCEEDED
     assert machine.state.log_sizes == {}
+    assert machine.state.lines == {}
 
 
 def test_a_line_of_an_attempt_that_is_over_is_not_counted() -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -183,6 +184,35 @@ def moody_thread(folder: str, name: str, notes: bool = True, waits: bool = False
     while waits and not (Path(folder) / f"{name}.go").exists():
         time.sleep(0.005)
     return str(os.getpid())
+
+
+@app.job("timed.thread")
+def timed_thread(folder: str, name: str, then: str = "") -> None:
+    """Notes its thread in no time, and then does what it is to."""
+    append(Path(folder) / f"{name}.thread", threading.current_thread().name)
+    if then == "crash":
+        os._exit(7)
+    elif then == "fork":
+        fork(folder, name)
+    elif then == "tell":
+        append(Path(folder) / f"{name}.process", str(os.getpid()))
+    while then == "wait" and not told_to_go(folder, name):
+        time.sleep(0.01)
+
+
+@app.job("timed.async")
+async def timed_async(folder: str, name: str, then: str = "") -> None:
+    fork(folder, name)
+
+
+def fork(folder: str, name: str) -> None:
+    """Goes on in both, as a handler does that forgets which of them it is."""
+    if os.fork() == 0:
+        append(Path(folder) / f"{name}.copy", str(os.getpid()))
+
+
+def tells_its_secret(ctx: il.Context, value: il.Secret) -> None:
+    ctx.log(f"the value is {value.reveal()}")
 
 
 @app.job("hold.process", processes=True, max_crashes=10)

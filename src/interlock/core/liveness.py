@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from interlock.core.passing import Pass
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import Attempt, SchedulerState, Worker
+from interlock.core.state import Attempt, Lines, SchedulerState, Worker
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
 from interlock.model.message import Checkpoint, Dispatch, Heartbeat, Held, LogLine, Message, Progress, Stop
 from interlock.model.state import State
@@ -150,10 +150,16 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         return
     state, limits = p.state, p.state.limits
     run_id, number, text = message.run_id, message.number, message.text
+    known = state.lines.get(run_id)
+    if known is None or known.attempt != attempt.run.attempt:
+        known = state.lines[run_id] = Lines(attempt.run.attempt)
+    if known.has(number):
+        return
     lines, size = state.log_sizes.get(run_id, (0, 0))
     if lines > limits.log_lines or size > limits.log_bytes:
         state.log_lines_dropped += 1
         return
+    known.add(number)
     level = message.level
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes

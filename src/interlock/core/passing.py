@@ -107,6 +107,7 @@ class Pass:
             del self.state.runs[run.id]
             self.state.progress.pop(run.id, None)
             self.state.log_sizes.pop(run.id, None)
+            self.state.lines.pop(run.id, None)
             if before is State.SCHEDULED:
                 self.state.lanes[run.lane].dead += 1
 

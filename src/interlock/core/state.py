@@ -61,6 +61,24 @@ NOT_OUT = inf
 """when an attempt was last heard of that has not been sent yet: it cannot be silent"""
 
 
+class Lines(msgspec.Struct):
+    """Which log lines of the attempt of a run have come: a worker that is back says again what may not be stored."""
+
+    attempt: int
+    mark: int = 0
+    """up to which number all have"""
+    beyond: set[int] = msgspec.field(default_factory=set)
+
+    def has(self, number: int) -> bool:
+        return number <= self.mark or number in self.beyond
+
+    def add(self, number: int) -> None:
+        self.beyond.add(number)
+        while self.mark + 1 in self.beyond:
+            self.mark += 1
+            self.beyond.discard(self.mark)
+
+
 class Attempt(msgspec.Struct, gc=False):
     """A run on a worker: when it was last heard of, and whether the worker ever said that it has it."""
 
@@ -161,6 +179,7 @@ class SchedulerState:
         self.progress: dict[str, tuple[float, str]] = {}
         self.log_sizes: dict[str, tuple[int, int]] = {}
         """log lines and bytes of their text, of the runs that have any"""
+        self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
         self.draining = False
@@ -224,12 +243,14 @@ def rebuild(
     versions: Iterable[Job],
     elapsed: float,
     log_sizes: Mapping[str, tuple[int, int]],
+    log_marks: Mapping[str, tuple[int, int]],
     stored: Iterable[Job] = (),
     schedules: Iterable[ScheduleRow] = (),
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
     state = SchedulerState(limits, lanes)
     state.log_sizes = dict(log_sizes)
+    state.lines = {run_id: Lines(*mark) for run_id, mark in log_marks.items()}
     state.jobs = {job.id: job for job in stored}
     state.timetable.rows = {row[0]: row for row in schedules}
     for job in versions:

@@ -437,6 +437,7 @@ class Engine:
             snapshot.jobs,
             now.elapsed,
             snapshot.log_sizes,
+            snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
         )

@@ -39,6 +39,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     """the highest that is stored, 0 if none is"""
     log_sizes: dict[str, tuple[int, int]]
     """run id → log lines and bytes of their text, for runs that have not ended and have any"""
+    log_marks: dict[str, tuple[int, int]] = {}
+    """run id → its attempt, and the number of the last log line of that, if it has any and all before are there"""
     put_jobs: list[Job] = []
     """in the order in which they were put"""
     schedules: list[ScheduleRow] = []

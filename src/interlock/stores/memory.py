@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
@@ -161,10 +161,11 @@ class MemoryStore(Store, Leases):
                 run.payload = None
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
+        marks = {run.id: mark for run in runs if (mark := _mark(run, self.lines.get(run.id, {}))) is not None}
         versions = {run.job_version for run in runs}
         jobs = [job for job in self.job_versions.values() if job.version in versions]
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
-        return Snapshot(runs, jobs, self._highest(), sizes, put, schedules)
+        return Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules)
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
@@ -380,3 +381,9 @@ def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
     if wanted.job_id is not None and not wanted.only_unsuccessful:
         return run.job_id != wanted.job_id
     return wanted.only_unsuccessful and (run.ended_at is None or run.state is State.SUCCEEDED)
+
+
+def _mark(run: Run, lines: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    """As `Snapshot.log_marks` has it."""
+    numbers = [number for attempt, number in lines if attempt == run.attempt]
+    return (run.attempt, len(numbers)) if numbers and max(numbers) == len(numbers) else None

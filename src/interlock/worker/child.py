@@ -23,7 +23,6 @@ from typing import Any
 
 import msgspec
 import uvloop
-from msgspec.structs import replace
 
 from interlock.model import frames, payload
 from interlock.model import message as m
@@ -47,14 +46,14 @@ PATIENCE = 0.02
 """seconds after which another thread takes its place, if it takes longer after all"""
 UNHURRIED = 0.05
 """seconds that the start or the end of what came ahead of its time may wait to be told: nobody waits for it"""
-MOST_UNHURRIED = 8
-"""ends that may, or others could not go on"""
+MOST_UNHURRIED = 16
+"""ends in such a time that may, and no more than a quarter of what the worker takes, or others could not go on"""
 
 Key = tuple[str, int]
 
 
 class _Attempt:
-    __slots__ = ("began", "context", "definition", "dispatch", "entered", "reported", "task")
+    __slots__ = ("began", "context", "definition", "dispatch", "entered", "reported", "task", "told")
 
     def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
         self.dispatch = dispatch
@@ -63,19 +62,35 @@ class _Attempt:
         self.context = context
         self.task: asyncio.Task[None] | None = None
         self.entered = False
+        self.told = False
+        """whether the host has been told that it began"""
         self.reported = False
         self.began = 0.0
         """when, by the monotonic clock, if it had come ahead of its time"""
 
-    def start(self, now: float) -> m.Started:
-        return m.Started(self.dispatch.run_id, self.dispatch.fence, now - self.began if self.began else 0.0)
+    def know(self, definition: Definition) -> None:
+        self.definition = definition
+        self.context.secret_arguments = definition.job.secrets
+
+    def start(self) -> m.Started:
+        # Between a host and its processes, ages are times of the clock that they share.
+        self.told = True
+        return m.Started(self.dispatch.run_id, self.dispatch.fence, self.began)
 
 
 class Child:
     def __init__(
-        self, link: socket.socket, definitions: dict[str, Definition], threads: int, secret_names: tuple[str, ...]
+        self,
+        link: socket.socket,
+        ends: int,
+        definitions: dict[str, Definition],
+        threads: int,
+        secret_names: tuple[str, ...],
     ) -> None:
         self._link = link
+        self._ends = ends
+        """a pipe that the host reads from time to time, and whenever it is sent something: what is in it outlives this
+        process and has woken up nobody"""
         self._definitions = definitions
         self._functions = Functions()
         self._is_secret = matcher(secret_names)
@@ -91,8 +106,9 @@ class Child:
         """not said to have begun yet"""
         self._timed: Timed[_Attempt] = Timed(self._begin_timed, self.send_now)
         self._looking_after = False
-        self._ended: list[tuple[float, float, m.Finished]] = []
-        """ends that are not told yet, with when they began and ended"""
+        self._most_unhurried = max(1, min(MOST_UNHURRIED, threads // 4))
+        self._unhurried = 0
+        self._unhurried_since = 0.0
         self._active: dict[Key, _Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
@@ -106,26 +122,26 @@ class Child:
         self._link.setblocking(True)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         # A handler that forks makes a second process with this link in its hands: it must neither read nor report.
-        os.register_at_fork(after_in_child=self._link.close)
+        os.register_at_fork(after_in_child=self._let_go)
         try:
             self._loop.run_forever()
         finally:
             # Whatever ended the loop ends the process: its host is to know, and not to wait for threads.
             os._exit(1)
 
+    def _let_go(self) -> None:
+        self._link.close()
+        os.close(self._ends)
+
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_now(self, message: m.Message | None = None) -> None:
         """Send a message and whatever waits before it; from any thread."""
         with self._lock:
-            now = time.monotonic()
             if self._begun:
                 # An attempt that is over by now need not say that it began: its end says so.
                 begun, self._begun = self._begun, []
-                self._outbox.extend(one.start(now) for one in begun if not one.reported)
-            if self._ended:
-                ended, self._ended = self._ended, []
-                self._outbox.extend(replace(end, ago=now - at, took=at - began) for began, at, end in ended)
+                self._outbox.extend(one.start() for one in begun if not one.reported)
             self._timed.told()
             if message is not None:
                 self._outbox.append(message)
@@ -236,9 +252,13 @@ class Child:
         """In the thread that waits for the time."""
         definition = attempt.definition
         if definition is None and isinstance(attempt.dispatch.work, FunctionWork):
-            definition = attempt.definition = self._functions.known(attempt.dispatch.work.function)
+            definition = self._functions.known(attempt.dispatch.work.function)
+            if definition is not None:
+                attempt.know(definition)
         attempt.began = time.monotonic()
         if definition is not None and definition.is_quick:
+            # Until it has shown that it still is: this thread is not to be lost to one after the other.
+            definition.is_quick = False
             contextvars.Context().run(self._run_in_thread, attempt)
         elif self._go(attempt, definition):
             self._loop.call_soon_threadsafe(self._begin_arrived)
@@ -285,14 +305,16 @@ class Child:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         begun = [attempt for attempt in arrived if self._begin(attempt)]
+        now = time.monotonic()
         with self._lock:
             self._begun.extend(begun)
         for attempt in begun:
             assert attempt.definition is not None
+            attempt.began = attempt.began and now
             attempt.task = self._loop.create_task(self._run_async(attempt, attempt.definition))
         # Behind their first steps: many an attempt is over after that one.
         if all(one.began for one in begun):
-            self._timed.tell_by(time.monotonic() + UNHURRIED)
+            self._timed.tell_by(now + UNHURRIED)
         else:
             self._flush_soon()
 
@@ -316,7 +338,7 @@ class Child:
                 self._begun.append(attempt)
             self._timed.tell_by(attempt.began + UNHURRIED)
         else:
-            self.send_now(attempt.start(0.0))
+            self.send_now(attempt.start())
         definition = attempt.definition or self._load(attempt)
         if definition is None:
             return
@@ -341,8 +363,7 @@ class Child:
         except BaseException as error:  # noqa: BLE001 - whatever a module does when it is looked into, the run must end
             self._report_error(attempt, self.send_now, error)
             return None
-        attempt.context.secret_arguments = definition.job.secrets
-        attempt.definition = definition
+        attempt.know(definition)
         if attempt.context.cancelled:
             self._report(attempt, self.send_now, Outcome.CANCELLED)
             return None
@@ -364,26 +385,42 @@ class Child:
         error: str | None = None,
         exit_code: int | None = None,
     ) -> None:
+        if self._link.fileno() < 0:
+            # This is a copy that a handler forked: the one it was copied from reports.
+            os._exit(1)
         attempt.reported = True
-        self._active.pop((attempt.dispatch.run_id, attempt.dispatch.fence), None)
-        end = m.Finished(attempt.dispatch.run_id, attempt.dispatch.fence, outcome, result, error, exit_code)
+        dispatch = attempt.dispatch
+        self._active.pop((dispatch.run_id, dispatch.fence), None)
+        now = time.monotonic() if attempt.began else 0.0
+        took = now - attempt.began
+        end = m.Finished(dispatch.run_id, dispatch.fence, outcome, result, error, exit_code, now, took)
         if attempt.began:
-            self._report_later(attempt, end)
-        else:
-            send(end)
+            if attempt.definition is not None:
+                attempt.definition.is_quick = took < QUICK and not attempt.definition.is_async
+            if self._leave(attempt, end):
+                return
+        send(end)
 
-    def _report_later(self, attempt: _Attempt, end: m.Finished) -> None:
-        """Together with others, of an attempt that had come ahead of its time."""
-        now = time.monotonic()
-        if attempt.definition is not None:
-            attempt.definition.is_quick = not attempt.definition.is_async and now - attempt.began < QUICK
+    def _leave(self, attempt: _Attempt, end: m.Finished) -> bool:
+        """Leave the end of an attempt that had come ahead of its time where the host finds it, which looks for it
+        until it is told of its start; unless too many are there, or it is too large."""
+        data = frames.encode([end])
         with self._lock:
-            self._ended.append((attempt.began, now, end))
-            enough = len(self._ended) >= MOST_UNHURRIED
-        if enough:
-            self.send_now()
-        else:
-            self._timed.tell_by(now + UNHURRIED)
+            if attempt.told:
+                return False
+            if end.ago - self._unhurried_since > UNHURRIED:
+                self._unhurried_since, self._unhurried = end.ago, 0
+            self._unhurried += 1
+            if self._unhurried >= self._most_unhurried or len(data) > select.PIPE_BUF:
+                self._unhurried = 0
+                return False
+            try:
+                os.write(self._ends, data)
+            except BlockingIOError:
+                return False
+            except OSError:
+                os._exit(1)
+            return True
 
     def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
         try:
@@ -436,6 +473,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a host tells its executor process, as one JSON argument."""
 
     link: int
+    ends: int
     app: str | None
     threads: int
     memory_limit: int
@@ -447,6 +485,7 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[1], type=ChildOptions)
     link = socket.socket(fileno=options.link)
     link.set_inheritable(False)
+    os.set_inheritable(options.ends, False)
     end_with_parent()
     prefer_for_oom()
     sys.path.extend(part for part in options.path if part not in sys.path)
@@ -457,7 +496,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, definitions, options.threads, options.secret_names).run()
+    Child(link, options.ends, definitions, options.threads, options.secret_names).run()
 
 
 if __name__ == "__main__":

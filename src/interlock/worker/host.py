@@ -206,6 +206,7 @@ class Host(Endpoint):
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
             self._peer = None
+            self._drop_lines(self._clock.now().elapsed - IN_DOUBT)
             self._wake()
 
     def _wake(self) -> None:
@@ -356,15 +357,21 @@ class Host(Endpoint):
         elif isinstance(record, m.LogLine):
             now, size = self._clock.now().elapsed, _size(record)
             if self._peer is not None:
-                while self._lines and (self._lines[0][0] < now - IN_DOUBT or self._lines_size + size > MOST_UNSENT):
-                    self._lines_size -= _size(self._lines.popleft()[1])
+                self._drop_lines(now - IN_DOUBT, size)
             if self._lines_size + size <= MOST_UNSENT:
                 self._lines.append((now, record))
                 self._lines_size += size
 
+    def _drop_lines(self, before: float, room: int = 0) -> None:
+        """Those that were sent before, and more if there is no room."""
+        while self._lines and (self._lines[0][0] < before or self._lines_size + room > MOST_UNSENT):
+            self._lines_size -= _size(self._lines.popleft()[1])
+
     def _kept(self) -> list[m.Message]:
-        now, lines = self._clock.now().elapsed, [line for _, line in self._lines]
+        # What is settled has been stored, lines and all.
+        now, lines = self._clock.now().elapsed, [one for _, one in self._lines if (one.run_id, one.fence) in self._held]
         self._lines = deque((now, line) for line in lines)
+        self._lines_size = sum(map(_size, lines))
         return [*lines, *(record for held in self._held.values() for record in held.latest.values())]
 
     def _stop(self, key: Key, reason: str) -> None:

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from interlock.model import frames
 from interlock.model import message as m
 from interlock.model.error import InterlockError, Refused, rebuild
+from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.executor import Executor, Report
 
@@ -29,6 +30,8 @@ logger = logging.getLogger("interlock.worker")
 
 STALL = 2.0
 """seconds an attempt may wait in a child without beginning before the child counts as blocked"""
+UNHURRIED = 0.05
+"""seconds between two looks at what a child has left, while something is to be expected"""
 
 Key = tuple[str, int]
 
@@ -42,6 +45,8 @@ class _Child(asyncio.Protocol):
         self.attempts: dict[Key, m.Dispatch] = {}
         self.waiting: dict[Key, float] = {}
         """sent and not begun, with when it was sent"""
+        self.timed: dict[Key, None] = {}
+        """which came ahead of their time, and of which nothing has been heard"""
         self.stopping: dict[Key, None] = {}
         self.doomed = False
         """ends as soon as only attempts that are being stopped are left in it"""
@@ -58,8 +63,12 @@ class _Child(asyncio.Protocol):
         self._exit_code: int | None = None
         self._closed = False
         here, there = socket.socketpair()
+        self._ends, its_ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._end_reader = frames.FrameReader()
+        self._looking = False
         options = {
             "link": there.fileno(),
+            "ends": its_ends,
             "app": pool.target,
             "threads": pool.threads,
             "memory_limit": pool.memory_limit,
@@ -68,13 +77,16 @@ class _Child(asyncio.Protocol):
         }
         # Unbuffered, for what handlers print must not wait in a process that may be killed. A group of its own, so that
         # it can be killed with all it has started; in the host's session, so that whoever keeps the host can do so too.
-        with there:
+        try:
             self.process = subprocess.Popen(
                 [sys.executable, "-u", "-m", "interlock.worker.child", msgspec.json.encode(options).decode()],
-                pass_fds=(there.fileno(),),
+                pass_fds=(there.fileno(), its_ends),
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )
+        finally:
+            there.close()
+            os.close(its_ends)
         self._socket = here
 
     async def open(self) -> None:
@@ -85,13 +97,35 @@ class _Child(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
+        self.read_ends()
+        self._hear(self._reader, data)
+
+    def _hear(self, reader: frames.FrameReader, data: bytes) -> None:
         try:
-            for messages in self._reader.feed(data):
+            for messages in reader.feed(data):
                 for message in messages:
                     self.pool.heard(self, message)
         except Refused as error:
             logger.error("executor process %d is given up: %s", self.process.pid, error)
             self.signal(signal.SIGKILL)
+
+    def read_ends(self) -> None:
+        """What it has left to be found."""
+        with suppress(BlockingIOError):
+            while self._ends >= 0 and (data := os.read(self._ends, 65_536)):
+                self._hear(self._end_reader, data)
+
+    def look_later(self, delay: float) -> None:
+        """While something is still to be heard of what came ahead of its time."""
+        if not self._looking:
+            self._looking = True
+            self._loop.call_later(delay, self._look)
+
+    def _look(self) -> None:
+        self._looking = False
+        self.read_ends()
+        if self.timed:
+            self.look_later(UNHURRIED)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
@@ -118,6 +152,9 @@ class _Child(asyncio.Protocol):
 
     def _finish(self) -> None:
         if self._closed and self._exit_code is not None:
+            self.read_ends()
+            os.close(self._ends)
+            self._ends = -1
             self.pool.ended(self, self._exit_code)
 
     def send(self, message: m.Message) -> None:
@@ -139,6 +176,7 @@ class _Child(asyncio.Protocol):
     def settle(self, key: Key) -> bool:
         """An attempt has ended here; False if it was not here at all."""
         self.waiting.pop(key, None)
+        self.timed.pop(key, None)
         self.stopping.pop(key, None)
         return self.attempts.pop(key, None) is not None
 
@@ -196,6 +234,8 @@ class ProcessPool(Executor):
         key = (attempt.run_id, attempt.fence)
         if attempt.hold:
             # Between a host and its processes it is a time of the clock that they share.
+            child.timed[key] = None
+            child.look_later(attempt.hold + UNHURRIED)
             attempt = replace(attempt, hold=time.monotonic() + attempt.hold)
         child.attempts[key] = attempt
         child.waiting[key] = attempt.hold or asyncio.get_running_loop().time()
@@ -262,12 +302,11 @@ class ProcessPool(Executor):
                 child.retired = True
             if child.settle(key):
                 del self._by_key[key]
-                self._report(message)
+                self._report(_with_age(message))
                 self._end_if_done(child)
         elif kind is m.Started:
             assert isinstance(message, m.Started)
-            child.waiting.pop((message.run_id, message.fence), None)
-            self._report(message)
+            self._started(child, message)
         elif isinstance(message, m.Revoked):
             self._move(child, (message.run_id, message.fence))
         elif isinstance(message, m.Ready):
@@ -285,18 +324,25 @@ class ProcessPool(Executor):
         else:
             self._report(message)
 
+    def _started(self, child: _Child, message: m.Started) -> None:
+        key = (message.run_id, message.fence)
+        if key in child.attempts:
+            child.waiting.pop(key, None)
+            child.timed.pop(key, None)
+            self._report(_with_age(message))
+
     def ended(self, child: _Child, exit_code: int) -> None:
         self._children.remove(child)
         if self._shared is child:
             self._shared = None
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(InterlockError(f"an executor process ended at start ({how_ended(exit_code)})"))
-        waiting = set(child.waiting)
+        waiting, stopping = set(child.waiting), set(child.stopping)
         for key, attempt in list(child.attempts.items()):
             child.settle(key)
             del self._by_key[key]
             if key in waiting and attempt.hold > time.monotonic() and not self._closing:
-                self._begin_anew(attempt)
+                self._begin_anew(attempt, key in stopping)
             elif child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
@@ -326,16 +372,20 @@ class ProcessPool(Executor):
 
     def _move(self, child: _Child, key: Key) -> None:
         attempt = child.attempts.get(key)
+        stops = key in child.stopping
         if attempt is None or not child.settle(key):
             return
         del self._by_key[key]
         if not self._closing:
-            self._begin_anew(attempt)
+            self._begin_anew(attempt, stops)
         self._end_if_done(child)
 
-    def _begin_anew(self, attempt: m.Dispatch) -> None:
-        """In another child, at the time that it was to begin at in the first."""
-        self.begin(replace(attempt, hold=max(0.0, attempt.hold - time.monotonic())))
+    def _begin_anew(self, attempt: m.Dispatch, stops: bool) -> None:
+        """In another child, at the time that it was to begin at in the first; unless it was to stop there."""
+        if stops:
+            self._report(m.Finished(attempt.run_id, attempt.fence, Outcome.CANCELLED))
+        else:
+            self.begin(replace(attempt, hold=max(0.0, attempt.hold - time.monotonic())))
 
     # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -357,6 +407,11 @@ class ProcessPool(Executor):
             if self._shared is child:
                 self._shared = None
         self._check_later()
+
+
+def _with_age(message: m.Started | m.Finished) -> m.Message:
+    """What a child tells with the time at which it happened."""
+    return replace(message, ago=max(0.0, time.monotonic() - message.ago)) if message.ago else message
 
 
 def how_ended(exit_code: int) -> str:

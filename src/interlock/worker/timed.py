@@ -12,6 +12,8 @@ from math import inf
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+SLACK = 0.02
+"""seconds that telling may be late, if something is begun then in any case"""
 
 
 class Timed(Generic[T]):
@@ -36,20 +38,16 @@ class Timed(Generic[T]):
             self._count += 1
             heappush(self._waiting, (due, self._count, one))
             is_first = self._waiting[0][1] == self._count
-            if self._thread is None:
-                self._start()
-            elif is_first:
-                self._ring()
+            if is_first or self._thread is None:
+                self._wake()
 
     def tell_by(self, at: float) -> None:
         """Call `tell` at that time, if not before."""
         with self._lock:
             if at < self._tell_at:
                 self._tell_at = at
-                if self._thread is None:
-                    self._start()
-                elif self._thread is not threading.current_thread():
-                    self._ring()
+                if self._thread is not threading.current_thread():
+                    self._wake()
 
     def told(self) -> None:
         """There is nothing to tell any more."""
@@ -59,18 +57,28 @@ class Timed(Generic[T]):
         """If what was begun has not returned for so long, let another thread wait for the others. Whether to look
         again."""
         with self._lock:
-            if self._since and time.monotonic() - self._since > patience:
+            is_late = self._since > 0 and time.monotonic() - self._since > patience
+            if is_late or (self._waiting and not self._is_there()):
                 self._start()
             return bool(self._waiting or self._since)
 
-    def _start(self) -> None:
-        self._since = 0.0
-        self._thread = threading.Thread(target=self._wait, name="timed", daemon=True)
-        self._thread.start()
+    def _is_there(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
 
-    def _ring(self) -> None:
-        if self._bell.locked():
+    def _wake(self) -> None:
+        if not self._is_there():
+            self._start()
+        elif self._bell.locked():
             self._bell.release()
+
+    def _start(self) -> None:
+        before = self._since, self._thread
+        self._since, self._thread = 0.0, threading.Thread(target=self._wait, name="timed", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError:
+            # There is no room for another thread now; the next look tries again.
+            self._since, self._thread = before
 
     def _wait(self) -> None:
         own = threading.current_thread()
@@ -81,12 +89,13 @@ class Timed(Generic[T]):
                     return
                 self._since = 0.0
                 due = self._waiting[0][0] if self._waiting else inf
-                if due <= now:
+                tells = self._tell_at <= (now if due > now else now - SLACK)
+                begins = due <= now and not tells
+                if begins:
                     self._since = now
                     one = heappop(self._waiting)[2]
-                tells = due > now and self._tell_at <= now
-                until = min(due, self._tell_at)
-            if due <= now:
+                until = due if self._tell_at < due < self._tell_at + SLACK else min(due, self._tell_at)
+            if begins:
                 self._begin(one)
             elif tells:
                 self._tell()

@@ -6,6 +6,11 @@ SELECT logs.run_id, count(*), sum(length(CAST(logs.text AS BLOB)))
 FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id
 WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY logs.run_id;
 
+-- name: load_log_marks
+SELECT runs.id, runs.attempt, count(*)
+FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.run_id = runs.id AND logs.attempt = runs.attempt
+WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY runs.id HAVING count(*) = max(logs.number);
+
 -- name: get_run
 SELECT {columns} FROM runs WHERE id = ?;
 

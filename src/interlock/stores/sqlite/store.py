@@ -266,6 +266,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     jobs=read_jobs(connection, "load_jobs"),
                     position=read_position(connection),
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
+                    log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
                     put_jobs=read_jobs(connection, "load_put_jobs"),
                     schedules=[_schedule(*row) for row in connection.execute(QUERIES["load_schedules"])],
                 )

@@ -1,0 +1,147 @@
+"""Which log lines a worker keeps for a scheduler that may not have stored them, or is not there."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from interlock.model import message as m
+from interlock.model.run import Now
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.clock import Clock
+from interlock.ports.executor import Executor, Report
+from interlock.worker.host import IN_DOUBT, MOST_UNSENT, Host, HostSettings
+from tests.helpers.places import run_async, until
+
+
+class Watch(Clock):
+    """It shows what it is set to."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> Now:
+        return Now(self.time, self.time)
+
+    def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+class Silent(Executor):
+    """Begins whatever it is given, and says no more than the test does."""
+
+    async def start(self, report: Report) -> None: ...
+    def begin(self, attempt: m.Dispatch) -> None: ...
+    def flush(self) -> None: ...
+    def ask(self, run_id: str, fence: int, reason: str) -> None: ...
+    def terminate(self, run_id: str, fence: int) -> None: ...
+    def kill(self, run_id: str, fence: int) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Link(Peer):
+    def __init__(self) -> None:
+        self.sent: list[m.Message] = []
+
+    def send(self, messages: Sequence[m.Message]) -> None:
+        self.sent.extend(messages)
+
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+    def pause(self) -> None: ...
+    def resume(self) -> None: ...
+    def on_process_end(self, call: Callable[[], None]) -> None: ...
+
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        return [(one.run_id, one.number) for one in self.sent if isinstance(one, m.LogLine)]
+
+
+class Links(Bus):
+    """Each connection is a new link, which the test has."""
+
+    def __init__(self) -> None:
+        self.links: list[Link] = []
+
+    async def listen(self, endpoint: Endpoint) -> None: ...
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        self.links.append(Link())
+        return self.links[-1]
+
+    async def close(self) -> None: ...
+
+
+def line(run_id: str, number: int, text: str = "text") -> m.LogLine:
+    return m.LogLine(run_id, 1, number, 0.0, "info", text)
+
+
+class Worker:
+    def __init__(self) -> None:
+        self.clock = Watch()
+        self.bus = Links()
+        self.host = Host(self.bus, Silent(), [], HostSettings(worker_id="w"), self.clock)
+
+    def hear(self, *messages: m.Message) -> None:
+        self.host.received(self.bus.links[-1], messages)
+
+    def say(self, *lines: m.LogLine) -> None:
+        for one in lines:
+            self.host.report(one)
+
+    async def lose(self, *meanwhile: m.LogLine) -> list[tuple[str, int]]:
+        """The link breaks, something is logged, and what is said over the next link is returned."""
+        count = len(self.bus.links)
+        self.host.closed(self.bus.links[-1])
+        self.say(*meanwhile)
+        await until(lambda: len(self.bus.links) > count and self.bus.links[-1].sent, "it is back")
+        return self.bus.links[-1].lines
+
+
+def with_worker(body: Callable[[Worker], Awaitable[None]]) -> None:
+    """It has a link, and two attempts."""
+
+    async def run() -> None:
+        worker = Worker()
+        task = asyncio.get_running_loop().create_task(worker.host.run())
+        await until(lambda: worker.bus.links and worker.bus.links[-1].sent, "it has a link")
+        worker.hear(*(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second")))
+        await body(worker)
+        worker.host.abandon()
+        await task
+
+    run_async(run())
+
+
+@pytest.mark.behaviour("RUN-20")
+def test_lines_are_said_again_that_were_sent_a_moment_before_and_those_of_an_outage() -> None:
+    async def body(worker: Worker) -> None:
+        worker.say(line("first", 1))
+        worker.clock.time += IN_DOUBT + 1
+        worker.say(line("first", 2), line("second", 1))
+        assert await worker.lose(line("first", 3)) == [("first", 2), ("second", 1), ("first", 3)]
+        assert await worker.lose() == [("first", 2), ("second", 1), ("first", 3)], "this link may have lost them too"
+
+    with_worker(body)
+
+
+def test_lines_of_what_is_settled_are_stored_and_not_said_again() -> None:
+    async def body(worker: Worker) -> None:
+        worker.say(line("first", 1), line("second", 1))
+        worker.hear(m.Settled("first", 1))
+        assert await worker.lose() == [("second", 1)]
+
+    with_worker(body)
+
+
+def test_lines_that_were_sent_long_ago_take_no_room_from_those_of_an_outage() -> None:
+    async def body(worker: Worker) -> None:
+        large = "x" * (MOST_UNSENT // 10)
+        worker.say(*(line("first", number, large) for number in range(1, 20)))
+        worker.clock.time += IN_DOUBT + 1
+        outage = [line("second", number, large) for number in range(1, 20)]
+        said = await worker.lose(*outage)
+        assert said == [("second", number) for number in range(1, len(said) + 1)]
+        assert 5 < len(said) <= 10
+
+    with_worker(body)
