@@ -117,12 +117,15 @@ async def guarded() -> AsyncIterator[Guard]:
     assert zombies() == []
 
 
-async def own(folder: Path, outliving: bool, forks: bool) -> None:
-    """Be the owner of a guard with some children, and say so."""
+async def own(folder: Path, outliving: bool, forks: bool, stops: bool) -> None:
+    """Be the owner of a guard with some children, and say so. With `stops` the guard has no time to listen."""
     guard = Guard()
     (folder / "kin").mkdir()
     leader = await spawn(guard, *descent(folder / "kin"))
     pids = [leader.pid, *await kin_of(folder / "kin", *KIN)]
+    if stops:
+        assert guard.pid is not None
+        os.kill(guard.pid, signal.SIGSTOP)
     await guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
     await guard.remember("other", str(folder / "engine"), b"DELETE /other HTTP/1.1\r\n\r\n")
     guard.disregard("other")
@@ -141,4 +144,4 @@ async def own(folder: Path, outliving: bool, forks: bool) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(own(Path(sys.argv[1]), "outliving" in sys.argv, "forks" in sys.argv))
+    asyncio.run(own(Path(sys.argv[1]), "outliving" in sys.argv, "forks" in sys.argv, "stops" in sys.argv))

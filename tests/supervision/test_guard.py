@@ -237,6 +237,20 @@ def test_a_copy_of_the_supervisor_keeps_nothing_alive(folder: Path) -> None:
         owner.close(folder)
 
 
+@pytest.mark.behaviour("SUP-10")
+@pytest.mark.parametrize("options", [("stops",), ("stops", "forks")])
+def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder: Path, options: list[str]) -> None:
+    owner = Owner(folder, *options)
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        os.kill(owner.guard, signal.SIGCONT)
+        assert owner.asked() == b"DELETE /one HTTP/1.1\r\n\r\n"
+        all_gone([*owner.pids, owner.guard])
+    finally:
+        owner.close(folder)
+
+
 def test_a_child_that_outlives_its_supervisor_does_with_all_it_has_started(folder: Path) -> None:
     owner = Owner(folder, "outliving")
     try:

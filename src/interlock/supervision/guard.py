@@ -143,12 +143,13 @@ class _Guard:
 
     # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _receive(self) -> None:
+    def _receive(self) -> bool:
+        """Whether there was something."""
         space = _socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
         try:
             data, extra, flags, _ = self._link.recvmsg(262_144, space, _socket.MSG_CMSG_CLOEXEC)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             data, extra, flags = b"", [], 0
         for _, _, content in extra:
@@ -160,15 +161,29 @@ class _Guard:
             self._received += data
         else:
             self._over = True
+        return len(data) > 0
 
     def _take_requests(self) -> None:
-        while len(self._received) >= 4 and not self._over:
-            size = 4 + int.from_bytes(self._received[:4], "little")
-            if len(self._received) < size:
-                return
-            name, *values = marshal.loads(self._received[4:size])
-            del self._received[:size]
+        while not self._over and (request := self._next_request()) is not None:
+            name, *values = request
             _REQUESTS[name](self, *values)
+
+    def _next_request(self) -> "list[Any] | None":
+        size = 4 + int.from_bytes(self._received[:4], "little")
+        if len(self._received) < max(4, size):
+            return None
+        request: list[Any] = marshal.loads(self._received[4:size])
+        del self._received[:size]
+        return request
+
+    def _take_last_words(self) -> None:
+        """What a supervisor that has vanished had still asked to be remembered, or not to be any more."""
+        while self._receive():
+            pass
+        while (request := self._next_request()) is not None:
+            name, *values = request
+            if name in ("remember", "disregard"):
+                _REQUESTS[name](self, *values)
 
     def _report(self, *values: str | int | None) -> None:
         data = marshal.dumps(list(values))
@@ -356,6 +371,8 @@ class _Guard:
     def _end(self) -> None:
         """Kill everything that is not to live on, and wait until it is gone."""
         self._descent, self._has_looked = None, False
+        if not self._in_order:
+            self._take_last_words()
         if not self._in_order and self._may_outlive():
             self._look()
             for child in self._leaders.values():
