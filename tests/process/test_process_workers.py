@@ -2,51 +2,25 @@
 
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from interlock.buses.socket import SocketBus
 from interlock.model import message as m
 from interlock.model.work import shell
 from tests.helpers.places import run_async, until
+from tests.helpers.played import ends, lines, worker_of
 from tests.helpers.processes import alive, children_of
-from tests.helpers.script import Script
-from tests.helpers.server import Command
 from tests.process.stage import dispatch, program
 from tests.supervision.programs import KIN, all_gone, descent, kin_of
 
 STUBBORN = program(*shell("trap '' TERM; echo $$; while :; do sleep 1000; done"))
 
 
-@asynccontextmanager
-async def working(folder: Path, *options: str) -> AsyncIterator[tuple[Script, Command]]:
-    script, bus = Script(), SocketBus(folder / "s")
-    await bus.listen(script)
-    worker = Command(folder, "interlock.cli", "worker", "--socket", str(folder / "s"), *options, name="worker")
-    worker.begin()
-    try:
-        await until(lambda: script.heard, "the worker says hello")
-        yield script, worker
-    finally:
-        worker.kill()
-        await bus.close()
-
-
-def lines(script: Script, run_id: str) -> list[m.LogLine]:
-    return [one for one in script.heard if isinstance(one, m.LogLine) and one.run_id == run_id]
-
-
-def ends(script: Script, run_id: str) -> list[m.Finished]:
-    return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
-
-
 @pytest.mark.behaviour("EXE-2", "RUN-11")
 def test_one_that_ignores_term_is_killed_after_its_grace(folder: Path) -> None:
     async def body() -> None:
-        async with working(folder) as (script, worker):
+        async with worker_of(folder) as (script, worker, _):
             hello = script.heard[0]
             assert isinstance(hello, m.Hello)
             assert hello.jobs == []
@@ -69,7 +43,7 @@ def test_one_that_prints_a_hundred_megabytes(folder: Path) -> None:
     flood = program(*shell(f"echo {text} >&2; yes {text} | head -c 100000000"))
 
     async def body() -> None:
-        async with working(folder) as (script, worker):
+        async with worker_of(folder) as (script, worker, _):
             script.say(dispatch("small", program("true")))
             await until(lambda: ends(script, "small"), "it is warm")
             before = peak(worker.pid)
@@ -99,7 +73,7 @@ def peak(pid: int) -> int:
 @pytest.mark.behaviour("EXE-2", "LIV-4")
 def test_it_runs_on_without_a_scheduler_and_the_next_one_hears_of_it(folder: Path) -> None:
     async def body() -> None:
-        async with working(folder) as (script, _):
+        async with worker_of(folder) as (script, _, _):
             work = program(
                 *shell('echo $$; while [ ! -e "$1" ]; do sleep 0.01; done; echo more'), "sh", str(folder / "go")
             )
@@ -125,7 +99,7 @@ def test_nothing_outlives_a_worker_that_is_killed(folder: Path) -> None:
     (folder / "kin").mkdir()
 
     async def body() -> None:
-        async with working(folder) as (script, worker):
+        async with worker_of(folder) as (script, worker, _):
             script.say(dispatch("run", program(*descent(folder / "kin"))), dispatch("other", STUBBORN))
             await until(lambda: lines(script, "other"), "it has started")
             pids = [*await kin_of(folder / "kin", *KIN, "leader"), int(lines(script, "other")[0].text)]
@@ -139,7 +113,7 @@ def test_nothing_outlives_a_worker_that_is_killed(folder: Path) -> None:
 @pytest.mark.behaviour("EXE-2")
 def test_a_worker_that_is_stopped_gives_back_what_it_runs(folder: Path) -> None:
     async def body() -> None:
-        async with working(folder, "--drain", "50ms") as (script, worker):
+        async with worker_of(folder, "--drain", "50ms") as (script, worker, _):
             polite = program(*shell("trap 'exit 0' TERM; echo $$; sleep 1000 & wait"))
             script.say(dispatch("polite", polite), dispatch("stubborn", STUBBORN))
             await until(lambda: lines(script, "polite") and lines(script, "stubborn"), "they have started")

@@ -16,9 +16,8 @@ from interlock.model import message as m
 from interlock.model.outcome import Outcome
 from interlock.model.work import FunctionWork
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
+from tests.helpers.played import OF_JOBS, dispatch, ends, told, worker_of
 from tests.helpers.script import Script
-from tests.process.test_worker_holding import a_worker, told
-from tests.process.test_worker_link import dispatch
 
 NUMBERS = itertools.count()
 
@@ -50,14 +49,10 @@ def over(script: Script, name: str) -> bool:
     return not {"Finished", "Lost", "Returned"}.isdisjoint(script.of(name))
 
 
-def ends(script: Script, name: str) -> list[m.Finished]:
-    return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == name]
-
-
 @pytest.mark.behaviour("EXE-1")
 def test_ends_that_nobody_was_told_of_yet_outlive_their_process(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             done: list[str] = []
             for number in itertools.count():
                 await be_quick(script, folder)
@@ -79,7 +74,7 @@ def test_ends_that_nobody_was_told_of_yet_outlive_their_process(folder: Path) ->
 @pytest.mark.behaviour("RUN-11")
 def test_what_was_to_stop_is_not_begun_though_its_process_dies_before_it_hears(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(timed(folder, "where", 0.01, then="tell"))
             await told(script, "Finished", "where")
             (process,) = lines_of(folder / "where.process")
@@ -100,7 +95,7 @@ def test_what_was_to_stop_is_not_begun_though_its_process_dies_before_it_hears(f
 @pytest.mark.behaviour("RUN-11")
 def test_nothing_that_was_to_stop_is_begun_where_no_grace_is_given(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             names = [f"stopped {number}" for number in range(10)]
             for name in names:
                 script.say(replace(timed(folder, name, 0.1), grace=0.0), m.Stop(name, 1, "cancel"))
@@ -116,7 +111,7 @@ def test_nothing_that_was_to_stop_is_begun_where_no_grace_is_given(folder: Path)
 @pytest.mark.parametrize("job_id", ["timed.thread", "timed.async"])
 def test_a_copy_of_the_process_that_a_handler_makes_begins_nothing_and_ends(folder: Path, job_id: str) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             await be_quick(script, folder)
             names = [f"next {number}" for number in range(8)]
             following = [timed(folder, name, 0.1 + 0.005 * place) for place, name in enumerate(names, start=1)]
@@ -140,7 +135,7 @@ def lives(process: str) -> bool:
 @pytest.mark.behaviour("TIM-2")
 def test_many_that_were_always_quick_and_hang_take_the_thread_that_waits_but_once(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             await be_quick(script, folder)
             names = [f"hangs {number}" for number in range(30)]
             script.say(*(timed(folder, name, 0.1, then="wait") for name in names), timed(folder, "other", 0.1))
@@ -157,7 +152,7 @@ def test_many_that_were_always_quick_and_hang_take_the_thread_that_waits_but_onc
 @pytest.mark.behaviour("RUN-17")
 def test_one_that_waited_for_the_loop_began_when_the_loop_had_time(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(dispatch("blocks", "block.loop", folder))
             await until(lambda: lines_of(folder / "blocks.started"), "the loop is blocked")
             script.say(replace(dispatch("waits", "count", folder), hold=0.05))
@@ -174,7 +169,7 @@ def test_one_that_waited_for_the_loop_began_when_the_loop_had_time(folder: Path)
 
 def test_secrets_of_a_function_that_was_loaded_meanwhile_are_not_shown(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             work = FunctionWork(function="tests.helpers.jobs:tells_its_secret")
             for name, hold in (("first", 0.05), ("second", 1.0)):
                 given = replace(dispatch(name, "named", folder), payload=b'{"value": "hunter2-xyzzy"}', hold=hold)
@@ -190,7 +185,7 @@ def test_secrets_of_a_function_that_was_loaded_meanwhile_are_not_shown(folder: P
 @pytest.mark.behaviour("RUN-20")
 def test_the_end_of_one_that_has_told_of_its_start_by_what_it_logs_is_told_as_well(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             tell_to_go(folder, "logs")
             script.say(replace(dispatch("logs", "records", folder), hold=0.05))
             await told(script, "Progress", "logs")

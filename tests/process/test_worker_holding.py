@@ -3,8 +3,6 @@
 import os
 import signal
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +10,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from interlock.buses.socket import SocketBus
 from interlock.model import message as m
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
-from tests.helpers.script import Script
-from tests.helpers.server import Command
-from tests.process.test_worker_link import dispatch, worker_command
-
-
-@asynccontextmanager
-async def a_worker(folder: Path) -> AsyncIterator[tuple[Script, Command]]:
-    script, bus = Script(), SocketBus(folder / "s")
-    await bus.listen(script)
-    worker = worker_command(folder)
-    worker.begin()
-    try:
-        await until(lambda: script.heard, "the worker says hello")
-        yield script, worker
-    finally:
-        worker.kill()
-        await bus.close()
+from tests.helpers.played import OF_JOBS, dispatch, ends, told, worker_of
 
 
 def moody(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
@@ -39,14 +20,10 @@ def moody(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
     return replace(dispatch(name, "moody.thread", folder), payload=payload, hold=hold)
 
 
-async def told(script: Script, what: str, *names: str) -> None:
-    await until(lambda: all(what in script.of(name) for name in names), f"{what} is told of {', '.join(names)}")
-
-
 @pytest.mark.behaviour("TIM-2")
 def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_before(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             begun = time.monotonic()
             for name, hold in (("last", 0.5), ("first", 0.2), ("stopped", 0.3)):
                 script.say(replace(dispatch(name, "hold", folder), hold=hold))
@@ -67,22 +44,18 @@ def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_befo
 
 def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
-
-            def ends(run_id: str) -> list[m.Finished]:
-                return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
-
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             quick = replace(dispatch("quick", "echo.thread", folder), payload=b'{"value": 1}', hold=0.05)
             script.say(quick, replace(dispatch("long", "hold", folder), hold=0.05))
-            await until(lambda: len(ends("quick")) >= 3, "it is told until it is settled")
+            await until(lambda: len(ends(script, "quick")) >= 3, "it is told until it is settled")
             assert set(script.of("quick")) == {"Finished"}
-            ages = [one.ago for one in ends("quick")]
+            ages = [one.ago for one in ends(script, "quick")]
             assert ages == sorted(ages)
             assert ages[-1] - ages[0] > 0.02, "as time passes"
             await until(lambda: "Started" in script.of("long"), "of what goes on the start is told")
             tell_to_go(folder, "long")
-            await until(lambda: ends("long"), "and then the end")
-            assert ends("long")[0].took > 0
+            await until(lambda: ends(script, "long"), "and then the end")
+            assert ends(script, "long")[0].took > 0
 
     run_async(body())
 
@@ -90,7 +63,7 @@ def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder
 @pytest.mark.behaviour("TIM-2")
 def test_one_that_was_always_quick_and_now_takes_long_holds_up_no_other(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             for life in (1, 2):
                 names = [f"quick {life} {number}" for number in range(5)]
                 quick = [moody(folder, name, 0.01 * place, notes=False) for place, name in enumerate(names, start=1)]
@@ -113,7 +86,7 @@ def test_one_that_was_always_quick_and_now_takes_long_holds_up_no_other(folder: 
 @pytest.mark.behaviour("TIM-2")
 def test_a_process_that_dies_before_their_time_loses_none_of_those_that_have_not_begun(folder: Path) -> None:
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(moody(folder, "begun", 0.01, waits=True), moody(folder, "later", 1.5))
             await until(lambda: lines_of(folder / "begun.started"), "one has begun")
             begun = time.monotonic()
@@ -134,7 +107,7 @@ def test_what_waits_in_a_process_whose_loop_is_blocked_begins_in_time(folder: Pa
     """In a thread there; and what needs the loop is taken back, and begins in another process."""
 
     async def body() -> None:
-        async with a_worker(folder) as (script, _):
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(dispatch("blocks", "block.loop", folder))
             await until(lambda: lines_of(folder / "blocks.started"), "the loop is blocked")
             script.say(moody(folder, "thread", 0.1), replace(dispatch("loop", "count", folder), hold=0.1))

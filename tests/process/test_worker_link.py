@@ -5,33 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from interlock.buses.socket import SocketBus
 from interlock.model import message as m
 from interlock.ports.bus import Peer
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
+from tests.helpers.played import OF_JOBS, dispatch, without_beats, worker_of
 from tests.helpers.script import Script
-from tests.helpers.server import JOBS, Command
-
-
-def dispatch(run_id: str, job_id: str, folder: Path) -> m.Dispatch:
-    payload = f'{{"folder": "{folder}", "name": "{run_id}"}}'.encode()
-    return m.Dispatch(run_id, 1, job_id, 1, payload, None, False, 0.2)
-
-
-def worker_command(folder: Path, *options: str) -> Command:
-    arguments = ("interlock.cli", "worker", "-A", JOBS, "--socket", str(folder / "s"), *options)
-    return Command(folder, *arguments, name="worker")
 
 
 @pytest.mark.behaviour("LIV-1")
 def test_a_worker_beats_while_it_holds_a_run_and_not_after(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             assert script.beats() == []
             script.say(dispatch("first", "busy", folder))
             await until(lambda: len(script.beats()) >= 3, "it beats while the work is busy")
@@ -45,9 +29,6 @@ def test_a_worker_beats_while_it_holds_a_run_and_not_after(folder: Path) -> None
             assert all(beat == ["second"] for beat in script.beats(before))
             tell_to_go(folder, "second")
             await until(lambda: "Finished" in script.of("second"), "it has ended")
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
@@ -57,12 +38,7 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
     """Over beats and over a new link; a dispatch that comes twice is executed once."""
 
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(dispatch("run", "count", folder), dispatch("run", "count", folder))
             await until(lambda: script.of("run").count("Finished") >= 3, "it is said again with each beat")
             assert script.peer is not None
@@ -74,9 +50,6 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
             script.say(dispatch("last", "count", folder))
             await until(lambda: "Finished" in script.of("last"), "the last has ended")
             assert (folder / "run").read_text() == "run 1\n"
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
@@ -84,30 +57,21 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
 @pytest.mark.behaviour("RUN-20")
 def test_what_an_attempt_reports_while_no_scheduler_is_there_is_told_to_the_next(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with worker_of(folder, *OF_JOBS) as (script, _, scheduler):
             script.say(dispatch("run", "records", folder))
             await until(lambda: "Started" in script.of("run"), "it has started")
-            await bus.close()
+            await scheduler.end()
             tell_to_go(folder, "run")
             await until(lambda: lines_of(folder / "run.recorded"), "it has reported")
-            script, bus = Script(), SocketBus(folder / "s")
-            await bus.listen(script)
+            script = await scheduler.begin()
             await until(lambda: "Progress" in script.of("run"), "it is told")
-            told = [one for one in script.heard if not isinstance(one, m.Heartbeat)]
+            told = without_beats(script)
             assert isinstance(told[0], m.Hello)
             assert [one.text for one in told if isinstance(one, m.LogLine)] == ["line 0", "line 1", "line 2"]
             assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
             assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
             tell_to_go(folder, "run-more")
             await until(lambda: "Finished" in script.of("run"), "it has ended")
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
@@ -115,26 +79,17 @@ def test_what_an_attempt_reports_while_no_scheduler_is_there_is_told_to_the_next
 @pytest.mark.behaviour("RUN-20")
 def test_what_a_scheduler_heard_and_did_not_live_to_store_is_told_to_the_next(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder)
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with worker_of(folder, *OF_JOBS) as (script, _, scheduler):
             script.say(dispatch("run", "records", folder))
             tell_to_go(folder, "run")
             await until(lambda: script.of("run").count("Progress") == 3, "it is told")
-            await bus.close()
-            script, bus = Script(), SocketBus(folder / "s")
-            await bus.listen(script)
+            await scheduler.end()
+            script = await scheduler.begin()
             await until(lambda: "Progress" in script.of("run"), "it is told again")
-            told = [one for one in script.heard if not isinstance(one, m.Heartbeat)]
+            told = without_beats(script)
             assert [one.number for one in told if isinstance(one, m.LogLine)] == [1, 2, 3]
             assert [one.value for one in told if isinstance(one, m.Checkpoint)] == [b"2"]
             assert [one.percent for one in told if isinstance(one, m.Progress)] == [2.0]
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
@@ -145,30 +100,18 @@ def test_a_worker_of_another_version_is_refused_with_one_line(folder: Path) -> N
             def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
                 peer.send([m.Problem(0, "refused", "link: protocol 1 is not spoken here")])
 
-        bus = SocketBus(folder / "s")
-        await bus.listen(Refusing())
-        worker = worker_command(folder)
-        worker.begin()
-        try:
+        async with worker_of(folder, *OF_JOBS, script=Refusing()) as (_, worker, _):
             assert worker.process is not None
             await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
             assert worker.ended() == 1
             assert worker.said == "error: link: protocol 1 is not spoken here [refused]\n"
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
 
 
 def test_a_worker_stopped_with_work_gives_it_back(folder: Path) -> None:
     async def body() -> None:
-        script, bus = Script(), SocketBus(folder / "s")
-        await bus.listen(script)
-        worker = worker_command(folder, "--drain", "100ms")
-        worker.begin()
-        try:
-            await until(lambda: script.heard, "the worker says hello")
+        async with worker_of(folder, *OF_JOBS, "--drain", "100ms") as (script, worker, _):
             script.say(dispatch("run", "hold", folder))
             await until(lambda: "Started" in script.of("run"), "it has started")
             assert worker.process is not None
@@ -178,8 +121,5 @@ def test_a_worker_stopped_with_work_gives_it_back(folder: Path) -> None:
             await until(lambda: worker.process is not None and worker.process.poll() is not None, "it has left")
             assert worker.ended() == 0
             assert worker.said == ""
-        finally:
-            worker.kill()
-            await bus.close()
 
     run_async(body())
