@@ -202,13 +202,37 @@ def timed_thread(folder: str, name: str, then: str = "") -> None:
 
 @app.job("timed.async")
 async def timed_async(folder: str, name: str, then: str = "") -> None:
-    fork(folder, name)
+    is_copy = fork(folder, name)
+    # The loop turns in the copy too.
+    for _ in range(100 * is_copy):
+        time.sleep(0.002)  # noqa: ASYNC251 - its timers are not to be relied on there
+        await asyncio.sleep(0)
 
 
-def fork(folder: str, name: str) -> None:
-    """Goes on in both, as a handler does that forgets which of them it is."""
+def fork(folder: str, name: str) -> bool:
+    """Whether this is the copy. It goes on in both, as a handler does that forgets which of them it is."""
+    if os.fork() != 0:
+        return False
+    append(Path(folder) / f"{name}.copy", str(os.getpid()))
+    return True
+
+
+@app.job("forks.twice")
+def forks_twice(folder: str, name: str) -> None:
+    """What a copy has opened must be open in a copy of it."""
     if os.fork() == 0:
-        append(Path(folder) / f"{name}.copy", str(os.getpid()))
+        opened = [os.open(os.devnull, os.O_RDONLY) for _ in range(30)]
+        if os.fork() == 0:
+            append(Path(folder) / f"{name}.open", str(sum(is_open(one) for one in opened)))
+        os._exit(0)
+
+
+def is_open(descriptor: int) -> bool:
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
 
 
 def tells_its_secret(ctx: il.Context, value: il.Secret) -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import resource
 import signal
 import time
 from functools import partial
@@ -114,13 +115,44 @@ def test_a_copy_of_the_process_that_a_handler_makes_begins_nothing_and_ends(fold
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
             await be_quick(script, folder)
             names = [f"next {number}" for number in range(8)]
-            following = [timed(folder, name, 0.1 + 0.005 * place) for place, name in enumerate(names, start=1)]
+            following = [timed(folder, name, 0.1 + 0.02 * place) for place, name in enumerate(names, start=1)]
             script.say(replace(timed(folder, "forks", 0.1, then="fork"), job_id=job_id), *following)
             await told(script, "Finished", "forks", *names)
             copies = lines_of(folder / "forks.copy")
             assert copies
             await until(lambda: not any(map(lives, copies)), "it is gone")
             threads_of(folder, names)
+
+    run_async(body())
+
+
+def test_a_copy_of_a_copy_has_what_the_copy_has_opened(folder: Path) -> None:
+    async def body() -> None:
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
+            script.say(dispatch("forks", "forks.twice", folder))
+            await until(lambda: lines_of(folder / "forks.open"), "it has looked")
+            assert lines_of(folder / "forks.open") == ["30"]
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-8")
+def test_what_no_process_can_be_started_for_is_given_back(folder: Path) -> None:
+    async def body() -> None:
+        async with worker_of(folder, *OF_JOBS) as (script, worker, _):
+            descriptors = Path(f"/proc/{worker.pid}/fd")
+            before = len(os.listdir(descriptors))
+            resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (before, 4096))
+            names = ["first", "second"]
+            script.say(
+                *(replace(dispatch(name, "echo.process", folder), isolated=True, payload=b"{}") for name in names)
+            )
+            await told(script, "Returned", *names)
+            assert len(os.listdir(descriptors)) == before
+            resource.prlimit(worker.pid, resource.RLIMIT_NOFILE, (4096, 4096))
+            again = replace(dispatch("first", "echo.process", folder), fence=2, isolated=True, payload=b"{}")
+            script.say(*(m.Settled(name, 1) for name in names), again)
+            await told(script, "Finished", "first")
 
     run_async(body())
 

@@ -117,8 +117,9 @@ async def guarded() -> AsyncIterator[Guard]:
     assert zombies() == []
 
 
-async def own(folder: Path, outliving: bool, forks: bool, stops: bool) -> None:
-    """Be the owner of a guard with some children, and say so. With `stops` the guard has no time to listen."""
+async def own(folder: Path, outliving: bool, forks: bool, stops: bool, closes: bool) -> None:
+    """Be the owner of a guard with some children, and say so. With `stops` the guard has no time to listen, and with
+    `closes` none for what it is told last."""
     guard = Guard()
     (folder / "kin").mkdir()
     leader = await spawn(guard, *descent(folder / "kin"))
@@ -134,14 +135,20 @@ async def own(folder: Path, outliving: bool, forks: bool, stops: bool) -> None:
         (folder / "outliving").mkdir()
         survivor = await spawn(guard, *descent(folder / "outliving"), outlives=True)
         survivors = [survivor.pid, *await kin_of(folder / "outliving", *KIN)]
+    closing = None
+    if closes:
+        assert guard.pid is not None
+        os.kill(guard.pid, signal.SIGSTOP)
+        closing = asyncio.ensure_future(guard.close())
+        await asyncio.sleep(0)
     copy = os.fork() if forks else 0
     if forks and copy == 0:
         signal.pause()
     told = {"guard": guard.pid, "pids": pids, "survivors": survivors, "copy": copy}
     (folder / ".told").write_text(json.dumps(told))
     (folder / ".told").rename(folder / "told")
-    await asyncio.Event().wait()
+    await (closing or asyncio.Event().wait())
 
 
 if __name__ == "__main__":
-    asyncio.run(own(Path(sys.argv[1]), "outliving" in sys.argv, "forks" in sys.argv, "stops" in sys.argv))
+    asyncio.run(own(Path(sys.argv[1]), *(one in sys.argv for one in ("outliving", "forks", "stops", "closes"))))

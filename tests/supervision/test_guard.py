@@ -251,6 +251,21 @@ def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder:
         owner.close(folder)
 
 
+@pytest.mark.behaviour("SUP-10")
+def test_it_closes_in_order_though_it_had_not_listened_while_its_supervisor_lived(folder: Path) -> None:
+    owner = Owner(folder, "outliving", "closes")
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        os.kill(owner.guard, signal.SIGCONT)
+        all_gone([*owner.pids, *owner.survivors, owner.guard])
+        owner.engine.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            owner.asked()
+    finally:
+        owner.close(folder)
+
+
 def test_a_child_that_outlives_its_supervisor_does_with_all_it_has_started(folder: Path) -> None:
     owner = Owner(folder, "outliving")
     try:

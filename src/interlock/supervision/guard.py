@@ -177,12 +177,12 @@ class _Guard:
         return request
 
     def _take_last_words(self) -> None:
-        """What a supervisor that has vanished had still asked to be remembered, or not to be any more."""
+        """What a supervisor that has vanished had still asked for, but for new children."""
         while self._receive():
             pass
         while (request := self._next_request()) is not None:
             name, *values = request
-            if name in ("remember", "disregard"):
+            if name != "spawn":
                 _REQUESTS[name](self, *values)
 
     def _report(self, *values: str | int | None) -> None:

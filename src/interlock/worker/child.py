@@ -130,8 +130,14 @@ class Child:
             os._exit(1)
 
     def _let_go(self) -> None:
+        """In the copy, and in copies of it: nothing there is to begin, or to be told."""
+        self._pending.clear()
+        self._begun.clear()
+        self._outbox.clear()
         self._link.close()
-        os.close(self._ends)
+        if self._ends >= 0:
+            os.close(self._ends)
+            self._ends = -1
 
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

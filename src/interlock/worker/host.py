@@ -34,6 +34,8 @@ MOST_UNHURRIED = 8
 """that may"""
 MOST_UNSENT = 8 * 1024 * 1024
 """bytes of log lines, roughly, that are kept for a scheduler that is not there, or may not have stored them"""
+BREATHER = 1.0
+"""seconds after which an attempt is given back for which there was no process"""
 IN_DOUBT = 2.0
 """seconds for which a line that was sent is kept: a link that breaks loses what was under way in it"""
 
@@ -254,7 +256,16 @@ class Host(Endpoint):
             heappush(self._early, (self._clock.now().elapsed + dispatch.hold, dispatch.run_id, dispatch))
             self._wait_for_time()
         else:
+            self._begin(dispatch)
+
+    def _begin(self, dispatch: m.Dispatch) -> None:
+        try:
             self._executor.begin(dispatch)
+        except OSError as error:
+            logger.error("run %s cannot be begun: %s", dispatch.run_id, error)
+            returned = m.Returned(dispatch.run_id, dispatch.fence, f"its worker could not start a process: {error}")
+            # Not at once, for it may well be this worker that gets it again.
+            asyncio.get_running_loop().call_later(BREATHER, self.report, returned)
 
     def _wait_for_time(self) -> None:
         if self._early:
@@ -270,7 +281,7 @@ class Host(Endpoint):
             held = self._held.get((dispatch.run_id, dispatch.fence))
             if held is not None and held.stop is None and held.outcome is None:
                 held.waits = False
-                self._executor.begin(dispatch)
+                self._begin(dispatch)
         self._executor.flush()
         self._wait_for_time()
 

@@ -62,10 +62,15 @@ class _Child(asyncio.Protocol):
         self._unsent: list[m.Message] = []
         self._exit_code: int | None = None
         self._closed = False
-        here, there = socket.socketpair()
-        self._ends, its_ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._end_reader = frames.FrameReader()
         self._looking = False
+        self._socket, there = socket.socketpair()
+        try:
+            self._ends, its_ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            self._socket.close()
+            there.close()
+            raise
         options = {
             "link": there.fileno(),
             "ends": its_ends,
@@ -84,16 +89,34 @@ class _Child(asyncio.Protocol):
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )
+            self._pidfd = self._watch()
+        except OSError:
+            self._socket.close()
+            os.close(self._ends)
+            raise
         finally:
             there.close()
             os.close(its_ends)
-        self._socket = here
+
+    def _watch(self) -> int:
+        try:
+            pidfd = os.pidfd_open(self.process.pid)
+        except OSError:
+            self.process.kill()
+            self.process.wait()
+            raise
+        self._loop.add_reader(pidfd, self._exited)
+        return pidfd
 
     async def open(self) -> None:
-        transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket)
+        try:
+            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket)
+        except OSError as error:
+            logger.error("executor process %d is given up: %s", self.process.pid, error)
+            self._socket.close()
+            self.connection_lost(error)
+            return
         self._transport = transport
-        self._pidfd = os.pidfd_open(self.process.pid)
-        self._loop.add_reader(self._pidfd, self._exited)
         self.flush()
 
     def data_received(self, data: bytes) -> None:
@@ -384,8 +407,11 @@ class ProcessPool(Executor):
         """In another child, at the time that it was to begin at in the first; unless it was to stop there."""
         if stops:
             self._report(m.Finished(attempt.run_id, attempt.fence, Outcome.CANCELLED))
-        else:
+            return
+        try:
             self.begin(replace(attempt, hold=max(0.0, attempt.hold - time.monotonic())))
+        except OSError as error:
+            self._report(m.Returned(attempt.run_id, attempt.fence, f"no process could be started: {error}"))
 
     # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
 
