@@ -10,7 +10,8 @@ from interlock.model.run import Now
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
-from interlock.worker.host import IN_DOUBT, MOST_UNSENT, Host, HostSettings
+from interlock.worker.host import Host, HostSettings
+from interlock.worker.kept_lines import IN_DOUBT, MOST
 from tests.helpers.places import run_async, until
 
 
@@ -136,7 +137,7 @@ def test_lines_of_what_is_settled_are_stored_and_not_said_again() -> None:
 
 def test_lines_that_were_sent_long_ago_take_no_room_from_those_of_an_outage() -> None:
     async def body(worker: Worker) -> None:
-        large = "x" * (MOST_UNSENT // 10)
+        large = "x" * (MOST // 10)
         worker.say(*(line("first", number, large) for number in range(1, 20)))
         worker.clock.time += IN_DOUBT + 1
         outage = [line("second", number, large) for number in range(1, 20)]

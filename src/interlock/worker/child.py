@@ -8,14 +8,12 @@ host is gone this process ends itself.
 
 import asyncio
 import contextvars
-import inspect
 import os
 import select
 import socket
 import sys
 import threading
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -26,10 +24,12 @@ import uvloop
 
 from interlock.model import frames, payload
 from interlock.model import message as m
-from interlock.model.error import BadHandler, Fatal, InterlockError
+from interlock.model.error import Fatal, InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
+from interlock.worker import results
+from interlock.worker.attempt import Attempt
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
 from interlock.worker.functions import Functions
@@ -50,32 +50,6 @@ MOST_UNHURRIED = 16
 """ends in such a time that may, and no more than a quarter of what the worker takes, or others could not go on"""
 
 Key = tuple[str, int]
-
-
-class _Attempt:
-    __slots__ = ("began", "context", "definition", "dispatch", "entered", "reported", "task", "told")
-
-    def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
-        self.dispatch = dispatch
-        self.definition = definition
-        """None until it is loaded"""
-        self.context = context
-        self.task: asyncio.Task[None] | None = None
-        self.entered = False
-        self.told = False
-        """whether the host has been told that it began"""
-        self.reported = False
-        self.began = 0.0
-        """when, by the monotonic clock, if it had come ahead of its time"""
-
-    def know(self, definition: Definition) -> None:
-        self.definition = definition
-        self.context.secret_arguments = definition.job.secrets
-
-    def start(self) -> m.Started:
-        # Between a host and its processes, ages are times of the clock that they share.
-        self.told = True
-        return m.Started(self.dispatch.run_id, self.dispatch.fence, self.began)
 
 
 class Child:
@@ -99,17 +73,17 @@ class Child:
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []
         self._flush_planned = False
-        self._pending: dict[Key, _Attempt] = {}
+        self._pending: dict[Key, Attempt] = {}
         """received and not begun; taking one out is what decides between beginning and giving back"""
-        self._arrived: list[_Attempt] = []
-        self._begun: list[_Attempt] = []
+        self._arrived: list[Attempt] = []
+        self._begun: list[Attempt] = []
         """not said to have begun yet"""
-        self._timed: Timed[_Attempt] = Timed(self._begin_timed, self.send_now)
+        self._timed: Timed[Attempt] = Timed(self._begin_timed, self.send_now)
         self._looking_after = False
         self._most_unhurried = max(1, min(MOST_UNHURRIED, threads // 4))
         self._unhurried = 0
         self._unhurried_since = 0.0
-        self._active: dict[Key, _Attempt] = {}
+        self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
         self._busy = threading.Event()
@@ -233,7 +207,7 @@ class Child:
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
         secrets = definition.job.secrets if definition is not None else ()
-        attempt = _Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
+        attempt = Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
         self._busy.set()
         if dispatch.hold:
@@ -242,7 +216,7 @@ class Child:
             return False
         return self._go(attempt, definition)
 
-    def _go(self, attempt: _Attempt, definition: Definition | None) -> bool:
+    def _go(self, attempt: Attempt, definition: Definition | None) -> bool:
         """Whether the loop has something to begin."""
         if definition is not None and definition.is_async:
             with self._lock:
@@ -254,7 +228,7 @@ class Child:
 
     # ── ahead of its time ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin_timed(self, attempt: _Attempt) -> None:
+    def _begin_timed(self, attempt: Attempt) -> None:
         """In the thread that waits for the time."""
         definition = attempt.definition
         if definition is None and isinstance(attempt.dispatch.work, FunctionWork):
@@ -290,7 +264,7 @@ class Child:
             if attempt.definition is not None and attempt.definition.is_async:
                 self._loop.call_soon_threadsafe(self._cancel_task, attempt)
 
-    def _cancel_task(self, attempt: _Attempt) -> None:
+    def _cancel_task(self, attempt: Attempt) -> None:
         if attempt.task is not None and not attempt.reported:
             if not attempt.entered:
                 # A task that is cancelled before its first step never runs, so it cannot report by itself.
@@ -299,7 +273,7 @@ class Child:
 
     # ── attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _begin(self, attempt: _Attempt) -> bool:
+    def _begin(self, attempt: Attempt) -> bool:
         key = (attempt.dispatch.run_id, attempt.dispatch.fence)
         self._active[key] = attempt
         if self._pending.pop(key, None) is None:
@@ -324,7 +298,7 @@ class Child:
         else:
             self._flush_soon()
 
-    async def _run_async(self, attempt: _Attempt, definition: Definition) -> None:
+    async def _run_async(self, attempt: Attempt, definition: Definition) -> None:
         attempt.entered = True
         try:
             result = await definition.handler(**_arguments_of(attempt, definition))
@@ -335,7 +309,7 @@ class Child:
         else:
             self._report_result(attempt, self._send_soon, result)
 
-    def _run_in_thread(self, attempt: _Attempt) -> None:
+    def _run_in_thread(self, attempt: Attempt) -> None:
         if not self._begin(attempt):
             return
         if attempt.began:
@@ -358,7 +332,7 @@ class Child:
         else:
             self._report_result(attempt, self.send_now, result)
 
-    def _load(self, attempt: _Attempt) -> Definition | None:
+    def _load(self, attempt: Attempt) -> Definition | None:
         """The function that the job names; None if the attempt has ended here: it cannot be loaded, or is to stop."""
         assert isinstance(attempt.dispatch.work, FunctionWork)
         try:
@@ -375,7 +349,7 @@ class Child:
             return None
         return definition
 
-    def _go_on_async(self, attempt: _Attempt, definition: Definition) -> None:
+    def _go_on_async(self, attempt: Attempt, definition: Definition) -> None:
         """On the loop: what was loaded in a thread."""
         if attempt.context.cancelled:
             self._report(attempt, self._send_soon, Outcome.CANCELLED)
@@ -384,7 +358,7 @@ class Child:
 
     def _report(
         self,
-        attempt: _Attempt,
+        attempt: Attempt,
         send: Callable[[m.Message], None],
         outcome: Outcome,
         result: bytes | None = None,
@@ -407,7 +381,7 @@ class Child:
                 return
         send(end)
 
-    def _leave(self, attempt: _Attempt, end: m.Finished) -> bool:
+    def _leave(self, attempt: Attempt, end: m.Finished) -> bool:
         """Leave the end of an attempt that had come ahead of its time where the host finds it, which looks for it
         until it is told of its start; unless too many are there, or it is too large."""
         data = frames.encode([end])
@@ -428,9 +402,9 @@ class Child:
                 os._exit(1)
             return True
 
-    def _report_result(self, attempt: _Attempt, send: Callable[[m.Message], None], result: Any) -> None:
+    def _report_result(self, attempt: Attempt, send: Callable[[m.Message], None], result: Any) -> None:
         try:
-            data = _encode(result)
+            data = results.encode(result)
         except InterlockError as error:
             self._report(attempt, send, Outcome.FAILED_FATAL, None, attempt.context.redact(clean(error)))
         except BaseException as error:  # noqa: BLE001 - a result may be an object that raises when it is looked at
@@ -438,13 +412,13 @@ class Child:
         else:
             self._report(attempt, send, Outcome.SUCCEEDED, data)
 
-    def _report_error(self, attempt: _Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
+    def _report_error(self, attempt: Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
         fatal = issubclass(type(error), Fatal)
         text, exit_code = "", None
         try:
             if isinstance(error, SystemExit):
                 exit_code = int(error.code) & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
-            text = attempt.context.redact(clean(error if fatal else _with_traceback(error)))
+            text = attempt.context.redact(clean(error if fatal else results.with_traceback(error)))
             text = text[:LONGEST_ERROR] if fatal else text[-LONGEST_ERROR:]
         except BaseException:  # noqa: BLE001 - whatever the exception does when it is asked for its text, the run must end
             text = ""
@@ -452,27 +426,8 @@ class Child:
         self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
 
 
-def _arguments_of(attempt: _Attempt, definition: Definition) -> dict[str, Any]:
+def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
     return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
-
-
-def _encode(result: Any) -> bytes:
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise BadHandler("the function returned a coroutine: it, or its decorator, must be 'async def'")
-    return payload.encode_result(result)
-
-
-def _with_traceback(error: BaseException) -> str:
-    """Its last line is the exception's own: that one is shown where there is room for no more."""
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    text = "".join(told.format())
-    if told.__notes__ or isinstance(error, BaseExceptionGroup):
-        # Notes and the exceptions of a group come after it.
-        told.__notes__ = None
-        text = f"{text.rstrip()}\n{list(told.format_exception_only())[-1]}"
-    return text
 
 
 class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):

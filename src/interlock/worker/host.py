@@ -7,7 +7,6 @@ says again after every new link; so neither side's crash loses an outcome.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 
@@ -20,6 +19,7 @@ from interlock.model.work import ProcessWork
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
+from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 
 logger = logging.getLogger("interlock.worker")
 
@@ -32,12 +32,10 @@ UNHURRIED = 0.05
 """seconds that the start or the end of an occurrence may wait to be told"""
 MOST_UNHURRIED = 8
 """that may"""
-MOST_UNSENT = 8 * 1024 * 1024
-"""bytes of log lines, roughly, that are kept for a scheduler that is not there, or may not have stored them"""
+SOON = 30.0
+"""seconds in which a scheduler that is gone is looked for more often"""
 BREATHER = 1.0
 """seconds after which an attempt is given back for which there was no process"""
-IN_DOUBT = 2.0
-"""seconds for which a line that was sent is kept: a link that breaks loses what was under way in it"""
 
 Key = tuple[str, int]
 
@@ -104,9 +102,7 @@ class Host(Endpoint):
         """a heap of what has come ahead of its time, by elapsed time"""
         self._held: dict[Key, _Held] = {}
         self._remembered: dict[Key, None] = {}
-        self._lines: deque[tuple[float, m.LogLine]] = deque()
-        """with when they were kept, in elapsed time"""
-        self._lines_size = 0
+        self._lines = KeptLines()
         self._forget_time: Callable[[], None] = lambda: None
         self._unhurried: dict[Key, None] = {}
         """attempts of which something is still to be told"""
@@ -157,7 +153,8 @@ class Host(Endpoint):
                     return False
                 self._changed.clear()
                 await _wait(self._changed, delay)
-                delay = min(delay * 2, 0.5)
+                # One that has died is often back within seconds, and what it finds undone waits for this.
+                delay = min(delay * 2, 0.1 if loop.time() - since < SOON else 0.5)
             else:
                 self._introduce(self._peer)
                 return True
@@ -208,7 +205,7 @@ class Host(Endpoint):
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
             self._peer = None
-            self._drop_lines(self._clock.now().elapsed - IN_DOUBT)
+            self._lines.forget(self._clock.now().elapsed - IN_DOUBT)
             self._wake()
 
     def _wake(self) -> None:
@@ -359,30 +356,16 @@ class Host(Endpoint):
             self._peer.send(messages)
 
     def _keep(self, record: m.Message) -> None:
-        """For the next link: the latest of everything, and log lines while there is room. Those that were sent long
-        enough ago to be stored make way; one that is sent twice after all has its number, and is stored once."""
+        """For the next link: the latest of everything, and log lines."""
         if isinstance(record, (m.Checkpoint, m.Progress)):
             held = self._held.get((record.run_id, record.fence))
             if held is not None:
                 held.latest[type(record)] = record
         elif isinstance(record, m.LogLine):
-            now, size = self._clock.now().elapsed, _size(record)
-            if self._peer is not None:
-                self._drop_lines(now - IN_DOUBT, size)
-            if self._lines_size + size <= MOST_UNSENT:
-                self._lines.append((now, record))
-                self._lines_size += size
-
-    def _drop_lines(self, before: float, room: int = 0) -> None:
-        """Those that were sent before, and more if there is no room."""
-        while self._lines and (self._lines[0][0] < before or self._lines_size + room > MOST_UNSENT):
-            self._lines_size -= _size(self._lines.popleft()[1])
+            self._lines.keep(record, self._clock.now().elapsed, self._peer is not None)
 
     def _kept(self) -> list[m.Message]:
-        # What is settled has been stored, lines and all.
-        now, lines = self._clock.now().elapsed, [one for _, one in self._lines if (one.run_id, one.fence) in self._held]
-        self._lines = deque((now, line) for line in lines)
-        self._lines_size = sum(map(_size, lines))
+        lines = self._lines.again(self._clock.now().elapsed, self._held)
         return [*lines, *(record for held in self._held.values() for record in held.latest.values())]
 
     def _stop(self, key: Key, reason: str) -> None:
@@ -442,10 +425,6 @@ class Host(Endpoint):
     @property
     def running(self) -> int:
         return sum(1 for held in self._held.values() if held.outcome is None)
-
-
-def _size(line: m.LogLine) -> int:
-    return len(line.text) + 100
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:

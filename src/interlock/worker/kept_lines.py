@@ -1,0 +1,51 @@
+"""Log lines that a worker keeps for a scheduler which is not there, or may not have stored them."""
+
+from collections import deque
+from collections.abc import Container
+
+from interlock.model.message import LogLine
+
+MOST = 8 * 1024 * 1024
+"""bytes of log lines, roughly, that are kept"""
+IN_DOUBT = 2.0
+"""seconds for which a line that was sent is kept: a link that breaks loses what was under way in it"""
+
+
+class KeptLines:
+    """Times are those of a clock that never goes back."""
+
+    def __init__(self) -> None:
+        self._lines: deque[tuple[float, LogLine]] = deque()
+        """with when they were kept"""
+        self._size = 0
+
+    def keep(self, line: LogLine, now: float, is_linked: bool) -> None:
+        """While there is room. Those that were sent long enough ago to be stored make way, and while there is a link
+        any that was sent earlier."""
+        size = _size(line)
+        if is_linked:
+            self.forget(now - IN_DOUBT)
+            while self._lines and self._size + size > MOST:
+                self._forget_first()
+        if self._size + size <= MOST:
+            self._lines.append((now, line))
+            self._size += size
+
+    def forget(self, before: float) -> None:
+        while self._lines and self._lines[0][0] < before:
+            self._forget_first()
+
+    def _forget_first(self) -> None:
+        self._size -= _size(self._lines.popleft()[1])
+
+    def again(self, now: float, held: Container[tuple[str, int]]) -> list[LogLine]:
+        """What to say over a new link, which may lose them too. What is settled has been stored, lines and all; one
+        that is stored all the same has its number, and is so once."""
+        lines = [line for _, line in self._lines if (line.run_id, line.fence) in held]
+        self._lines = deque((now, line) for line in lines)
+        self._size = sum(map(_size, lines))
+        return lines
+
+
+def _size(line: LogLine) -> int:
+    return len(line.text) + 100
