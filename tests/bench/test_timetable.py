@@ -30,11 +30,9 @@ def test_interlock_is_measured_while_it_fires(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("store", apscheduler_peer.STORES)
-def test_a_peer_is_measured_in_the_same_way(folder: Path, store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_peer_is_measured_in_the_same_way(folder: Path, store: str) -> None:
     if not apscheduler_peer.installed(store):
         pytest.skip("APScheduler is not installed")
-    # It must be loaded by then, also while other tests run.
-    monkeypatch.setattr(timetable, "SETTLING", 4.0)
     check(timetable.measure(store, folder, COUNT, interval=SECONDS, seconds=SECONDS))
 
 

@@ -35,7 +35,7 @@ from interlock.worker.definition import Definition
 from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
-from interlock.worker.timed import Timed
+from interlock.worker.timed import UNHURRIED, Timed
 
 LONGEST_ERROR = 16_384
 BLOCKED = 0.25
@@ -44,8 +44,6 @@ QUICK = 0.0005
 """seconds that a function may take to be run by the thread that waits for the next time"""
 PATIENCE = 0.02
 """seconds after which another thread takes its place, if it takes longer after all"""
-UNHURRIED = 0.05
-"""seconds that the start or the end of what came ahead of its time may wait to be told: nobody waits for it"""
 MOST_UNHURRIED = 16
 """ends in such a time that may, and no more than a quarter of what the worker takes, or others could not go on"""
 

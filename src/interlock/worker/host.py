@@ -20,6 +20,7 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
+from interlock.worker.timed import UNHURRIED
 
 logger = logging.getLogger("interlock.worker")
 
@@ -28,10 +29,8 @@ UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
-UNHURRIED = 0.05
-"""seconds that the start or the end of an occurrence may wait to be told"""
 MOST_UNHURRIED = 8
-"""that may"""
+"""occurrences of which something may wait to be told"""
 SOON = 30.0
 """seconds in which a scheduler that is gone is looked for more often"""
 BREATHER = 1.0

@@ -25,13 +25,12 @@ from interlock.model.error import InterlockError, Refused, rebuild
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.executor import Executor, Report
+from interlock.worker.timed import UNHURRIED
 
 logger = logging.getLogger("interlock.worker")
 
 STALL = 2.0
 """seconds an attempt may wait in a child without beginning before the child counts as blocked"""
-UNHURRIED = 0.05
-"""seconds between two looks at what a child has left, while something is to be expected"""
 
 Key = tuple[str, int]
 

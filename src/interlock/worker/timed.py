@@ -12,6 +12,8 @@ from math import inf
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
+UNHURRIED = 0.05
+"""seconds that the start or the end of what came ahead of its time may wait to be told: nobody waits for it"""
 SLACK = 0.02
 """seconds that telling may be late, if something is begun then in any case"""
 
