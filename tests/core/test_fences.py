@@ -7,7 +7,9 @@ import pytest
 from interlock.core.decisions import Cancelling
 from interlock.model.message import (
     Checkpoint,
+    Dispatch,
     Finished,
+    Heard,
     Heartbeat,
     Held,
     LogLine,
@@ -58,6 +60,51 @@ def test_every_dispatch_raises_the_fence() -> None:
 
 
 @pytest.mark.behaviour("RUN-7")
+def test_no_attempt_number_is_used_twice_however_an_attempt_is_given_up() -> None:
+    machine = Machine(retrying_job(3, max_crashes=9))
+    machine.worker_up()
+    run_id = machine.submit()
+    machine.step(("one", Returned(run_id, machine.run(run_id).fence, "leaving")))
+    machine.worker_up(held=[])
+    machine.advance(machine.limits.silence)
+    machine.lost(run_id)
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    machine.advance(60)
+    assert [one.attempt for one in machine.messages(Dispatch)] == [1, 2, 3, 4, 5, 6]
+    assert [one.attempt for one in machine.history(run_id) if one.after is State.DISPATCHED] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.behaviour("RUN-7")
+def test_an_offer_stands_as_long_as_the_scheduler_waits_for_it() -> None:
+    """Whoever obeys `begin_by` begins nothing that was given to another worker since."""
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    (offer,) = machine.messages(Dispatch)
+    machine.elapsed = offer.begin_by - 1e-6
+    machine.step()
+    assert machine.run(run_id).fence == offer.fence
+    machine.elapsed = offer.begin_by
+    machine.step()
+    assert machine.run(run_id).fence > offer.fence
+
+
+@pytest.mark.behaviour("RUN-7")
+def test_the_answer_to_a_heartbeat_keeps_an_offer_for_as_long_again() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    fence = machine.run(run_id).fence
+    machine.advance(20)
+    machine.step(("one", Heartbeat([Held(run_id, fence)], 7.5)))
+    assert machine.messages(Heard) == [Heard(7.5, machine.elapsed)]
+    machine.elapsed += machine.limits.silence - 1e-6
+    machine.step()
+    assert machine.run(run_id).fence == fence
+
+
+@pytest.mark.behaviour("RUN-7")
 @pytest.mark.parametrize("place", range(9))
 def test_a_message_with_an_older_fence_changes_nothing_and_is_counted(place: int) -> None:
     machine = Machine(retrying_job(3))
@@ -84,7 +131,7 @@ def test_a_message_with_an_older_fence_changes_nothing_and_is_counted(place: int
     if isinstance(message, (Finished, Lost, Returned)):
         assert told == [(Settled, old)], "the worker may forget what is of no use"
     elif isinstance(message, Heartbeat):
-        assert told == [(Stop, old)], "the worker stops what is no longer its own"
+        assert told == [(Stop, old), (Heard, None)], "the worker stops what is no longer its own, then may go on"
     else:
         assert told == []
 

@@ -294,6 +294,17 @@ def test_where_workers_are_short_the_longest_wait_goes_first_whatever_its_lane()
     assert machine.dispatched() == runs
 
 
+@pytest.mark.behaviour("LAN-3")
+@pytest.mark.parametrize("executor", list(ExecutorKind))
+def test_where_workers_are_short_the_backlog_of_one_lane_does_not_delay_another(executor: ExecutorKind) -> None:
+    machine = Machine(Job(id="work", executor=executor), lanes={"main": 30, "team": 30})
+    machine.worker_up(slots=2, processes=2)
+    backlog = machine.submit_many(40)
+    other = machine.submit(lane="team")
+    machine.finished(backlog[0])
+    assert machine.state_of(other) is State.DISPATCHED, "it has the first slot that became free"
+
+
 def test_a_full_lane_with_many_jobs_costs_a_pass_little() -> None:
     """Looked at from outside: what a pass touches does not grow with what waits."""
     jobs = [Job(id=f"job{number}") for number in range(300)]

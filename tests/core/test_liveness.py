@@ -1,6 +1,7 @@
 """Who is alive: silence at exactly its limit, work adopted after a restart, a scheduler that stood still itself."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -8,8 +9,8 @@ from hypothesis import strategies as st
 
 from interlock.core.state import Limits
 from interlock.model.command import Stalled
-from interlock.model.job import Job
-from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Leaving, Stop
+from interlock.model.job import ExecutorKind, Job
+from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Leaving, Returned, Stop
 from interlock.model.state import State
 from tests.core.machine import ELAPSED, Machine
 
@@ -117,7 +118,7 @@ def test_what_a_connected_worker_never_took_is_given_back_and_not_a_crash() -> N
     run_id = machine.submit()
     machine.advance(LIMIT)
     run = machine.run(run_id)
-    assert (run.crashes, run.attempt, run.state) == (0, 1, State.DISPATCHED)
+    assert (run.crashes, run.attempt, run.state) == (0, 2, State.DISPATCHED)
     assert machine.dispatched() == [run_id, run_id]
 
 
@@ -197,7 +198,7 @@ def test_a_dispatch_that_was_stored_but_never_sent_goes_out_again() -> None:
     machine.restart()
     machine.worker_up(held=[])
     run = machine.run(run_id)
-    assert (run.state, run.attempt, run.crashes) == (State.DISPATCHED, 1, 0)
+    assert (run.state, run.attempt, run.crashes) == (State.DISPATCHED, 2, 0)
     assert run.fence > old
     assert machine.path(run_id)[-3:] == ["dispatched", "scheduled", "dispatched"]
 
@@ -241,6 +242,69 @@ def test_a_worker_that_leaves_gets_nothing_new_and_finishes_what_it_has(how: str
     machine.worker_up("two")
     assert machine.run(later).worker_id == "two"
     machine.step(("nobody", Leaving()))
+
+
+def lost_with_its_process(machine: Machine, run_id: str) -> None:
+    machine.lost(run_id)
+
+
+def lost_before_its_process_had_loaded(machine: Machine, run_id: str) -> None:
+    machine.lost(run_id, exit_code=None)
+
+
+def lost_with_its_worker(machine: Machine, run_id: str) -> None:
+    machine.worker_down(dead=True)
+    machine.worker_up()
+
+
+def lost_in_silence(machine: Machine, run_id: str) -> None:
+    machine.advance(LIMIT)
+
+
+@pytest.mark.behaviour("RET-5", "LAN-3")
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize(
+    ("how", "suspected"),
+    [
+        (lost_with_its_process, True),
+        (lost_before_its_process_had_loaded, False),
+        (lost_with_its_worker, False),
+        (lost_in_silence, False),
+    ],
+)
+def test_only_a_run_whose_own_process_died_is_suspected(
+    how: Callable[[Machine, str], None], suspected: bool, begun: bool
+) -> None:
+    machine = Machine(Job(id="work", max_crashes=9))
+    machine.worker_up()
+    run_id = machine.submit()
+    if begun:
+        machine.started(run_id)
+    for _ in range(2):
+        how(machine, run_id)
+        assert machine.state_of(run_id) is State.DISPATCHED
+        assert machine.messages(Dispatch)[-1].isolated is suspected
+    machine.restart()
+    machine.worker_up(held=[machine.held(run_id)])
+    machine.step((str(machine.run(run_id).worker_id), Returned(run_id, machine.run(run_id).fence, "leaving")))
+    assert machine.messages(Dispatch)[-1].isolated is suspected, "the record knows after a restart"
+
+
+@pytest.mark.behaviour("LAN-3")
+def test_suspects_have_places_of_their_own_in_proportion_to_the_slots() -> None:
+    own = Job(id="own", executor=ExecutorKind.PROCESS)
+    machine = Machine(Job(id="work", max_crashes=9), own, lanes={"main": 100})
+    machine.worker_up(slots=16, processes=2)
+    runs = machine.submit_many(16)
+    for run_id in runs:
+        machine.lost(run_id)
+    apart = [run_id for run_id in runs if machine.state_of(run_id) is State.DISPATCHED]
+    assert len(apart) == 4
+    others = [*machine.submit_many(16), *machine.submit_many(2, "own")]
+    assert all(machine.state_of(run_id) is State.DISPATCHED for run_id in others), "suspects take nothing from others"
+    for run_id in runs:
+        machine.finished(run_id)
+    assert all(machine.state_of(run_id) is State.SUCCEEDED for run_id in runs)
 
 
 def test_a_run_that_crashed_goes_to_a_process_of_its_own() -> None:

@@ -271,7 +271,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         executing = [(run.id, run.worker_id) for run in machine.state.runs.values() if run.state in ON_WORKER]
         assert sorted(live) == sorted(executing, key=str)
         for worker in machine.state.workers.values():
-            assert worker.isolated.keys() <= worker.attempts.keys()
+            assert worker.apart.keys() <= worker.attempts.keys()
         for run_id, run in machine.state.runs.items():
             holders = [name for name, worker in self.workers.items() if worker.held.get(run_id) == run.fence]
             assert len(holders) <= 1, "two workers have the same fence of one run"

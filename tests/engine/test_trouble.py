@@ -78,6 +78,28 @@ def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
     on_virtual_time(body)
 
 
+@pytest.mark.behaviour("RUN-7")
+def test_a_dispatch_decided_before_a_worker_rejoined_does_not_go_to_its_new_link() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: len(bench.client.of(m.Accepted)) == 1)
+        store.takes = 3.0
+        first = bench.worker("w")
+        await pass_time(1.0)  # the dispatch is decided, and being stored
+        first.close()
+        second = bench.worker("w")
+        await until(lambda: len(second.of(m.Dispatch)) == 1)
+        await pass_time(10.0)
+        (run,) = bench.engine.state.runs.values()
+        assert [one.fence for one in second.of(m.Dispatch)] == [run.fence]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("RUN-17")
 def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_read_back() -> None:
     async def body() -> None:

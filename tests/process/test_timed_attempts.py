@@ -80,9 +80,11 @@ def test_what_was_to_stop_is_not_begun_though_its_process_dies_before_it_hears(f
             await told(script, "Finished", "where")
             (process,) = lines_of(folder / "where.process")
             os.kill(int(process), signal.SIGSTOP)
-            script.say(replace(timed(folder, "held", 2.0), grace=20.0), m.Stop("held", 1, "cancel"))
             before = len(script.heard)
-            await until(lambda: "held" in {one for beat in script.beats(before) for one in beat}, "it is there")
+            script.say(replace(timed(folder, "held", 2.0), grace=20.0))
+            await until(lambda: any("held" in beat for beat in script.beats(before)), "its process has it")
+            script.say(m.Stop("held", 1, "cancel"), timed(folder, "mark", 2.0))
+            await until(lambda: any("mark" in beat for beat in script.beats(before)), "the stop was heard before that")
             os.kill(int(process), signal.SIGKILL)
             await told(script, "Finished", "held")
             assert ends(script, "held")[0].outcome == Outcome.CANCELLED

@@ -13,7 +13,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
 @pytest.mark.parametrize(
     ("sabotage", "faults", "noticed"),
     [
-        ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist|the history of"),
+        ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist|the history of|was told"),
         ("store_keeps_late", Faults(), "not stored"),
         ("store_forgets_keys", Faults(), "has the runs"),
         ("store_doubles_history", Faults(), "does not join"),
@@ -22,7 +22,10 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_limits", Faults(), "its limit is"),
         ("store_loses_cursors", Faults(), "is created a second time"),
         ("engine_forgets_times", Faults(), "has no runs at"),
+        ("engine_reuses_attempts", Faults(), "begins attempt"),
+        ("engine_suspects_all", Faults(), "is suspected"),
         ("worker_begins_twice", Faults(), "executes twice"),
+        ("worker_begins_late", WORKERS_AWAY, "which was given up"),
         ("link_loses_stops", Faults.only(), "no rest"),
     ],
 )

@@ -28,20 +28,20 @@ def requeue(state: SchedulerState, run: Run, order: int) -> None:
 
 
 def fill(p: Pass) -> None:
-    """Hand out as many waiting runs as lanes and workers take, in order of arrival; where workers are short, the lane
-    goes first whose run has waited longest."""
+    """Hand out as many waiting runs as lanes and workers take, in order of arrival. Where workers are short, the lane
+    that uses the least of its limit goes first, so that no backlog of one lane delays another."""
     if p.state.draining:
         return
     for lane in p.state.lanes.values():
         if lane.dead > SWEEP_AT and lane.dead > lane.waiting():
             _sweep(lane)
     waiting = [lane for lane in p.state.lanes.values() if lane.heads and len(lane.holding) < lane.limit]
-    for lane in sorted(waiting, key=_oldest) if len(waiting) > 1 else waiting:
+    for lane in sorted(waiting, key=_turn) if len(waiting) > 1 else waiting:
         _fill_lane(p, lane)
 
 
-def _oldest(lane: Lane) -> int:
-    return lane.heads[0][0]
+def _turn(lane: Lane) -> tuple[float, int]:
+    return len(lane.holding) / lane.limit, lane.heads[0][0]
 
 
 def _fill_lane(p: Pass, lane: Lane) -> None:

@@ -12,7 +12,7 @@ from interlock.core.passing import Pass
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import Attempt, Lines, SchedulerState, Worker
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Dispatch, Heartbeat, Held, LogLine, Message, Progress, Stop
+from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, LogLine, Message, Progress, Stop
 from interlock.model.state import State
 
 STALE = "stale"
@@ -26,6 +26,7 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
         else:
             attempt.run.heartbeats += 1
             _hear(p, attempt, held)
+    p.send(worker_id, Heard(message.at, p.elapsed))
 
 
 def _hear(p: Pass, attempt: Attempt, held: Held) -> None:

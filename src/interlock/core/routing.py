@@ -1,7 +1,7 @@
 """Which worker a run goes to, and the handing over under a new fence."""
 
 from interlock.core.passing import Pass
-from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, RouteKey, SchedulerState, Worker
+from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, Room, RouteKey, SchedulerState, Worker
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -13,21 +13,21 @@ def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
     A silent one is the last choice, or the work it has just lost would go to it again; but it is a choice, for a
     worker that holds nothing has nothing to say.
     """
-    job_id, isolated = key
+    job_id, room = key
     best: Worker | None = None
     silent: Worker | None = None
-    room = 0
+    most = 0
     for worker in state.workers.values():
         if worker.connected and not worker.draining and (job_id == ANYWHERE or job_id in worker.jobs):
-            free = worker.free(isolated)
+            free = worker.free(room)
             if worker.silent:
                 silent = worker if free > 0 else silent
-            elif free > room:
-                best, room = worker, free
+            elif free > most:
+                best, most = worker, free
     return best if best is not None else silent
 
 
-def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> None:
+def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     job = p.state.job_of(run)
     run.fence += 1
     run.attempt += 1
@@ -35,8 +35,8 @@ def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> N
     run.attempt_started_at = None
     p.move(run, State.DISPATCHED, worker.id, "scheduler")
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
-    if isolated:
-        worker.isolated[run.id] = None
+    if room is not Room.SHARED:
+        worker.apart[run.id] = room
     message = Dispatch(
         run.id,
         run.fence,
@@ -44,11 +44,12 @@ def dispatch(p: Pass, run: Run, worker: Worker, isolated: bool, order: int) -> N
         run.attempt,
         run.payload,
         run.deadline_at,
-        isolated,
+        room is not Room.SHARED,
         job.grace,
         None,
         job.work,
         run.scheduled_at,
         0.0 if run.due_at is None else max(0.0, run.due_at - p.now),
+        p.elapsed + p.state.limits.silence,
     )
     p.send(worker.id, message)

@@ -108,13 +108,14 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
-        attempt.run.exit_code = message.exit_code
-        lose(p, attempt.run, message.reason)
+        lose(p, attempt.run, message.reason, message.exit_code)
 
 
-def lose(p: Pass, run: Run, reason: str) -> None:
-    """An attempt is gone with what executed it: a crash, not a retry."""
+def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
+    """An attempt is gone with what executed it: a crash, not a retry. `exit_code` is that of its process, if this died
+    alone."""
     _detach(p, run)
+    run.exit_code = exit_code
     if _stopped(p, run, reason):
         return
     if run.stop == ATTEMPT_TIMEOUT:
@@ -168,7 +169,6 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     if _stopped(p, run, reason):
         return
     if run.state is State.DISPATCHED:
-        run.attempt -= 1
         run.stop = None
         p.move(run, State.SCHEDULED, reason, "scheduler")
         requeue(p.state, run, attempt.order)

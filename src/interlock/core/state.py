@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Mapping
+from enum import IntEnum
 from heapq import heapify, heappush
 from math import inf
 
@@ -15,8 +16,23 @@ from interlock.model.work import ProcessWork
 
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
-RouteKey = tuple[str, bool]
-"""job id, and whether the run needs a process of its own: runs with equal keys can go to the same workers"""
+
+class Room(IntEnum):
+    """Where on its worker a run executes. Each kind has its own places, so none takes those of another."""
+
+    SHARED = 0
+    """in the process that most runs share"""
+    OWN = 1
+    """in a process of its own, because its job wants one"""
+    SUSPECT = 2
+    """in a process of its own, because the last process died while it executed there"""
+
+
+RouteKey = tuple[str, Room]
+"""job id and room: runs with equal keys can go to the same workers"""
+
+SUSPECT_SHARE = 4
+"""a worker takes one suspect for so many of its slots"""
 
 ANYWHERE = ""
 """in place of the job's id where any worker can do it, for it is told what to do"""
@@ -92,7 +108,7 @@ class Attempt(msgspec.Struct, gc=False):
 class Worker:
     """A worker as the scheduler sees it. Its load is the attempts it has, counted anew whenever asked."""
 
-    __slots__ = ("attempts", "connected", "draining", "id", "isolated", "jobs", "processes", "silent", "slots")
+    __slots__ = ("apart", "attempts", "connected", "draining", "id", "jobs", "processes", "silent", "slots")
 
     def __init__(self, worker_id: str) -> None:
         self.id = worker_id
@@ -104,28 +120,29 @@ class Worker:
         self.silent = False
         """has let an attempt go unheard of for too long, and has said nothing since"""
         self.attempts: dict[str, Attempt] = {}
-        self.isolated: dict[str, None] = {}
-        """which of the attempts have a process of their own"""
+        self.apart: dict[str, Room] = {}
+        """the attempts that have a process of their own"""
 
     @property
     def takes_work(self) -> bool:
         """Whether it is there, heard of, and not about to leave."""
         return self.connected and not self.silent and not self.draining
 
-    def free(self, isolated: bool) -> int:
-        if isolated:
-            # Whatever it prefers, one at a time is always possible: a run that needs it must not wait for ever.
-            return max(1, self.processes) - len(self.isolated)
-        return self.slots - (len(self.attempts) - len(self.isolated))
+    def free(self, room: Room) -> int:
+        if room is Room.SHARED:
+            return self.slots - (len(self.attempts) - len(self.apart))
+        # One at a time is always possible, or a run that needs the room would wait for ever.
+        places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
+        return max(1, places) - sum(one is room for one in self.apart.values())
 
     @property
     def has_room(self) -> bool:
         """Whether it could take anything at all."""
-        return self.connected and not self.draining and (self.free(False) > 0 or self.free(True) > 0)
+        return self.connected and not self.draining and any(self.free(room) > 0 for room in Room)
 
     def drop(self, run_id: str) -> None:
         self.attempts.pop(run_id, None)
-        self.isolated.pop(run_id, None)
+        self.apart.pop(run_id, None)
 
 
 class Lane:
@@ -199,13 +216,15 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        """A run that has seen a crash gets a process of its own, so that it can harm, and be harmed by, nobody else."""
+        """Only a process that died under a run leaves an exit code beside a crash. A worker that died does not."""
         job = self.job_of(run)
         if type(job.work) is ProcessWork:
-            return ANYWHERE, False
-        return ANYWHERE if job.work is not None else run.job_id, (
-            run.crashes > 0 or job.executor is ExecutorKind.PROCESS
-        )
+            return ANYWHERE, Room.SHARED
+        if job.executor is ExecutorKind.PROCESS:
+            room = Room.OWN
+        else:
+            room = Room.SUSPECT if run.crashes > 0 and run.exit_code is not None else Room.SHARED
+        return ANYWHERE if job.work is not None else run.job_id, room
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.tie(), run.id))
@@ -282,8 +301,8 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     if run.state in ON_WORKER and run.worker_id is not None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
         worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
-        if state.route_key(run)[1]:
-            worker.isolated[run.id] = None
+        if (room := state.route_key(run)[1]) is not Room.SHARED:
+            worker.apart[run.id] = room
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
         lane.add(state.route_key(run), state.arrival(), run)

@@ -6,10 +6,7 @@ from collections.abc import Callable
 
 from interlock.engine.alarm import Alarm
 from interlock.model.run import Now
-from interlock.ports.clock import Clock
-
-# Counts on while the machine sleeps, where the system has it; otherwise a sleep looks like a short stall.
-_BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+from interlock.ports.clock import Clock, elapsed
 
 
 class SystemClock(Clock):
@@ -17,7 +14,7 @@ class SystemClock(Clock):
         self._alarm: Alarm | None = None
 
     def now(self) -> Now:
-        return Now(time.time(), time.clock_gettime(_BOOTTIME))
+        return Now(time.time(), elapsed())
 
     def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
         if self._alarm is None:

@@ -40,7 +40,9 @@ class Desk(Endpoint):
         """every peer that has introduced itself"""
         self._workers: dict[str, Peer] = {}
         self._joined: dict[str, Peer] = {}
-        """the workers whose return is stored; until then what was decided before it is not for their new link"""
+        """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
+        self._links: dict[str, int] = {}
+        """worker → the number of its latest link"""
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._watched: dict[str, dict[tuple[str, int], None]] = {}
@@ -70,6 +72,7 @@ class Desk(Endpoint):
             return
         if self._workers.get(name) is peer:
             del self._workers[name]
+            del self._links[name]
             self._joined.pop(name, None)
             self._engine.post(name, WorkerDown(name, False, f"worker {name} is not connected"))
         elif self._clients.get(name) is peer:
@@ -140,9 +143,12 @@ class Desk(Endpoint):
         self._names[peer] = name
         self._workers[name] = peer
         self._joined.pop(name, None)
-        up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray)
+        self._count += 1
+        link = self._links[name] = self._count
+        up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray, link)
         self._engine.post(name, up)
-        peer.send([m.Welcome(self._engine.settings.limits.heartbeat_interval)])
+        limits = self._engine.settings.limits
+        peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence)])
         peer.on_process_end(lambda: self._worker_died(name, peer.process))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes what it has and leaves", name)
@@ -256,14 +262,15 @@ class Desk(Endpoint):
     def drop_workers(self) -> None:
         """Break the workers' links; each comes back and says what it holds."""
         self._joined.clear()
+        self._links.clear()
         for name, peer in list(self._workers.items()):
             del self._workers[name]
             self._names.pop(peer, None)
             peer.close()
 
-    def joined(self, worker_id: str) -> None:
-        if worker_id in self._workers:
-            self._joined[worker_id] = self._workers[worker_id]
+    def joined(self, up: WorkerUp) -> None:
+        if up.worker_id in self._workers and self._links[up.worker_id] == up.link:
+            self._joined[up.worker_id] = self._workers[up.worker_id]
 
     def worker_names(self) -> list[str]:
         return list(self._workers)

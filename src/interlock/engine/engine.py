@@ -187,6 +187,9 @@ class Engine:
     def now(self) -> float:
         return self._clock.now().wall
 
+    def elapsed(self) -> float:
+        return self._clock.now().elapsed
+
     def drain(self) -> None:
         """Refuse new runs and hand out no more."""
         self._draining = True
@@ -347,7 +350,7 @@ class Engine:
     def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
         for _, content in commands:
             if type(content) is WorkerUp:
-                self.desk.joined(content.worker_id)
+                self.desk.joined(content)
         self._send(decisions)
         self._answer(decisions)
         self.metrics.add(decisions, seconds)

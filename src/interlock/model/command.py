@@ -101,6 +101,8 @@ class WorkerUp(msgspec.Struct, frozen=True, gc=False):
     jobs: frozenset[str]
     held: list[Held]
     draining: bool
+    link: int = 0
+    """which of its links it joined on"""
 
 
 class WorkerDown(msgspec.Struct, frozen=True, gc=False):

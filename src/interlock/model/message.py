@@ -5,6 +5,7 @@ A worker says `Hello`, hears `Welcome`, then `Dispatch`, `Stop` and `Settled`; i
 attempt names run and fence, so that one from the past is known as such.
 """
 
+from math import inf
 from typing import Annotated, Any
 
 import msgspec
@@ -94,6 +95,8 @@ class Returned(Message, frozen=True):
 
 class Heartbeat(Message, frozen=True):
     held: list[Held]
+    at: float = 0.0
+    """the worker's elapsed time"""
 
 
 class Progress(Message, frozen=True):
@@ -129,6 +132,19 @@ class Welcome(Message, frozen=True):
     """The answer to `Hello`: how often to beat is the scheduler's to say, for it counts the beats that are missing."""
 
     heartbeat: Annotated[float, Meta(gt=0, lt=1e9)]
+    now: float = 0.0
+    """the scheduler's elapsed time"""
+    offer: Annotated[float, Meta(gt=0)] = 30.0
+    """seconds for which an offer stands"""
+
+
+class Heard(Message, frozen=True):
+    """The answer to a heartbeat. Every attempt it named stays with the worker, unless a `Stop` came before this."""
+
+    at: float
+    """as in the heartbeat"""
+    now: float
+    """the scheduler's elapsed time"""
 
 
 class Dispatch(Message, frozen=True):
@@ -146,6 +162,9 @@ class Dispatch(Message, frozen=True):
     scheduled_at: float = 0.0
     hold: float = 0.0
     """seconds until its time: the worker keeps it so long"""
+    begin_by: float = inf
+    """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
+    executor processes the worker's own"""
 
 
 class Stop(Message, frozen=True):
@@ -171,6 +190,13 @@ class Ready(Message, frozen=True):
     """Executor to host: the app is loaded and has these jobs."""
 
     jobs: list[str]
+
+
+class Expired(Message, frozen=True):
+    """Executor to host: `begin_by` has passed, so it was not begun."""
+
+    run_id: str
+    fence: int
 
 
 class Revoke(Message, frozen=True):
@@ -483,7 +509,7 @@ class Problem(Message, frozen=True):
 
 AnyMessage = (
     Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
-    | Welcome | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked
+    | Welcome | Heard | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked | Expired
     | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs | AskStatus | AskMetrics | Watch | News
     | StatusReport | MetricsReport | AskProgress | ProgressReport
     | AskTree | TreeReport | ActOnService | ServiceReport | Reload | ReloadReport

@@ -6,12 +6,13 @@ from collections.abc import Callable
 from interlock.model.message import Dispatch, Message
 
 Report = Callable[[Message], None]
-"""takes `Started`, `Finished`, `Lost`, `Returned`, `Progress`, `LogLine`, `Checkpoint` of an attempt"""
+"""takes `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`, `LogLine`, `Checkpoint` of an attempt"""
 
 
 class Executor(ABC):
-    """Runs attempts and reports on them. For every `begin`, exactly one of `Finished`, `Lost`, `Returned` is reported,
-    whatever the attempt does; nothing is reported after it. Calls do not block."""
+    """Runs attempts and reports on them. For every `begin`, exactly one of `Finished`, `Lost`, `Returned`, `Expired` is
+    reported, whatever the attempt does; nothing is reported after it. `Expired` is for one that was not begun by its
+    `begin_by`, in the machine's elapsed time; `begin` may follow again. Calls do not block."""
 
     @abstractmethod
     async def start(self, report: Report) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
+from math import inf
 from random import Random
 
 import msgspec
@@ -72,6 +73,30 @@ class FencelessEngine(Engine):
         if run is not None and run.worker_id is not None and isinstance(content, m.Finished):
             return run.worker_id, msgspec.structs.replace(content, fence=run.fence)
         return origin, content
+
+
+class OldEngine(Engine):
+    """Gives the number of an attempt that never began to the next, or suspects every run that was ever lost."""
+
+    sabotage = Sabotage()
+
+    def _send(self, decisions: Decisions) -> None:
+        for messages in decisions.sends.values():
+            for place, one in enumerate(messages):
+                run = self.state.runs.get(one.run_id) if isinstance(one, m.Dispatch) else None
+                if run is not None and self.sabotage.engine_reuses_attempts:
+                    messages[place] = msgspec.structs.replace(one, attempt=1 + run.failures + run.crashes)
+                elif run is not None and run.crashes:
+                    messages[place] = msgspec.structs.replace(one, isolated=True)
+        super()._send(decisions)
+
+
+class EagerHost(Host):
+    """Begins whatever it is sent."""
+
+    def _take(self, dispatch: m.Dispatch) -> None:
+        super()._take(msgspec.structs.replace(dispatch, begin_by=inf))
+        self._begin_offered()
 
 
 class ForgetfulEngine(Engine):
@@ -157,6 +182,9 @@ class Cluster:
         )
         kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
         kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
+        if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
+            kind = OldEngine
+            OldEngine.sabotage = sabotage
         engine = kind(
             store=store,
             leases=store,
@@ -224,7 +252,11 @@ class Cluster:
         process = Process(self.loop, f"worker-{place}-{self.starts}")
         process.at_end.append(lambda: self._worker_ended(place, process))
         executor = SimulatedExecutor(
-            process, self.random(process.name), self.invariants, begins_twice=self.sabotage.worker_begins_twice
+            process,
+            self.random(process.name),
+            self.invariants,
+            begins_twice=self.sabotage.worker_begins_twice,
+            begins_late=self.sabotage.worker_begins_late,
         )
         instance = self.scheduler.process.name if self.scenario.own_workers and self.scheduler is not None else ""
         settings = HostSettings(
@@ -242,7 +274,8 @@ class Cluster:
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
         known = [job.id for job in (*JOBS, *SCHEDULED)]
-        host = Host(SimulatedBus(self.network, process), executor, known, settings)
+        kind = EagerHost if self.sabotage.worker_begins_late else Host
+        host = kind(SimulatedBus(self.network, process), executor, known, settings)
         self.workers[place] = Worker(process, host, executor)
         await executor.start(host.report)
         try:

@@ -68,6 +68,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.executions: list[Execution] = []
+        self.crashed: set[str] = set()
+        """runs that were in a process when it died alone"""
 
     def began(self, execution: Execution) -> None:
         self.executions.append(execution)
@@ -103,13 +105,22 @@ class _Attempt:
 
 
 class SimulatedExecutor(Executor):
-    def __init__(self, host: Process, rng: Random, ledger: Ledger, *, begins_twice: bool = False) -> None:
+    def __init__(
+        self,
+        host: Process,
+        rng: Random,
+        ledger: Ledger,
+        *,
+        begins_twice: bool = False,
+        begins_late: bool = False,
+    ) -> None:
         self._host = host
         self._loop: VirtualLoop = host.loop
         self.children = Process(host.loop, f"{host.name}/children")
         self._rng = rng
         self._ledger = ledger
         self._begins_twice = begins_twice
+        self._begins_late = begins_late
         self._report: Report = lambda message: None
         self._shared = _Child(False)
         self._attempts: dict[Key, _Attempt] = {}
@@ -124,7 +135,11 @@ class SimulatedExecutor(Executor):
         child = _Child(True) if attempt.isolated else self._shared
         one = _Attempt(attempt, child)
         child.attempts[one.key] = self._attempts[one.key] = one
-        self._later(self._rng.uniform(0, 0.05), self._execute, one)
+        # A process that is idle begins before its host has read the next message.
+        if (delay := self._rng.uniform(-0.02, 0.05)) > 0 or self.children.paused:
+            self._later(max(0.0, delay), self._execute, one)
+        else:
+            self._execute(one)
         if self._begins_twice:
             self._later(0.06, self._execute, one)
 
@@ -142,6 +157,10 @@ class SimulatedExecutor(Executor):
 
     def _execute(self, one: _Attempt) -> None:
         if self._attempts.get(one.key) is not one:
+            return
+        if self._loop.time() > one.dispatch.begin_by and not self._begins_late:
+            self._end(one, "expired")
+            self._tell(m.Expired(*one.key))
             return
         if one.how == RETURN and one.dispatch.fence < 4:
             self._end(one, "returned")
@@ -195,6 +214,7 @@ class SimulatedExecutor(Executor):
         child.retired = True
         for one in list(child.attempts.values()):
             self._end(one, "lost")
+            self._ledger.crashed.add(one.dispatch.run_id)
             self._tell(m.Lost(*one.key, "its process died", exit_code))
 
     # ── stopping ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.model import message as m
-from interlock.model.job import Job
+from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition, replay
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
@@ -41,6 +41,7 @@ class Invariants(Ledger):
         """every run as it was after the last commit that touched it"""
         self._histories: dict[str, list[Transition]] = {}
         self._fences: dict[tuple[str, int], Execution] = {}
+        self._attempts: dict[tuple[str, int], None] = {}
         self._executing: dict[tuple[str, int], Execution] = {}
         self._held_by_lane: dict[str, int] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -183,7 +184,7 @@ class Invariants(Ledger):
         moves = [(entry.before, entry.after) for entry in history]
         dispatches = sum(1 for _, after in moves if after is State.DISPATCHED)
         unsent = moves.count((State.DISPATCHED, State.SCHEDULED))
-        self._require(run.attempt == dispatches - unsent, f"{run.id} counts {run.attempt} attempts, {moves}")
+        self._require(run.attempt == dispatches, f"{run.id} counts {run.attempt} attempts, {moves}")
         self._require(len(executed) <= dispatches, f"{run.id} executed {len(executed)} times, sent {dispatches} times")
         again = moves.count((State.DISPATCHED, State.RETRYING)) + moves.count((State.RUNNING, State.RETRYING))
         failed = moves.count((State.TERMINATING, State.RETRYING))
@@ -207,9 +208,14 @@ class Invariants(Ledger):
         self._require(key not in self._fences, f"{execution.run_id} executes twice under fence {execution.fence}")
         self._fences[key] = execution
         self._executing[key] = execution
+        numbered = (execution.run_id, execution.attempt)
+        self._require(numbered not in self._attempts, f"{execution.run_id} begins attempt {execution.attempt} twice")
+        self._attempts[numbered] = None
         run = self.disk.runs_by_id.get(execution.run_id)
         stored = run is not None and run.fence >= execution.fence
         self._require(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
+        given_up = run is not None and run.fence > execution.fence
+        self._require(not given_up, f"{execution.run_id} begins under fence {execution.fence}, which was given up")
         if execution.checkpoint is not None:
             mark = msgspec.json.decode(execution.checkpoint, type=Mark)
             earlier = mark.run_id == execution.run_id and mark.fence < execution.fence
@@ -235,6 +241,8 @@ class Invariants(Ledger):
             run = self.disk.runs_by_id.get(message.run_id)
             stored = run is not None and run.fence >= message.fence
             self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
+            if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
+                self._require(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
         elif isinstance(message, m.Cancel):
             self.cancels[message.run_id] = None
 

@@ -107,7 +107,12 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_forgets_limits: bool = False
     engine_forgets_times: bool = False
     """an occurrence that was missed is passed over"""
+    engine_reuses_attempts: bool = False
+    engine_suspects_all: bool = False
+    """every run that was lost gets a process of its own, also when its worker died"""
     worker_begins_twice: bool = False
+    worker_begins_late: bool = False
+    """a dispatch is begun as it arrives, however old it is"""
     link_loses_stops: bool = False
 
 

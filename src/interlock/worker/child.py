@@ -28,6 +28,7 @@ from interlock.model.error import Fatal, InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
+from interlock.ports.clock import elapsed
 from interlock.worker import results
 from interlock.worker.attempt import Attempt
 from interlock.worker.context import Context, clean
@@ -276,6 +277,10 @@ class Child:
         self._active[key] = attempt
         if self._pending.pop(key, None) is None:
             del self._active[key]
+            return False
+        if elapsed() > attempt.dispatch.begin_by:
+            del self._active[key]
+            self.send_now(m.Expired(*key))
             return False
         return True
 

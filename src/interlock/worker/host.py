@@ -19,7 +19,9 @@ from interlock.model.work import ProcessWork
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
+from interlock.worker.held import HeldAttempt
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
+from interlock.worker.offers import Offers
 from interlock.worker.timed import UNHURRIED
 
 logger = logging.getLogger("interlock.worker")
@@ -53,41 +55,6 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     """seconds between asking, TERM and KILL when the worker itself is told to stop"""
 
 
-class _Held:
-    """An attempt from its dispatch until it is settled."""
-
-    __slots__ = (
-        "began",
-        "begun",
-        "dispatch",
-        "ended",
-        "is_timed",
-        "latest",
-        "outcome",
-        "stop",
-        "timer",
-        "told",
-        "waits",
-    )
-
-    def __init__(self, dispatch: m.Dispatch, is_timed: bool) -> None:
-        self.dispatch = dispatch
-        self.is_timed = is_timed
-        """whether it is begun here when its time has come"""
-        self.waits = is_timed
-        self.begun = False
-        self.began = 0.0
-        """elapsed time"""
-        self.told = False
-        """whether the scheduler has been told that it has begun"""
-        self.ended = 0.0
-        self.outcome: m.Message | None = None
-        self.stop: str | None = None
-        self.timer: asyncio.TimerHandle | None = None
-        self.latest: dict[type[m.Message], m.Message] = {}
-        """its progress and checkpoint, for whoever takes over or has not stored them"""
-
-
 class Host(Endpoint):
     def __init__(
         self, bus: Bus, executor: Executor, jobs: Sequence[str], settings: HostSettings, clock: Clock | None = None
@@ -97,9 +64,12 @@ class Host(Endpoint):
         self._jobs = list(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
-        self._early: list[tuple[float, str, m.Dispatch]] = []
+        self._early: list[tuple[float, str, HeldAttempt]] = []
         """a heap of what has come ahead of its time, by elapsed time"""
-        self._held: dict[Key, _Held] = {}
+        self._offers = Offers()
+        self._introduced = 0.0
+        """elapsed time of the last `Hello`"""
+        self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
         self._forget_time: Callable[[], None] = lambda: None
@@ -159,7 +129,7 @@ class Host(Endpoint):
                 return True
         return True
 
-    def _outcome(self, held: _Held) -> m.Message | None:
+    def _outcome(self, held: HeldAttempt) -> m.Message | None:
         """How it ended, and how long ago that is by now."""
         if type(held.outcome) is not m.Finished:
             return held.outcome
@@ -176,6 +146,7 @@ class Host(Endpoint):
         )  # fmt: skip
         outcomes = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
         self._unhurried.clear()
+        self._introduced = self._clock.now().elapsed
         messages: list[m.Message] = [hello, *self._kept(), *outcomes]
         if self._leaving:
             messages.append(m.Leaving())
@@ -189,12 +160,17 @@ class Host(Endpoint):
             await _wait(self._beating, interval)
             if self._interval != interval or self._peer is None or not self._held:
                 continue
-            running = [m.Held(*key, one.begun) for key, one in self._held.items() if one.outcome is None]
             ended = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
-            messages: list[m.Message] = [*ended]
-            if running:
-                messages.insert(0, m.Heartbeat(running))
-            self._peer.send(messages)
+            self._peer.send([*self._heartbeat(), *ended])
+
+    def _heartbeat(self) -> list[m.Message]:
+        """Name what runs, or is to run; nothing if that is nothing."""
+        now, named = self._clock.now().elapsed, []
+        for key, held in self._held.items():
+            if held.outcome is None:
+                held.named = min(held.named, now)
+                named.append(m.Held(*key, held.begun))
+        return [m.Heartbeat(named, now)] if named else []
 
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -204,6 +180,7 @@ class Host(Endpoint):
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
             self._peer = None
+            self._offers.asked = None
             self._lines.forget(self._clock.now().elapsed - IN_DOUBT)
             self._wake()
 
@@ -215,6 +192,7 @@ class Host(Endpoint):
         if peer is not self._peer:
             return
         self._hear(messages)
+        self._begin_offered()
         self._executor.flush()
 
     def _hear(self, messages: Sequence[m.Message]) -> None:
@@ -226,9 +204,13 @@ class Host(Endpoint):
                 self._settle((message.run_id, message.fence))  # type: ignore[attr-defined] # as above
             elif isinstance(message, m.Stop):
                 self._stop((message.run_id, message.fence), message.reason)
+            elif isinstance(message, m.Heard):
+                self._offers.confirm(message, self._held.values())
             elif isinstance(message, m.Welcome):
                 self._interval = message.heartbeat
+                self._offers.begin(message, self._introduced)
                 self._beating.set()
+                self._ask()
             elif isinstance(message, m.Drain):
                 self.leave()
             elif isinstance(message, m.Problem):
@@ -246,15 +228,43 @@ class Host(Endpoint):
         if self._leaving:
             self._send(m.Returned(*key, "the worker is leaving"))
             return
-        is_timed = dispatch.hold > 0 and not self._executor.holds(dispatch)
-        self._held[key] = _Held(dispatch, is_timed)
-        if is_timed:
-            heappush(self._early, (self._clock.now().elapsed + dispatch.hold, dispatch.run_id, dispatch))
-            self._wait_for_time()
-        else:
-            self._begin(dispatch)
+        self._held[key] = self._offers.take(dispatch)
 
-    def _begin(self, dispatch: m.Dispatch) -> None:
+    def _begin_offered(self) -> None:
+        """Begin what may be begun, now that everything which has arrived with it is known."""
+        if not self._offers.taken:
+            return
+        now = self._clock.now().elapsed
+        for held in self._offers.ready(now):
+            dispatch = held.dispatch
+            if held.outcome is not None or (dispatch.run_id, dispatch.fence) not in self._held:
+                continue
+            if dispatch.hold > 0 and not self._executor.holds(dispatch):
+                held.is_timed = True
+                heappush(self._early, (now + dispatch.hold, dispatch.run_id, held))
+                self._wait_for_time()
+            else:
+                self._begin(held)
+        self._ask()
+
+    def _ask(self) -> None:
+        if self._peer is not None and self._offers.must_ask():
+            self._offers.asked = self._clock.now().elapsed
+            self._peer.send(self._heartbeat())
+
+    def _expired(self, key: Key) -> None:
+        """An executor process did not come to begin it in time."""
+        held = self._held.get(key)
+        if held is not None and held.stop is not None:
+            self.report(m.Finished(*key, Outcome.CANCELLED))
+        elif held is not None:
+            held.waits = True
+            self._offers.doubtful.append(held)
+            self._ask()
+
+    def _begin(self, held: HeldAttempt) -> None:
+        dispatch = held.dispatch
+        held.waits = False
         try:
             self._executor.begin(dispatch)
         except OSError as error:
@@ -273,11 +283,10 @@ class Host(Endpoint):
         """Begin what was kept until now, and has not ended meanwhile."""
         now = self._clock.now().elapsed
         while self._early and self._early[0][0] <= now:
-            dispatch = heappop(self._early)[2]
-            held = self._held.get((dispatch.run_id, dispatch.fence))
-            if held is not None and held.stop is None and held.outcome is None:
-                held.waits = False
-                self._begin(dispatch)
+            held = heappop(self._early)[2]
+            msgspec.structs.force_setattr(held.dispatch, "hold", 0.0)
+            self._offers.taken.append(held)
+        self._begin_offered()
         self._executor.flush()
         self._wait_for_time()
 
@@ -320,13 +329,16 @@ class Host(Endpoint):
             begun.began = self._clock.now().elapsed - message.ago
             if begun.is_timed and self._is_unhurried(begun):
                 return
+        elif isinstance(message, m.Expired):
+            self._expired((message.run_id, message.fence))
+            return
         else:
             self._keep(message)
         self._send(message)
 
     # ── what need not be told at once ───────────────────────────────────────────────────────────────────────────────
 
-    def _is_unhurried(self, held: _Held) -> bool:
+    def _is_unhurried(self, held: HeldAttempt) -> bool:
         """Whether what happened to an attempt may wait a moment to be told together with others. Only of what came by
         the timetable, for which nobody waits; and not where so many would wait that others could not go on."""
         if self._peer is None or self._leaving or len(self._unhurried) >= MOST_UNHURRIED:

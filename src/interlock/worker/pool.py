@@ -322,29 +322,40 @@ class ProcessPool(Executor):
             if child.isolated and key in child.stopping:
                 # It was asked to stop, and may have left behind what it had started: its process goes too.
                 child.retired = True
-            if child.settle(key):
-                del self._by_key[key]
-                self._report(_with_age(message))
-                self._end_if_done(child)
+            self._settle(child, message)
         elif kind is m.Started:
             assert isinstance(message, m.Started)
             self._started(child, message)
+        elif isinstance(message, m.Expired):
+            self._settle(child, message)
         elif isinstance(message, m.Revoked):
             self._move(child, (message.run_id, message.fence))
-        elif isinstance(message, m.Ready):
-            child.ready = True
-            now = asyncio.get_running_loop().time()
-            child.waiting = dict.fromkeys(child.waiting, now)
-            if self._ready is not None and not self._ready.done():
-                self._ready.set_result(message.jobs)
-        elif isinstance(message, m.Problem):
-            error = rebuild(message.code, message.text)
-            if self._ready is not None and not self._ready.done():
-                self._ready.set_exception(error)
-            else:
-                logger.error("an executor process could not load the app: %s", error)
+        elif isinstance(message, (m.Ready, m.Problem)):
+            self._loaded(child, message)
         else:
             self._report(message)
+
+    def _settle(self, child: _Child, message: m.Finished | m.Expired) -> None:
+        """An attempt is over for this child."""
+        key = (message.run_id, message.fence)
+        if child.settle(key):
+            del self._by_key[key]
+            self._report(message if isinstance(message, m.Expired) else _with_age(message))
+            self._end_if_done(child)
+
+    def _loaded(self, child: _Child, message: m.Ready | m.Problem) -> None:
+        waits = self._ready is not None and not self._ready.done()
+        if isinstance(message, m.Ready):
+            child.ready = True
+            child.waiting = dict.fromkeys(child.waiting, asyncio.get_running_loop().time())
+            if self._ready is not None and waits:
+                self._ready.set_result(message.jobs)
+            return
+        error = rebuild(message.code, message.text)
+        if self._ready is not None and waits:
+            self._ready.set_exception(error)
+        else:
+            logger.error("an executor process could not load the app: %s", error)
 
     def _started(self, child: _Child, message: m.Started) -> None:
         key = (message.run_id, message.fence)
@@ -368,7 +379,9 @@ class ProcessPool(Executor):
             elif child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
-                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", exit_code))
+                # A process that had not loaded the app executed nothing: its exit code raises no suspicion.
+                code = exit_code if child.ready else None
+                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", code))
         if not self._children:
             self._emptied.set()
 

@@ -1,0 +1,75 @@
+"""Which attempts a worker may begin at once, and which it must ask about first.
+
+A worker that stood still finds old dispatches in its link. Their runs may be with another worker by now, and the stop
+that says so is further behind. So a dispatch is an offer that ends at an instant of the scheduler's elapsed time,
+`begin_by`. Before that instant the scheduler gives the run to nobody else; after it no worker begins without asking.
+
+The worker knows a bound of the scheduler's time: the scheduler reads its clock after the worker has sent the message
+that it answers. An offer that may be older than a second is in doubt. The worker asks by sending a heartbeat. The
+answer comes behind everything the scheduler sent before, and offers anew what the heartbeat named and no stop took
+away.
+"""
+
+from collections.abc import Iterable
+from math import inf
+
+from msgspec.structs import force_setattr
+
+from interlock.model.message import Dispatch, Heard, Welcome
+from interlock.worker.held import HeldAttempt
+
+FRESH = 1.0
+"""seconds after an offer in which it may be begun without a further question"""
+
+
+class Offers:
+    def __init__(self) -> None:
+        self.taken: list[HeldAttempt] = []
+        """attempts to begin once everything that arrived with them is known"""
+        self.doubtful: list[HeldAttempt] = []
+        """attempts to begin once the scheduler has answered"""
+        self.asked: float | None = None
+        """elapsed time of the heartbeat that awaits its answer"""
+        self._ahead = 0.0
+        """the most by which the scheduler's elapsed time is ahead of the worker's"""
+        self._stands = inf
+        """seconds for which an offer stands"""
+
+    def begin(self, welcome: Welcome, introduced: float) -> None:
+        """A link begins; the worker had introduced itself at that elapsed time."""
+        self._stands = welcome.offer
+        self._ahead = welcome.now - introduced
+
+    def take(self, dispatch: Dispatch) -> HeldAttempt:
+        offered = dispatch.begin_by - self._stands - self._ahead
+        held = HeldAttempt(dispatch, offered + min(FRESH, self._stands))
+        force_setattr(dispatch, "begin_by", offered + self._stands)
+        self.taken.append(held)
+        return held
+
+    def ready(self, now: float) -> list[HeldAttempt]:
+        """Return the attempts that may be begun; the others are in doubt from now on."""
+        ready = []
+        for held in self.taken:
+            if self.asked is not None or now > held.begin_by:
+                self.doubtful.append(held)
+            else:
+                ready.append(held)
+        self.taken = []
+        return ready
+
+    def must_ask(self) -> bool:
+        self.doubtful = [held for held in self.doubtful if held.outcome is None]
+        return bool(self.doubtful) and self.asked is None
+
+    def confirm(self, heard: Heard, every: Iterable[HeldAttempt]) -> None:
+        """The scheduler has answered a heartbeat."""
+        self._ahead = heard.now - heard.at
+        for held in every:
+            if held.waits and held.named <= heard.at:
+                held.begin_by = heard.at + self._stands
+                force_setattr(held.dispatch, "begin_by", held.begin_by)
+        if self.asked is not None and heard.at >= self.asked:
+            self.asked = None
+            self.taken += self.doubtful
+            self.doubtful = []

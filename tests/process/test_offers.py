@@ -1,0 +1,89 @@
+"""A real worker that gets an old offer, from a scheduler that the test plays."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from interlock.model import message as m
+from interlock.ports.clock import elapsed
+from tests.helpers.places import lines_of, run_async, until
+from tests.helpers.played import OF_JOBS, dispatch, ends, told, worker_of
+from tests.helpers.processes import processes_of
+from tests.helpers.script import Script
+
+OLD = -1.0
+"""an instant before the played scheduler's first word"""
+
+
+def asks(script: Script) -> list[m.Heartbeat]:
+    return [one for one in script.heard if isinstance(one, m.Heartbeat)]
+
+
+@pytest.mark.behaviour("RUN-7", "LIV-3")
+def test_an_old_offer_is_begun_only_after_the_scheduler_has_said_so(folder: Path) -> None:
+    async def body() -> None:
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
+            old = replace(dispatch("old", "count", folder), begin_by=OLD)
+            stopped = replace(dispatch("stopped", "count", folder), begin_by=OLD)
+            script.say(old, stopped)
+            await until(lambda: asks(script), "it asks")
+            assert {held.run_id for held in asks(script)[0].held} == {"old", "stopped"}
+            script.say(dispatch("new", "count", folder))
+            await until(lambda: len(asks(script)) > 2, "it asks again with its next heartbeats")
+            assert not script.of("old")
+            assert not script.of("new"), "nothing is begun before the answer, which comes behind every stop"
+            script.say(m.Stop("stopped", 1, "stale"), m.Heard(asks(script)[-1].at, 0.0))
+            await told(script, "Finished", "old", "new", "stopped")
+            assert ends(script, "stopped")[0].outcome == "cancelled"
+            assert sorted(
+                line.split()[0] for name in ("old", "new", "stopped") for line in lines_of(folder / name)
+            ) == [
+                "new",
+                "old",
+            ]
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-7")
+def test_a_stop_that_arrives_with_its_dispatch_keeps_it_from_beginning(folder: Path) -> None:
+    async def body() -> None:
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
+            script.say(
+                dispatch("first", "count", folder), m.Stop("first", 1, "cancel"), dispatch("last", "count", folder)
+            )
+            await told(script, "Finished", "first", "last")
+            assert ends(script, "first")[0].outcome == "cancelled"
+            assert not lines_of(folder / "first")
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("RUN-7")
+def test_what_an_executor_process_did_not_come_to_begin_in_time_is_asked_about(folder: Path) -> None:
+    """The process has it, and stands still until the offer has passed."""
+
+    async def body() -> None:
+        async with worker_of(folder, *OF_JOBS) as (script, _, _):
+            (executor,) = [one.pid for one in processes_of(folder) if "interlock.worker.child" in one.command]
+            os.kill(executor, signal.SIGSTOP)
+            try:
+                # From now on the played scheduler has the machine's elapsed time, and its offers stand for 300 ms.
+                script.say(m.Welcome(0.1, 0.0, 0.3), m.Heard(elapsed(), elapsed()))
+                late = replace(dispatch("late", "count", folder), begin_by=elapsed() + 0.3)
+                script.say(late, dispatch("behind", "count", folder))
+                await until(lambda: asks(script) and asks(script)[-1].at > late.begin_by, "the offer has passed")
+            finally:
+                os.kill(executor, signal.SIGCONT)
+            await told(script, "Finished", "behind")
+            assert not lines_of(folder / "late")
+            before = len(asks(script))
+            await until(lambda: len(asks(script)) > before, "it asks")
+            script.say(m.Heard(asks(script)[-1].at, elapsed()))
+            await told(script, "Finished", "late")
+            assert len(lines_of(folder / "late")) == 1
+
+    run_async(body())
