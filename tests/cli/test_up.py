@@ -64,6 +64,7 @@ def test_ctrl_c_right_after_the_start(folder: Path) -> None:
     assert processes_of(folder) == []
 
 
+@pytest.mark.behaviour("LAN-7")
 def test_work_that_ends_in_time_is_let_go_on(folder: Path) -> None:
     server = Server(folder, "--drain", "300s")
     server.start()
@@ -91,6 +92,7 @@ def test_work_in_memory_is_lost_and_said_to_be(folder: Path) -> None:
     assert server.said.splitlines()[-1] == "stopped: 1 submitted, none ended, 1 lost with the database in memory"
 
 
+@pytest.mark.behaviour("LAN-7")
 @pytest.mark.parametrize("job", ["hold", "hold.thread", "hold.process"])
 def test_work_that_takes_longer_is_kept_for_the_next_start(folder: Path, job: str) -> None:
     server = Server(folder, "--drain", "100ms")

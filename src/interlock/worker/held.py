@@ -15,6 +15,7 @@ class HeldAttempt:
         "begun",
         "dispatch",
         "ended",
+        "is_termed",
         "is_timed",
         "latest",
         "named",
@@ -43,6 +44,8 @@ class HeldAttempt:
         self.ended = 0.0
         self.outcome: m.Message | None = None
         self.stop: str | None = None
+        self.is_termed = False
+        """has got TERM; KILL is next"""
         self.timer: asyncio.TimerHandle | None = None
         self.latest: dict[type[m.Message], m.Message] = {}
         """its progress and checkpoint, for whoever takes over or has not stored them"""

@@ -77,6 +77,8 @@ class Host(Endpoint):
         """attempts of which something is still to be told"""
         self._peer: Peer | None = None
         self._leaving = False
+        self._interrupted = False
+        """the drain is over"""
         self._refused: InterlockError | None = None
         self._interval = settings.heartbeat_interval
         self._beating = asyncio.Event()
@@ -388,26 +390,39 @@ class Host(Endpoint):
             if reason == "stale":
                 self._settle(key)
             return
+        is_asked = held.stop is not None
         held.stop = reason
         if held.waits:
             self.report(m.Finished(*key, Outcome.CANCELLED))
-            return
-        grace = held.dispatch.grace if reason != SHUTDOWN else min(held.dispatch.grace, self._settings.stop_grace)
-        self._executor.ask(*key, reason)
-        loop = asyncio.get_running_loop()
+        elif not is_asked:
+            # To ask a program is to send it TERM, so what follows is the end.
+            held.is_termed = isinstance(held.dispatch.work, ProcessWork)
+            self._executor.ask(*key, reason)
+            self._press_later(key, held)
 
-        def kill() -> None:
+    def _press_later(self, key: Key, held: HeldAttempt) -> None:
+        grace = held.dispatch.grace
+        if self._interrupted:
+            grace = min(grace, self._settings.stop_grace)
+        held.timer = asyncio.get_running_loop().call_later(grace, self._press, key, held)
+
+    def _press(self, key: Key, held: HeldAttempt) -> None:
+        """Take the next step, TERM or KILL: the grace of the step before is over."""
+        if held.is_termed:
             self._executor.kill(*key)
-
-        def terminate() -> None:
+        else:
+            held.is_termed = True
             self._executor.terminate(*key)
-            held.timer = loop.call_later(grace, kill)
+            self._press_later(key, held)
 
-        if held.timer is not None:
-            held.timer.cancel()
-        # To ask a program is to send it TERM, so what follows is the end.
-        is_program = isinstance(held.dispatch.work, ProcessWork)
-        held.timer = loop.call_later(grace, kill if is_program else terminate)
+    def _hurry(self, key: Key, held: HeldAttempt, timer: asyncio.TimerHandle) -> None:
+        """Shorten the grace of an attempt that was asked to stop before the drain was over: TERM follows at once, KILL
+        within `stop_grace`."""
+        loop = asyncio.get_running_loop()
+        latest = loop.time() + (self._settings.stop_grace if held.is_termed else 0.0)
+        if timer.when() > latest:
+            timer.cancel()
+            held.timer = loop.call_at(latest, self._press, key, held)
 
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -423,9 +438,15 @@ class Host(Endpoint):
     def interrupt(self) -> None:
         """Stop what still runs, to be given back to the scheduler."""
         self.leave()
+        if self._interrupted:
+            return
+        self._interrupted = True
         for key, held in list(self._held.items()):
             if held.outcome is None:
-                self._stop(key, SHUTDOWN)
+                if held.timer is None:
+                    self._stop(key, SHUTDOWN)
+                else:
+                    self._hurry(key, held, held.timer)
 
     def abandon(self) -> None:
         """Leave at once; the scheduler finds out by itself."""

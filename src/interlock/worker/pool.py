@@ -46,9 +46,10 @@ class _Child(asyncio.Protocol):
         """sent and not begun, with when it was sent"""
         self.timed: dict[Key, None] = {}
         """which came ahead of their time, and of which nothing has been heard"""
-        self.stopping: dict[Key, None] = {}
+        self.stopping: dict[Key, bool] = {}
+        """the attempts that were asked to stop; True once their grace is over"""
         self.doomed = False
-        """ends as soon as only attempts that are being stopped are left in it"""
+        """gets TERM as soon as it holds only attempts whose grace is over"""
         self.retired = False
         """gets nothing new"""
         self.ready = False
@@ -287,13 +288,14 @@ class ProcessPool(Executor):
     def ask(self, run_id: str, fence: int, reason: str) -> None:
         child = self._by_key.get((run_id, fence))
         if child is not None:
-            child.stopping[(run_id, fence)] = None
+            child.stopping[(run_id, fence)] = False
             child.send(m.Stop(run_id, fence, reason))
 
     def terminate(self, run_id: str, fence: int) -> None:
         child = self._by_key.get((run_id, fence))
         if child is not None:
             self._retire(child)
+            child.stopping[(run_id, fence)] = True
             child.doomed = True
             self._end_if_done(child)
 
@@ -395,7 +397,7 @@ class ProcessPool(Executor):
                 child.send(m.Revoke(run_id, fence))
 
     def _end_if_done(self, child: _Child) -> None:
-        if child.doomed and all(key in child.stopping for key in child.attempts):
+        if child.doomed and all(child.stopping.get(key) for key in child.attempts):
             child.signal(signal.SIGTERM)
         elif child.retired and not child.attempts:
             child.signal(signal.SIGKILL)
