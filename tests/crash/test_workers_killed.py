@@ -14,8 +14,8 @@ from interlock.model.message import NewRun
 from interlock.model.state import State
 from tests.helpers.invariants import check_database
 from tests.helpers.jobs import app
-from tests.helpers.places import lines_of, run_async, until
-from tests.helpers.processes import children_of
+from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running
+from tests.helpers.processes import alive, children_of
 from tests.helpers.server import Server
 from tests.helpers.submitter import Submitter
 
@@ -77,3 +77,43 @@ def test_at_random_moments_while_a_client_submits(folder: Path, kinds: str) -> N
     assert set(states.values()) <= {State.SUCCEEDED, State.ORPHANED}
     executed = {line.split()[0] for line in lines_of(folder / "executions")}
     assert executed <= set(states), "something was executed that is not in the store"
+
+
+@pytest.mark.behaviour("LIV-2", "LIV-4", "RET-5")
+@pytest.mark.parametrize("moment", ["no scheduler is there", "the next one waits for it", "it is adopted"])
+def test_the_end_of_a_worker_is_known_at_once_whichever_start_it_is_of(folder: Path, moment: str) -> None:
+    """Silence would tell after five minutes."""
+    server = Server(folder, "--heartbeat", "100s", "--log-level", "info")
+    server.start()
+
+    async def body() -> str:
+        async with app.connected(str(server.socket)):
+            run = await app.submit("hold.thread", {"folder": str(folder), "name": "work"})
+            await until(lambda: lines_of(folder / "work.started"), "it has started")
+            await until_running(run)
+            (worker,) = server.workers()
+            # One that is stopped cannot come back to the next scheduler.
+            os.kill(worker, signal.SIGCONT if moment == "it is adopted" else signal.SIGSTOP)
+            server.kill()
+            if moment != "no scheduler is there":
+                await asyncio.to_thread(server.start)
+            if moment == "it is adopted":
+                await until(lambda: "belongs to an earlier start" in server.said, "the worker is back")
+            os.kill(worker, signal.SIGKILL)
+            if moment == "no scheduler is there":
+                await until(lambda: not alive(worker), "it is gone")
+                await asyncio.to_thread(server.start)
+            await until(lambda: len(lines_of(folder / "work.started")) == 2, "it has started again")
+            tell_to_go(folder, "work")
+            assert await run.result(30) == 2
+            info = await run.info()
+            assert (info.attempt, info.crashes) == (2, 1)
+            return run.id
+
+    try:
+        run_id = run_async(body())
+        assert server.stop() == 0
+    finally:
+        server.kill()
+    assert lines_of(folder / "work.ended") == ["2"]
+    check_database(server.database, [run_id])

@@ -60,6 +60,27 @@ def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
     on_virtual_time(body)
 
 
+@pytest.mark.behaviour("LIV-2", "LIV-4")
+def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_works_again() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, limits=Limits(heartbeat_interval=1000.0))
+        bench.engine.watch_worker = lambda worker_id, call: call() if worker_id == "w" else None
+        await bench.start()
+        worker = bench.worker("w")
+        run = await _running(bench, worker)
+        await until(lambda: store.runs_by_id[run.run_id].state is State.RUNNING)
+        store.failing = True
+        worker.close()
+        bench.engine.desk.worker_died("w")
+        await until(lambda: not bench.engine.available)
+        store.failing = False
+        await until(lambda: store.runs_by_id[run.run_id].crashes == 1, 20.0)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("LIV-2")
 def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
     async def body() -> None:

@@ -15,6 +15,7 @@ from interlock.model.error import NotRunning, Refused
 from interlock.model.frames import FrameReader, encode
 from interlock.model.message import Message, Problem
 from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.worker.identity import process_of
 
 logger = logging.getLogger("interlock.links")
 
@@ -93,7 +94,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
 
     def on_process_end(self, call: Callable[[], None]) -> None:
         if self.process:
-            self._bus.watch(int(self.process), self, call)
+            self._bus.watch(int(self.process), lambda: self.process_ended(call))
 
     def process_ended(self, call: Callable[[], None]) -> None:
         """The process is gone. What it sent before must be heard first: the link ends behind it."""
@@ -133,7 +134,7 @@ class SocketBus(Bus):
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.peers: set[_SocketPeer] = set()
-        self._watched: dict[int, tuple[int, _SocketPeer, Callable[[], None]]] = {}
+        self._watched: dict[int, tuple[int, Callable[[], None]]] = {}
         self._server: asyncio.AbstractServer | None = None
 
     async def listen(self, endpoint: Endpoint) -> None:
@@ -151,29 +152,38 @@ class SocketBus(Bus):
             raise NotRunning(str(self.path)) from error
         return peer
 
-    def watch(self, pid: int, peer: _SocketPeer, call: Callable[[], None]) -> None:
+    def watch_worker(self, worker_id: str, call: Callable[[], None]) -> None:
+        """Call once the process of a worker without a link has ended, at once if it has; never if that cannot be known.
+        A link of that process takes the place of this watch."""
+        pid = process_of(worker_id)
+        if pid == 0:
+            asyncio.get_running_loop().call_soon(call)
+        elif pid is not None and pid not in self._watched:
+            self.watch(pid, call)
+
+    def watch(self, pid: int, call: Callable[[], None]) -> None:
         """Tell when a process ends. A new link of the same process takes the place of its earlier one."""
         loop = asyncio.get_running_loop()
         known = self._watched.get(pid)
         try:
             pidfd = known[0] if known is not None else os.pidfd_open(pid)
         except ProcessLookupError:
-            loop.call_soon(peer.process_ended, call)
+            loop.call_soon(call)
             return
         except OSError as error:
             logger.warning("process %d cannot be watched, so its end shows only by its silence: %s", pid, error)
             return
-        self._watched[pid] = (pidfd, peer, call)
+        self._watched[pid] = (pidfd, call)
         if known is None:
             loop.add_reader(pidfd, self._ended, pid)
 
     def _ended(self, pid: int) -> None:
-        _, peer, call = self._watched[pid]
+        _, call = self._watched[pid]
         self._forget(pid)
-        peer.process_ended(call)
+        call()
 
     def _forget(self, pid: int) -> None:
-        pidfd, _, _ = self._watched.pop(pid)
+        pidfd, _ = self._watched.pop(pid)
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
 

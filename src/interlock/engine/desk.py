@@ -149,12 +149,12 @@ class Desk(Endpoint):
         self._engine.post(name, up)
         limits = self._engine.settings.limits
         peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence)])
-        peer.on_process_end(lambda: self._worker_died(name, peer.process))
+        peer.on_process_end(lambda: self.worker_died(name, peer.process))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes what it has and leaves", name)
             peer.send([m.Drain()])
 
-    def _worker_died(self, name: str, process: str) -> None:
+    def worker_died(self, name: str, process: str = "") -> None:
         successor = self._workers.get(name)
         # A new process of that name has said what it holds: nothing of the dead one is left to lose.
         if successor is None or successor.process == process:

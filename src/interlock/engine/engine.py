@@ -11,6 +11,7 @@ recover, and it is used for both.
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 
 import msgspec
@@ -135,6 +136,8 @@ class Engine:
         self.metrics = Metrics()
         self.on_noted: Callable[[NoteServices, bool], None] = lambda command, stored: None
         """told of every such command that was handed in whether it is stored, or void and to be handed in again"""
+        self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
+        """calls when the process of a worker without a link has ended, where that can be known"""
 
     # ── from outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -453,6 +456,8 @@ class Engine:
         self.is_settled = False
         self._families_until = 0.0
         self.desk.check_watched()
+        for worker_id in self.state.workers:
+            self.watch_worker(worker_id, partial(self.desk.worker_died, worker_id))
         return True
 
     async def _renew(self) -> None:

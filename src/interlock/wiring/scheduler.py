@@ -114,6 +114,7 @@ class Scheduler:
         self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
         self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving)
         self.engine.desk.operations = self.services
+        self.engine.watch_worker = self.bus.watch_worker
         self._read = load
         self._on_reload = on_reload
         self._watch: FileWatch | None = None

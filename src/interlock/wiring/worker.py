@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 from collections.abc import Sequence
-from random import SystemRandom
 
 import msgspec
 
@@ -15,6 +14,7 @@ from interlock.model.error import NotRunning
 from interlock.model.secret import SECRET_NAMES
 from interlock.worker.executors import Executors
 from interlock.worker.host import Host, HostSettings
+from interlock.worker.identity import worker_id
 from interlock.worker.pool import ProcessPool
 
 
@@ -54,7 +54,7 @@ async def run_worker(options: WorkerOptions) -> None:
     )
     executors = Executors(pool, options.secret_names)
     settings = HostSettings(
-        worker_id=f"{options.name}-{os.getpid()}-{SystemRandom().getrandbits(16):04x}",
+        worker_id=worker_id(options.name, os.getpid()),
         slots=options.slots,
         processes=options.processes,
         instance=options.instance,
