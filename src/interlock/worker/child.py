@@ -15,8 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -36,6 +36,7 @@ from interlock.worker.definition import Definition
 from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
+from interlock.worker.threads import ThreadPool
 from interlock.worker.timed import UNHURRIED, Timed
 
 LONGEST_ERROR = 16_384
@@ -68,7 +69,7 @@ class Child:
         self._functions = Functions()
         self._is_secret = matcher(secret_names)
         self._loop = uvloop.new_event_loop()
-        self._threads = ThreadPoolExecutor(threads, "attempt")
+        self._threads = ThreadPool()
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []
         self._flush_planned = False
@@ -222,7 +223,7 @@ class Child:
                 self._arrived.append(attempt)
             return True
         # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
-        self._threads.submit(contextvars.Context().run, self._run_in_thread, attempt)
+        self._threads.submit(partial(contextvars.Context().run, self._run_in_thread, attempt))
         return False
 
     # ── ahead of its time ───────────────────────────────────────────────────────────────────────────────────────────
@@ -440,6 +441,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     ends: int
     app: str | None
     threads: int
+    """the most attempts at once"""
     memory_limit: int
     path: list[str]
     secret_names: tuple[str, ...]
