@@ -26,7 +26,7 @@ EVENTS = {
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 33) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 35) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -39,7 +39,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 33) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 34 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 36 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -50,7 +50,7 @@ def test_without_tokens(server: Server) -> None:
 
 def test_with_a_token(guarded: Server) -> None:
     token = f"Authorization: Bearer {TOKENS['boss'].text}"
-    run_schemathesis(guarded, "--max-examples", "15", "--exclude-tag", "jobs", "--header", token, selected=20)
+    run_schemathesis(guarded, "--max-examples", "15", "--exclude-tag", "jobs", "--header", token, selected=22)
 
 
 def test_with_tokens_and_none_sent(guarded: Server) -> None:
@@ -84,7 +84,19 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
             if "security" in operation
         }
 
-    every = {"submit", "submit_many", "runs", "run", "cancel", "history", "logs", "events", "metrics"}
+    every = {
+        "submit",
+        "submit_many",
+        "runs",
+        "run",
+        "cancel",
+        "cancel_many",
+        "bulk",
+        "history",
+        "logs",
+        "events",
+        "metrics",
+    }
     every |= {"tree", "services", "service", "service_logs", "reload", *(f"{one}_service" for one in ServiceAction)}
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
     every |= {"backfill", "put_job", "put_jobs", "delete_job"}

@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from interlock.model.bulk import BulkAction
+from interlock.model.view import BulkInfo
 from tests.cli.asking import ask, detail, printed, refused
-from tests.cli.terminal import Terminal
+from tests.cli.terminal import Terminal, in_a_terminal
 from tests.client.faulty import Faulty, Reply, answer, problem
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server, interlock
@@ -52,6 +55,7 @@ def test_what_was_cancelled_before_a_failure_is_told(folder: Path) -> None:
     assert (json.loads(ended.stderr)["error"]["code"], ended.returncode) == ("forbidden", 6)
 
 
+@pytest.mark.behaviour("RUN-25")
 def test_runs_by_filter(server: Server) -> None:
     chosen = [waiting(server, "--session", "chosen") for _ in range(3)]
     other = waiting(server, "--session", "other")
@@ -60,11 +64,55 @@ def test_runs_by_filter(server: Server) -> None:
         exit_code=2, says="nobody can be asked whether to cancel 3 runs: add --yes", code="usage",
     )  # fmt: skip
     assert {detail(server, one)["state"] for one in chosen} == {"prerun"}
-    ended = ask(server, "cancel", "--session", "chosen", "--job", "echo", "--yes")
-    assert sorted(line.split("\t")[0] for line in ended.stdout.splitlines()) == sorted(chosen)
+    ended = ask(server, "cancel", "--session", "chosen", "--job", "echo", "--yes", "--reason", "not needed")
+    request, *counts = ended.stdout.rstrip("\n").split("\t")
+    assert (counts, ended.stderr, ended.returncode) == (["3", "0", "finished"], "", 0)
+    assert {(detail(server, one)["state"], detail(server, one)["reason"]) for one in chosen} == {
+        ("cancelled", "not needed")
+    }
     assert detail(server, other)["state"] == "prerun"
-    again = ask(server, "cancel", "--session", "chosen", "--yes")
+    again = ask(server, "cancel", "--session", "chosen")
     assert (again.stdout, again.stderr, again.returncode) == ("", "no run to cancel\n", 0)
+    looked = printed(server, "cancel", "--request", request, "--json")
+    assert (looked["id"], looked["job"], looked["session"], looked["done"]) == (request, "echo", "chosen", 3)
+    assert printed(server, "cancel", "--session", "chosen", "--yes", "--json")["done"] == 0
+    says = "bulk request: 'nothing' does not exist"
+    refused(server, "cancel", "--request", "nothing", exit_code=3, says=says, code="unknown_bulk")
+    says = "state: 'failed' is not a state that runs can be cancelled in"
+    refused(server, "cancel", "--state", "failed", "--yes", exit_code=2, says=says, code="bad_value")
+
+
+UNDER_WAY = BulkInfo(
+    id="b1", action=BulkAction.CANCEL, state=[], job="work", tenant=None, session=None, lane=None, since=None,
+    until=None, reason="cancelled", actor="local", created_at=1.0, ended_at=None, done=4000, asked=1, left=496_000,
+)  # fmt: skip
+FINISHED = msgspec.structs.replace(UNDER_WAY, ended_at=2.0, done=499_999, left=0)
+
+
+def told(bulk: BulkInfo, status: int = 200) -> Reply:
+    return Reply(answer(msgspec.to_builtins(bulk), status))
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_progress_is_shown_while_a_person_waits(folder: Path) -> None:
+    with Faulty(told(UNDER_WAY, 202), told(UNDER_WAY), told(UNDER_WAY), told(FINISHED)) as faulty:
+        shown = in_a_terminal(folder, "cancel", "--job", "work", "--yes", "--url", faulty.url)
+    assert "cancelled 4,000 runs, asked 1 run to stop, 496,000 runs left to look at" in shown
+    assert shown.endswith("cancelled 499,999 runs, asked 1 run to stop\n")
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_who_does_not_wait_is_told_how_to_look(folder: Path) -> None:
+    with Faulty(told(UNDER_WAY, 202), told(UNDER_WAY)) as faulty:
+        ended = interlock(folder, "cancel", "--job", "work", "--yes", "--no-wait", "--url", faulty.url)
+    assert (ended.stdout, ended.returncode) == ("b1\t4000\t1\tunder way\n", 0)
+    with Faulty(told(UNDER_WAY, 202), *[told(UNDER_WAY)] * 1000) as faulty:
+        with Terminal(folder, "cancel", "--job", "work", "--yes", "--url", faulty.url) as terminal:
+            terminal.wait_for("496,000 runs left")
+            terminal.enter("\x03")
+            assert terminal.ended() == 130
+            assert "the server goes on with it; to look: interlock cancel --request b1" in terminal.text
+            assert "Traceback" not in terminal.text
 
 
 @pytest.mark.parametrize(

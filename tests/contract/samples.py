@@ -8,6 +8,7 @@ from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
 from interlock.core.timing import ScheduleRow
+from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.child import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
@@ -20,6 +21,15 @@ from interlock.ports.store import RunFilter, RunRows
 from tests.contract.conftest import AnyStore
 
 NAME = "scheduler"
+BULK = BulkRequest(
+    id="b1",
+    action=BulkAction.CANCEL,
+    wanted=RunFilter(states=frozenset({State.RUNNING, State.PRERUN}), job_id="work", tenant="blue", since=1.5),
+    actor="ann",
+    reason="not needed",
+    created_at=1000.5,
+    left=7,
+)
 EXIT = Exit(at=1001.0, code=3, error="no more")
 _WEB = ChildInfo(path="services/web", name="web", kind="process", status=Status.STARTING, pid=5, last_exit=EXIT)
 CHANGE = Change(
@@ -104,6 +114,7 @@ def everything_in_one_batch() -> Batch:
         ("web", 7, 1002.0, "stdout", "listening", None),
         ("web", 8, 1003.0, "status", "running", msgspec.json.encode(CHANGE)),
     ]
+    batch.bulks, batch.dropped_bulks = [BULK], ["never there"]
     batch.position = 10
     return batch
 
@@ -143,6 +154,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],
         "put jobs": snapshot.put_jobs,
         "schedules": sorted(map(repr, snapshot.schedules)),
+        "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
         "kept": await store.kept(),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }

@@ -104,6 +104,7 @@ class Machine:
             snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
+            snapshot.bulks,
         )
         self.step(("", Define(0, self.jobs)))
 

@@ -1,13 +1,15 @@
 """What the routes stand on: the store, read directly, and the scheduler, asked over its link."""
 
 import asyncio
+import hashlib
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from interlock.api.bodies import Check, NewRunBody, Readiness
+from interlock.api.bodies import CancelManyBody, Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
 from interlock.api.known_jobs import KnownJobs, ReadJob
@@ -17,18 +19,31 @@ from interlock.client.submitting import check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.bulk import BulkAction
 from interlock.model.error import (
     BadValue,
     ConnectionLost,
     InterlockError,
     Overloaded,
     StoreUnavailable,
+    UnknownBulk,
     UnknownRun,
 )
 from interlock.model.run import Run, stats_of
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
-from interlock.model.view import History, LogLine, LogPage, ProgressInfo, RunDetail, RunPage, entries_of, info_of
+from interlock.model.view import (
+    BulkInfo,
+    History,
+    LogLine,
+    LogPage,
+    ProgressInfo,
+    RunDetail,
+    RunPage,
+    bulk_info_of,
+    entries_of,
+    info_of,
+)
 from interlock.ports.store import Reader, RunFilter
 
 STANDSTILL = 5.0
@@ -127,6 +142,38 @@ class Backend:
         except TimeoutError as error:
             raise ConnectionLost("cancel") from error
 
+    async def cancel_many(self, body: CancelManyBody, key: str | None, caller: Caller) -> BulkInfo:
+        """Stored when this returns; the scheduler carries it out."""
+        wanted = RunFilter(
+            states=frozenset(body.state),
+            job_id=body.job,
+            tenant=body.tenant,
+            session=body.session,
+            lane=body.lane,
+            since=body.since,
+            until=body.until,
+        )
+        if wanted == RunFilter() and not body.everything:
+            raise BadValue(
+                "all", False, "true, and no other field chooses runs: give job, state or the like, or all: true"
+            )
+        if caller.tenant != EVERY_TENANT:
+            wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
+        # The same key is the same request, within a tenant.
+        given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
+        bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
+        try:
+            async with asyncio.timeout(UNANSWERED):
+                report = await self.connection.ask(
+                    lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
+                    m.BulkReport,
+                    what="cancel",
+                    repeatable=True,
+                )
+        except TimeoutError as error:
+            raise ConnectionLost("cancel") from error
+        return bulk_info_of(report.bulk)
+
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self, run_id: str, caller: Caller) -> Run:
@@ -203,6 +250,12 @@ class Backend:
         return RunPage(
             runs=[info_of(run) for run in found.runs], next=None if found.next is None else cursor_of(RUNS, found.next)
         )
+
+    async def bulk(self, bulk_id: str, caller: Caller) -> BulkInfo:
+        found = await self.reader.bulk(bulk_id)
+        if found is None or caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
+            raise UnknownBulk(bulk_id)
+        return bulk_info_of(found)
 
     async def history(self, run_id: str, caller: Caller) -> History:
         await self._run(run_id, caller)

@@ -24,6 +24,8 @@ DurationText = Annotated[
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 Instant = Annotated[float, Meta(ge=0, lt=1e11)]
 InstantText = Annotated[str, Meta(max_length=64)]
+FilterText = Annotated[str, Meta(max_length=256)]
+Reason = Annotated[str, Meta(max_length=1000)]
 
 
 class NewRunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -48,7 +50,21 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    reason: Annotated[str, Meta(max_length=1000)] = "cancelled"
+    reason: Reason = "cancelled"
+
+
+class CancelManyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The runs to cancel: those that have not ended and fit every field that is given."""
+
+    state: list[State] = []
+    job: FilterText | None = None
+    tenant: FilterText | None = None
+    session: FilterText | None = None
+    lane: FilterText | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+    everything: bool = msgspec.field(default=False, name="all")
+    reason: Reason = "cancelled"
 
 
 class TriggerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -21,6 +21,7 @@ BODIES: dict[str, tuple[str, bool]] = {
     "submit": ("NewRunBody", True),
     "submit_many": ("BatchBody", True),
     "cancel": ("CancelBody", False),
+    "cancel_many": ("CancelManyBody", True),
     "trigger": ("TriggerBody", False),
     "backfill": ("BackfillBody", True),
     "put_job": ("JobBody", True),
@@ -32,6 +33,7 @@ TYPES = (
     bodies.NewRunBody,
     bodies.BatchBody,
     bodies.CancelBody,
+    bodies.CancelManyBody,
     bodies.TriggerBody,
     bodies.BackfillBody,
     job_bodies.JobBody,
@@ -46,6 +48,7 @@ TYPES = (
     bodies.ProblemDetails,
     view.RunDetail,
     view.RunPage,
+    view.BulkInfo,
     view.History,
     view.LogPage,
     jobs.JobPage,
@@ -83,7 +86,14 @@ LAST_EVENT = {
     "description": "The id of the last event that is known; what is stored after it is told first.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
-HEADERS = {"submit": [KEY], "trigger": [KEY], "submit_many": [BATCH_KEY], "events": [LAST_EVENT]}
+BULK_KEY = {**KEY, "description": "Makes it safe to repeat the request: the same key in a tenant is the same request."}
+HEADERS = {
+    "submit": [KEY],
+    "trigger": [KEY],
+    "submit_many": [BATCH_KEY],
+    "cancel_many": [BULK_KEY],
+    "events": [LAST_EVENT],
+}
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
 """up to five minutes"""
 JOB_ID = f"^{JOB_FORM.removeprefix(JOBS)}$"
@@ -116,6 +126,8 @@ OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "runs": {200: ("A page of runs.", "application/json", "RunPage")},
     "run": {200: ("The run.", "application/json", "RunDetail")},
     "cancel": {200: ("The state it has now.", "application/json", "Cancelled")},
+    "cancel_many": {202: ("It is durable, and under way.", "application/json", "BulkInfo")},
+    "bulk": {200: ("The request.", "application/json", "BulkInfo")},
     "history": {200: ("Its history.", "application/json", "History")},
     "logs": {200: ("A page of its log.", "application/json", "LogPage")},
     "jobs": {200: ("A page of jobs.", "application/json", "JobPage")},
@@ -176,13 +188,15 @@ OF_KIND = {
     },
 }
 """the same where it is these that are asked for"""
-OF_OPERATION = {"trigger": {409: PROBLEMS[409]}}
+OF_OPERATION = {"trigger": {409: PROBLEMS[409]}, "bulk": {404: "No such request."}}
 EVERYWHERE = (400, 401, 403, 408, 431, 500, 503)
 FURTHER = {
     "submit": (404, 409, 413, 415),
     "submit_many": (409, 413, 415),
     "run": (404,),
     "cancel": (404, 413, 415),
+    "cancel_many": (409, 413, 415),
+    "bulk": (404,),
     "history": (404,),
     "logs": (404,),
     **dict.fromkeys(("job", "job_log"), (404,)),

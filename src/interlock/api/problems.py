@@ -28,6 +28,7 @@ STATUS: dict[str, int] = {
     "forbidden": 403,
     "wrong_origin": 403,
     "unknown_run": 404,
+    "unknown_bulk": 404,
     "unknown_child": 404,
     "not_found": 404,
     "method_not_allowed": 405,

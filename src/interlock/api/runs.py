@@ -11,14 +11,22 @@ from litestar.params import PathParameter, QueryParameter
 
 from interlock.api import problems
 from interlock.api.backend import Backend
-from interlock.api.bodies import BatchBody, CancelBody, Cancelled, NewRunBody, Submitted, SubmittedBatch
+from interlock.api.bodies import (
+    BatchBody,
+    CancelBody,
+    Cancelled,
+    CancelManyBody,
+    NewRunBody,
+    Submitted,
+    SubmittedBatch,
+)
 from interlock.api.door import asked_by
 from interlock.api.protocol import connection_of
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
 from interlock.model.state import State
-from interlock.model.view import History, LogPage, RunDetail, RunPage
+from interlock.model.view import BulkInfo, History, LogPage, RunDetail, RunPage
 from interlock.ports.store import RunFilter
 
 LONGEST_WAIT = 300.0
@@ -31,6 +39,7 @@ T = TypeVar("T")
 _new_run = msgspec.json.Decoder(NewRunBody)
 _batch = msgspec.json.Decoder(BatchBody)
 _cancel = msgspec.json.Decoder(CancelBody)
+_cancel_many = msgspec.json.Decoder(CancelManyBody)
 
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
 _KEY = re.compile(r"[ -~]+")
@@ -178,6 +187,25 @@ async def cancel(request: Asked, run_id: RunId) -> Cancelled:
     return Cancelled(id=run_id, state=report.state)
 
 
+@post("/api/v1/runs/cancel", status_code=202, summary="Cancel many runs", operation_id="cancel_many", tags=["runs"])
+async def cancel_many(request: Asked) -> Response[BulkInfo]:
+    """Cancel the runs that have not ended and fit every field that is given. The answer comes once the request is
+    durable; the scheduler then carries it out, a part at a time, and finishes it after a restart. Runs that are created
+    later are not touched. A run's state counts when its turn comes."""
+    caller = caller_of(request, Permission.CANCEL)
+    body = await read_body(request, _cancel_many, CancelManyBody)
+    found = await backend_of(request).cancel_many(body, key_of(request), caller)
+    return Response(found, status_code=202, headers={"location": f"/api/v1/bulk/{found.id}"})
+
+
+@get("/api/v1/bulk/{bulk_id:str}", summary="Progress of a bulk request", operation_id="bulk", tags=["runs"])
+async def bulk(
+    request: Asked, bulk_id: Annotated[str, PathParameter(description="The id of the request.", max_length=256)]
+) -> BulkInfo:
+    """A request for many runs, and how far it has come. The newest 1,000 are kept."""
+    return await backend_of(request).bulk(bulk_id, caller_of(request, Permission.READ))
+
+
 @get("/api/v1/runs/{run_id:str}/history", summary="History of a run", operation_id="history", tags=["runs"])
 async def history(request: Asked, run_id: RunId) -> History:
     """Every transition, in order."""
@@ -192,4 +220,4 @@ async def logs(
     return await backend_of(request).logs(run_id, cursor, limit, caller_of(request, Permission.READ))
 
 
-HANDLERS = [submit, submit_many, runs, run, cancel, history, logs]
+HANDLERS = [submit, submit_many, runs, run, cancel, cancel_many, bulk, history, logs]

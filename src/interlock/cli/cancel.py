@@ -10,6 +10,10 @@ from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
+    from interlock.model.view import BulkInfo
+
+MOST_COUNTED = 1000
+"""runs that are counted before a person is asked"""
 
 
 @takes(*FINDING)
@@ -25,41 +29,90 @@ def command(
     lane: LaneOption = None,
     since: SinceOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+    request: Annotated[
+        str | None, typer.Option(metavar="ID", help="Follow an earlier request that chose runs with options.")
+    ] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the run.")] = "cancelled",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    no_wait: Annotated[
+        bool, typer.Option("--no-wait", help="With options that choose runs: do not wait until it has finished.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Stop runs: those that are named, or all that have not ended and fit the options."""
+    """Stop runs: those that are named, or all that have not ended and fit the options.
+
+    Options that choose runs make one request. The server carries it out, whether or not anybody waits, and finishes it
+    after a restart; runs created later are not touched. Piped: the id of the request, runs cancelled, running ones
+    asked to stop, and `finished` or `under way`, with tabs between them."""
     from interlock.cli.runs import filter_of
     from interlock.cli.server import client_of, run_of
 
     asked = filter_of(state, job, tenant, session, lane, since)
     filtered = everything or any(asked.values())
-    if bool(runs) == filtered:
+    if bool(runs) + filtered + (request is not None) != 1:
         raise WrongUsage("name the runs to cancel, or choose them with options like --job or --all; not both")
     with client_of(flags) as client:
         if runs:
             _cancel(client, [run_of(client, one) for one in runs], reason, json)
             return
-        found = [run.id for run in client.runs(**asked, live=True)]
-        if not found:
-            say("no run to cancel")
-        elif not yes:
-            _ask(len(found))
-        _cancel(client, found, reason, json)
+        if request is None:
+            if not yes and not _ask(sum(1 for _ in client.runs(**asked, live=True, limit=MOST_COUNTED + 1))):
+                return
+            request = client.cancel_many(reason, everything=everything, **asked).id
+        _follow(client, request, not no_wait, json)
 
 
-def _ask(count: int) -> None:
-    """Go on only if a person says so."""
+def _follow(client: "Client", request: str, wait: bool, json: bool) -> None:
+    """Show how far a request has come, until it has finished; it goes on without anybody to see it."""
     import sys
 
+    from interlock.cli.tables import out, print_json
+
+    drawn = wait and sys.stderr.isatty()
+    found = client.bulk(request)
+    try:
+        for found in client.bulk_progress(request) if wait else ():
+            if drawn:
+                sys.stderr.write(f"\r\x1b[K{_told(found)}")
+                sys.stderr.flush()
+    except KeyboardInterrupt:
+        say(f"\nthe server goes on with it; to look: interlock cancel --request {request}")
+        raise
+    finally:
+        if drawn:
+            sys.stderr.write("\r\x1b[K")
+    if json:
+        print_json(found)
+    elif not sys.stdout.isatty():
+        out(f"{found.id}\t{found.done}\t{found.asked}\t{'under way' if found.ended_at is None else 'finished'}")
+    elif found.ended_at is not None:
+        out(_told(found))
+    else:
+        out(f"{_told(found)}; to look again: interlock cancel --request {request}")
+
+
+def _told(bulk: "BulkInfo") -> str:
+    asked = f", asked {_count(bulk.asked)} to stop" if bulk.asked else ""
+    left = f", {_count(bulk.left)} left to look at" if bulk.ended_at is None else ""
+    return f"cancelled {_count(bulk.done)}{asked}{left}"
+
+
+def _ask(count: int) -> bool:
+    """Go on only if there is anything to do, and a person says so."""
+    import sys
+
+    if not count:
+        say("no run to cancel")
+        return False
+    many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else _count(count)
     if not sys.stdin.isatty():
-        raise WrongUsage(f"nobody can be asked whether to cancel {_count(count)}: add --yes")
+        raise WrongUsage(f"nobody can be asked whether to cancel {many}: add --yes")
     # Not on standard output, which may be a pipe.
-    sys.stderr.write(f"Cancel {_count(count)}? [y/N]: ")
+    sys.stderr.write(f"Cancel {many}? [y/N]: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise typer.Abort
+    return True
 
 
 def _count(runs: int) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.core.timing import ScheduleRow
+from interlock.model.bulk import BulkRequest
 from interlock.model.child import Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import InterlockError
@@ -43,6 +44,9 @@ class Batch(msgspec.Struct):
     kept: list[tuple[str, Kept | None]] = []
     """what outlasts a service, by its name; None forgets it, and the last of a name counts"""
     service_log: list[ServiceRow] = []
+    bulks: list[BulkRequest] = []
+    """new, or with new counts"""
+    dropped_bulks: list[str] = []
     position: int = 0
     """of the first log line; the others follow one by one, and then the history: whoever is told that a run has ended
     has been told what it logged. The log of services comes last."""
@@ -67,6 +71,7 @@ class Batch(msgspec.Struct):
             or self.schedules
             or self.dropped_schedules
             or self.service_log
+            or self.bulks
         )
 
 
@@ -106,7 +111,12 @@ class Defined(msgspec.Struct, frozen=True, gc=False):
     difference: Difference
 
 
-Answer = Created | Cancelling | Backfilled | Jobs | Defined | Failed
+class BulkStarted(msgspec.Struct, frozen=True, gc=False):
+    request: int
+    bulk: BulkRequest
+
+
+Answer = Created | Cancelling | BulkStarted | Backfilled | Jobs | Defined | Failed
 
 
 class Decisions(msgspec.Struct):

@@ -1,7 +1,7 @@
 """What the scheduler keeps in memory: live runs, lanes, workers, timers. All of it is rebuilt from the store."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from heapq import heapify, heappush
 from math import inf
@@ -9,6 +9,7 @@ from math import inf
 import msgspec
 
 from interlock.core.timing import ScheduleRow, Series, Table, series_of
+from interlock.model.bulk import BulkRequest
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Run, RunIds
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
@@ -54,6 +55,9 @@ class Limits(msgspec.Struct, frozen=True):
     lead: float = 0.0
     """seconds ahead of its time that it may be handed to a worker, which keeps it until then; half of that is meant to
     be enough to store it, and the rest lets several go together"""
+
+    bulk_runs: int = 2000
+    """runs that bulk requests act on in one pass"""
 
     @property
     def silence(self) -> float:
@@ -188,6 +192,10 @@ class SchedulerState:
         self.timetable = Table()
         self.series: dict[tuple[str, str], Series] = {}
         """job, and which backfill of it if any → its occurrences that are live, and those that wait for them"""
+        self.bulks: dict[str, BulkRequest] = {}
+        """oldest first, finished ones too: one that comes again is known"""
+        self.walks: dict[str, list[Run]] = {}
+        """bulk request that is under way → the runs it has yet to look at, the next one last"""
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []
         """a heap of (wall time, tie-breaker, run id): when a run wants to be looked at"""
@@ -258,13 +266,14 @@ def runtime_limit(run: Run, job: Job) -> float | None:
 def rebuild(
     limits: Limits,
     lanes: dict[str, int],
-    runs: Iterable[Run],
+    runs: Sequence[Run],
     versions: Iterable[Job],
     elapsed: float,
     log_sizes: Mapping[str, tuple[int, int]],
     log_marks: Mapping[str, tuple[int, int]],
     stored: Iterable[Job] = (),
     schedules: Iterable[ScheduleRow] = (),
+    bulks: Iterable[tuple[BulkRequest, int]] = (),
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
     state = SchedulerState(limits, lanes)
@@ -272,6 +281,10 @@ def rebuild(
     state.lines = {run_id: Lines(*mark) for run_id, mark in log_marks.items()}
     state.jobs = {job.id: job for job in stored}
     state.timetable.rows = {row[0]: row for row in schedules}
+    for bulk, reach in bulks:
+        state.bulks[bulk.id] = bulk
+        if bulk.ended_at is None:
+            state.walks[bulk.id] = list(runs[:reach])
     for job in versions:
         state.versions[job.version] = job
     for run in sorted(runs, key=lambda run: (run.created_at, run.id)):

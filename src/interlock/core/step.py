@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import admission, jobs, lanes, liveness, settle, stopping, timers, timetable
+from interlock.core import admission, bulk, jobs, lanes, liveness, settle, stopping, timers, timetable
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.passing import Pass
 from interlock.core.state import SchedulerState
@@ -30,6 +30,7 @@ def step(state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Ran
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
     jobs.adopt_changes(p)
+    bulk.proceed(p)
     liveness.check_silence(p)
     timetable.fire(p)
     timers.fire(p)
@@ -60,6 +61,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
     command.Create: admission.create,
     command.CancelRun: stopping.cancel,
+    command.StartBulk: bulk.start,
     command.Define: jobs.define,
     command.Put: jobs.put,
     command.Drop: jobs.drop,

@@ -18,13 +18,21 @@ def cancel(p: Pass, origin: str, command: CancelRun) -> None:
         run = next((one for one in p.ended if one.id == command.run_id), None)
         if run is None:
             raise UnknownRun(command.run_id)
-    elif run.state in ON_WORKER:
-        if run.stop not in (CANCEL, TIMEOUT):
-            ask_to_stop(p, run, CANCEL, command.reason, command.actor)
     else:
-        run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, command.reason, command.actor)
+        cancel_run(p, run, command.reason, command.actor)
     p.answers.append((origin, Cancelling(command.request, run.id, run.state)))
+
+
+def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """End a run that waits, ask one on a worker to stop; False if it has been asked already."""
+    if run.state not in ON_WORKER:
+        run.outcome = Outcome.CANCELLED
+        p.move(run, State.CANCELLED, reason, actor)
+    elif run.stop in (CANCEL, TIMEOUT):
+        return False
+    else:
+        ask_to_stop(p, run, CANCEL, reason, actor)
+    return True
 
 
 def ask_to_stop(p: Pass, run: Run, why: str, reason: str, actor: str) -> None:

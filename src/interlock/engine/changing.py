@@ -1,4 +1,4 @@
-"""What clients want done to jobs, checked and made into commands."""
+"""What clients want done to jobs, or to many runs at once, checked and made into commands."""
 
 from typing import TYPE_CHECKING
 
@@ -7,19 +7,23 @@ import msgspec
 from interlock.engine import intake
 from interlock.engine.catalog import PUT, Catalog
 from interlock.model import message as m
-from interlock.model.command import Drop, Pause, Put, Refill
+from interlock.model.command import Drop, Pause, Put, Refill, StartBulk
 from interlock.model.error import BadValue, NotPut
 from interlock.model.job import Job
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
 
-Change = m.SetPaused | m.Backfill | m.PutJobs | m.DropJob
-KINDS = (m.SetPaused, m.Backfill, m.PutJobs, m.DropJob)
+Change = m.SetPaused | m.Backfill | m.PutJobs | m.DropJob | m.StartBulk
+KINDS = (m.SetPaused, m.Backfill, m.PutJobs, m.DropJob, m.StartBulk)
 
 
-def command_of(message: Change, actor: str, engine: "Engine", catalog: Catalog) -> Put | Refill | Pause | Drop:
+def command_of(
+    message: Change, actor: str, engine: "Engine", catalog: Catalog
+) -> Put | Refill | Pause | Drop | StartBulk:
     """Raises the first thing that is wrong with it."""
+    if isinstance(message, m.StartBulk):
+        return StartBulk(message.request, message.bulk_id, message.action, message.wanted, message.reason, actor)
     if isinstance(message, m.PutJobs):
         return Put(message.request, [_checked(job, engine, catalog) for job in message.jobs], actor)
     if isinstance(message, m.Backfill):

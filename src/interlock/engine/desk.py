@@ -5,7 +5,7 @@ import logging
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from interlock.core.decisions import Backfilled, Cancelling, Created, Jobs
+from interlock.core.decisions import Backfilled, BulkStarted, Cancelling, Created, Jobs
 from interlock.engine import changing, intake, logs, showing
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
@@ -303,8 +303,11 @@ class Desk(Endpoint):
     def about_jobs(self, name: str, answer: Jobs) -> None:
         self._tell(name, showing.jobs_report(answer.request, answer.job_ids, self._engine.state, self._catalog))
 
-    def cancelling(self, name: str, answer: Cancelling) -> None:
-        self._tell(name, m.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))
+    def cancelling(self, name: str, answer: Cancelling | BulkStarted) -> None:
+        if isinstance(answer, BulkStarted):
+            self._tell(name, m.BulkReport(answer.request, answer.bulk))
+        else:
+            self._tell(name, m.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))
 
     def announce(self, ended: Sequence[Run]) -> None:
         """Tell those who wait for these runs."""

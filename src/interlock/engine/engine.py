@@ -16,7 +16,17 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import Backfilled, Batch, Cancelling, Created, Decisions, Defined, Failed, Jobs
+from interlock.core.decisions import (
+    Backfilled,
+    Batch,
+    BulkStarted,
+    Cancelling,
+    Created,
+    Decisions,
+    Defined,
+    Failed,
+    Jobs,
+)
 from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
@@ -37,6 +47,7 @@ from interlock.model.command import (
     Pause,
     Put,
     Refill,
+    StartBulk,
     StartDraining,
     WorkerUp,
 )
@@ -219,6 +230,9 @@ class Engine:
     async def _run(self) -> None:
         while True:
             await self._wait()
+            if self.state.walks:
+                # A pass that finds nothing to store waits for nothing, and others want the loop.
+                await asyncio.sleep(0)
             self._passed_at = self._clock.now().elapsed
             self._note_starvation(self._passed_at)
             if not self.available:
@@ -272,9 +286,9 @@ class Engine:
             return 0.0
         if self._flight is not None:
             # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
-            ahead = self._inbox.weight >= self.settings.batch_runs // 4
+            ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
             return 0.0 if self._flight.commit.done() or ahead else self.settings.longest_wait
-        if self._inbox or self.desk.questions or self._stopping:
+        if self._inbox or self.desk.questions or self._stopping or self.state.walks:
             return 0.0
         now = self._clock.now()
         delay = min(self.settings.longest_wait, self._renew_at - now.elapsed)
@@ -404,7 +418,7 @@ class Engine:
         for origin, answer in decisions.answers:
             if type(answer) is Created:
                 self.desk.accepted(origin, answer)
-            elif type(answer) is Cancelling:
+            elif type(answer) is Cancelling or type(answer) is BulkStarted:
                 self.desk.cancelling(origin, answer)
             elif type(answer) is Backfilled:
                 self.desk.backfilled(origin, answer)
@@ -446,6 +460,7 @@ class Engine:
             snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
+            snapshot.bulks,
         )
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
@@ -496,7 +511,7 @@ class Engine:
         for origin, content in commands:
             if isinstance(content, Define):
                 self.declarations.settle(content.request, _refusal(error))
-            elif isinstance(content, (Create, CancelRun, Refill, Pause, Put, Drop)):
+            elif isinstance(content, (Create, CancelRun, StartBulk, Refill, Pause, Put, Drop)):
                 refusal = _refusal(error)
                 self.desk.problem(origin, content.request, refusal)
                 if isinstance(content, Create):

@@ -2,9 +2,11 @@
 
 import msgspec
 
+from interlock.model.bulk import BulkAction
 from interlock.model.child import Kept
 from interlock.model.job import Job
 from interlock.model.message import Held, NewRun
+from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 
 
@@ -28,6 +30,17 @@ class Create(msgspec.Struct, frozen=True, gc=False):
 class CancelRun(msgspec.Struct, frozen=True, gc=False):
     request: int
     run_id: str
+    reason: str
+    actor: str
+
+
+class StartBulk(msgspec.Struct, frozen=True, gc=False):
+    """Act on every run that fits; a request whose id is known is answered as it stands."""
+
+    request: int
+    bulk_id: str
+    action: BulkAction
+    wanted: RunFilter
     reason: str
     actor: str
 

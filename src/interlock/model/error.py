@@ -147,6 +147,13 @@ class IdempotencyConflict(InterlockError):
         self.key, self.run_id = key, run_id
 
 
+class UnknownBulk(InterlockError):
+    code = "unknown_bulk"
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"bulk request: {shown(bulk_id)} does not exist")
+
+
 class InvalidTransition(InterlockError):
     code = "invalid_transition"
 

@@ -11,11 +11,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.child import ChildInfo, ServiceAction
 from interlock.model.job import Job
 from interlock.model.jobs import JobInfo
 from interlock.model.reloaded import Reloaded
 from interlock.model.run import Transition
+from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.model.work import Work
 
@@ -248,6 +250,23 @@ class Cancel(Message, frozen=True):
     run_id: str
     reason: str
     actor: str = ""
+
+
+class StartBulk(Message, frozen=True):
+    """Act on every run that fits; the id makes it safe to repeat. The answer comes when it is stored, not when it is
+    done."""
+
+    request: int
+    bulk_id: str
+    action: BulkAction
+    wanted: RunFilter
+    reason: str
+    actor: str = ""
+
+
+class BulkReport(Message, frozen=True):
+    request: int
+    bulk: BulkRequest
 
 
 class Ask(Message, frozen=True):
@@ -514,6 +533,6 @@ AnyMessage = (
     | StatusReport | MetricsReport | AskProgress | ProgressReport
     | AskTree | TreeReport | ActOnService | ServiceReport | Reload | ReloadReport
     | AskJobs | AskJob | JobsReport | AskNext | NextReport | AskTimetable | TimetableReport
-    | SetPaused | Backfill | BackfillReport | PutJobs | DropJob
+    | SetPaused | Backfill | BackfillReport | PutJobs | DropJob | StartBulk | BulkReport
     | Accepted | RunReport | HistoryReport | LogReport | Problem
 )  # fmt: skip

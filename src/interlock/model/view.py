@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.child import ChildInfo
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.state import State
@@ -100,6 +101,32 @@ class LogPage(msgspec.Struct, frozen=True, kw_only=True):
     lines: list[LogLine]
     next: str | None
     """the cursor of the page that follows; null on the last"""
+
+
+class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A request for many runs at once: which, and how far it has come."""
+
+    id: str
+    action: BulkAction
+    state: list[State]
+    """empty for any"""
+    job: str | None
+    tenant: str | None
+    session: str | None
+    lane: str | None
+    since: float | None
+    until: float | None
+    reason: str
+    actor: str
+    created_at: float
+    ended_at: float | None
+    """null while it is under way"""
+    done: int
+    """runs that have ended by it"""
+    asked: int
+    """running runs that were asked to stop besides; each ends when it has"""
+    left: int
+    """runs that it has not looked at yet"""
 
 
 class ServiceLine(msgspec.Struct, frozen=True):
@@ -208,6 +235,28 @@ _SHOWN = tuple(name for name in RunInfo.__struct_fields__ if name not in ("has_c
 def origin_of(origin: str | None) -> str:
     """How a run came to be, in a word."""
     return "submit" if origin is None else origin.partition(":")[0]
+
+
+def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
+    wanted = bulk.wanted
+    return BulkInfo(
+        id=bulk.id,
+        action=bulk.action,
+        state=sorted(wanted.states),
+        job=wanted.job_id,
+        tenant=wanted.tenant,
+        session=wanted.session,
+        lane=wanted.lane,
+        since=wanted.since,
+        until=wanted.until,
+        reason=bulk.reason,
+        actor=bulk.actor,
+        created_at=bulk.created_at,
+        ended_at=bulk.ended_at,
+        done=bulk.done,
+        asked=bulk.asked,
+        left=bulk.left,
+    )
 
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:

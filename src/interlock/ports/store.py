@@ -11,10 +11,13 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.timing import ScheduleRow
+from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Kept
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
-from interlock.model.state import TERMINAL, State
+from interlock.model.run_filter import UNSUCCESSFUL as UNSUCCESSFUL
+from interlock.model.run_filter import RunFilter as RunFilter
+from interlock.model.state import State
 
 MOST_LOOKED_AT = 50_000
 """runs that one call of `runs` looks at, whatever it finds"""
@@ -25,14 +28,12 @@ MOST_EVENT_BYTES = 256 * 1024
 MOST_PRUNED = 1000
 """rows that one call of `prune_service_log` deletes, and runs that one of `prune_runs` does"""
 
-UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
-
 
 class Snapshot(msgspec.Struct, frozen=True):
     """What a scheduler needs to take over."""
 
     runs: list[Run]
-    """every run that has not ended; payloads above the asked size are None"""
+    """every run that has not ended, in order of creation; payloads above the asked size are None"""
     jobs: list[Job]
     """every version of a job that they refer to"""
     position: int
@@ -44,6 +45,8 @@ class Snapshot(msgspec.Struct, frozen=True):
     put_jobs: list[Job] = []
     """in the order in which they were put"""
     schedules: list[ScheduleRow] = []
+    bulks: list[tuple[BulkRequest, int]] = []
+    """oldest first, each with how many of `runs`, from the first, were created before it"""
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -98,32 +101,6 @@ class EventRows(msgspec.Struct, frozen=True):
     """everything that is wanted up to here has been given"""
     more: bool
     """whether anything is stored beyond that"""
-
-
-class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are wanted: those that fit every field that is given."""
-
-    states: frozenset[State] = frozenset()
-    job_id: str | None = None
-    tenant: str | None = None
-    session: str | None = None
-    lane: str | None = None
-    since: float | None = None
-    """created then or later"""
-    until: float | None = None
-    """created before"""
-    live: bool | None = None
-    """True: has not ended; False: has"""
-
-    @property
-    def only_live(self) -> bool:
-        """Whether a run that has ended cannot be wanted."""
-        return self.live is True or (bool(self.states) and not self.states & TERMINAL)
-
-    @property
-    def only_unsuccessful(self) -> bool:
-        """Whether nothing but an end other than success can be wanted."""
-        return bool(self.states) and self.states <= UNSUCCESSFUL
 
 
 class RunRows(msgspec.Struct, frozen=True):
@@ -218,6 +195,10 @@ class Reader(ABC):
         """A version of a job that a run refers to, or did."""
 
     @abstractmethod
+    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+        """A bulk request as the last commit left it."""
+
+    @abstractmethod
     async def dead_letters(self) -> list[DeadLetter]:
         """In the order they were stored."""
 
@@ -238,8 +219,9 @@ class Store(Reader):
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
         run and sequence number, a log line by its run, attempt and number, a row of the services' log by its service
         and number: a batch stored once more changes nothing, and neither does an update that is older than what is
-        there. The positions of rows that are not there yet must be above every position that is: where one is taken,
-        `StoreUnavailable` is raised.
+        there. A bulk request is known by its id and `seq`; it is for the runs that were stored before the batch that
+        it first came with. The positions of rows that are not there yet must be above every position that is: where one
+        is taken, `StoreUnavailable` is raised.
         """
 
     @abstractmethod

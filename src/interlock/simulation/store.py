@@ -11,6 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.bulk import BulkRequest
 from interlock.model.child import Kept
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
@@ -210,6 +211,10 @@ class FaultyStore(Store, Leases):
     async def definition(self, version: str) -> Job | None:
         await self._work(self._faults.longest_read)
         return await self._disk.definition(version)
+
+    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.bulk(bulk_id)
 
     async def dead_letters(self) -> list[DeadLetter]:
         await self._work(self._faults.longest_read)

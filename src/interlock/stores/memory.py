@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.timing import ScheduleRow
+from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
@@ -57,6 +58,8 @@ class MemoryStore(Store, Leases):
         """in the order of their numbers, which is that of their creation"""
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
+        self.bulks: dict[str, tuple[BulkRequest, int]] = {}
+        """each with the number of the last run that was created before it"""
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[StoredEvent | ServiceEntry] = []
         self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
@@ -92,11 +95,11 @@ class MemoryStore(Store, Leases):
     def apply(self, batch: Batch) -> None:
         for job in batch.jobs:
             self.job_versions[job.version] = job
+        self._apply_bulks(batch)
         for row in batch.created:
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
-                last = self._numbered[-1][0] if self._numbered else 0
-                self._numbered.append((last + 1, run))
+                self._numbered.append((self._last_number() + 1, run))
         for row in batch.updated:
             self._update(row)
         for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
@@ -116,6 +119,17 @@ class MemoryStore(Store, Leases):
         known = {letter.run_id for letter in self.letters}
         self.letters.extend(DeadLetter(*letter) for letter in batch.dead_letters if letter[0] not in known)
         self._apply_services(batch)
+
+    def _apply_bulks(self, batch: Batch) -> None:
+        for bulk_id in batch.dropped_bulks:
+            self.bulks.pop(bulk_id, None)
+        for bulk in batch.bulks:
+            known, last = self.bulks.get(bulk.id, (bulk, self._last_number()))
+            if known.seq <= bulk.seq:
+                self.bulks[bulk.id] = bulk, last
+
+    def _last_number(self) -> int:
+        return self._numbered[-1][0] if self._numbered else 0
 
     def _apply_services(self, batch: Batch) -> None:
         for name, kept in batch.kept:
@@ -165,7 +179,9 @@ class MemoryStore(Store, Leases):
         versions = {run.job_version for run in runs}
         jobs = [job for job in self.job_versions.values() if job.version in versions]
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
-        return Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules)
+        numbers = [number for number, run in self._numbered if run.ended_at is None]
+        bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
+        return Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks)
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
@@ -229,7 +245,7 @@ class MemoryStore(Store, Leases):
             if looked_at == MOST_LOOKED_AT:
                 return RunRows(found, number + 1)
             looked_at += 1
-            if _is_wanted(wanted, run):
+            if wanted.fits(run):
                 if len(found) == limit:
                     return RunRows(found, number + 1)
                 found.append(_copy(run))
@@ -308,6 +324,10 @@ class MemoryStore(Store, Leases):
     async def definition(self, version: str) -> Job | None:
         return self.job_versions.get(version)
 
+    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+        found = self.bulks.get(bulk_id)
+        return None if found is None else found[0]
+
     async def dead_letters(self) -> list[DeadLetter]:
         return list(self.letters)
 
@@ -359,19 +379,6 @@ def _copy_event(one: StoredEvent) -> StoredEvent:
 
 def _copy(run: Run) -> Run:
     return Run(*(getattr(run, name) for name in Run.__struct_fields__))
-
-
-def _is_wanted(wanted: RunFilter, run: Run) -> bool:
-    return (
-        (not wanted.states or run.state in wanted.states)
-        and wanted.job_id in (None, run.job_id)
-        and wanted.tenant in (None, run.tenant)
-        and wanted.session in (None, run.session)
-        and wanted.lane in (None, run.lane)
-        and (wanted.since is None or run.created_at >= wanted.since)
-        and (wanted.until is None or run.created_at < wanted.until)
-        and wanted.live in (None, run.ended_at is None)
-    )
 
 
 def _is_passed_over(wanted: RunFilter, run: Run) -> bool:

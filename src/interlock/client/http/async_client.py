@@ -11,7 +11,7 @@ from interlock.client.http.asynchronous import AsyncTransport
 from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
 from interlock.client.http.job_operations import Instant, TriggerOptions
-from interlock.client.http.operations import Operations, RunFilter, RunOptions
+from interlock.client.http.operations import BulkFilter, Operations, RunFilter, RunOptions
 from interlock.model.child import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.jobs import Backfilled, JobInfo, LoggedRun, Timetable
@@ -20,7 +20,7 @@ from interlock.model.reloaded import Reloaded
 from interlock.model.run import RunStats
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
-from interlock.model.view import Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
+from interlock.model.view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 
 
 class _HttpAccess(RunAccess):
@@ -102,6 +102,21 @@ class AsyncClient:
 
     async def cancel(self, run_id: str, reason: str = "cancelled") -> State:
         return await self._access.cancel(run_id, reason)
+
+    async def cancel_many(
+        self, reason: str = "cancelled", *, everything: bool = False, **asked: Unpack[BulkFilter]
+    ) -> BulkInfo:
+        """Cancel the runs that have not ended and fit what is asked; with `everything`, all of them. One request, which
+        is durable when this returns and which the server carries out: `bulk_progress` follows it."""
+        return await self._transport.perform(self._operations.cancel_many(reason, everything, asked))
+
+    async def bulk(self, bulk_id: str) -> BulkInfo:
+        """How far a request for many runs has come."""
+        return await self._transport.perform(self._operations.bulk(bulk_id))
+
+    def bulk_progress(self, bulk_id: str) -> AsyncIterator[BulkInfo]:
+        """The same again and again, until it has finished. It survives the server."""
+        return self._transport.iterate(self._operations.bulk_progress(bulk_id))
 
     def runs(self, **asked: Unpack[RunFilter]) -> AsyncIterator[RunInfo]:
         """Runs, the newest first; all that there are, or `limit` of them."""

@@ -1,5 +1,6 @@
 """What the clients do, written once: each operation builds its requests, reads the answers and follows the pages."""
 
+import os
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, TypedDict
@@ -28,6 +29,7 @@ from interlock.model.error import (
     BadValue,
     ConnectionLost,
     NotRunning,
+    UnknownBulk,
     UnknownChild,
     UnknownRun,
     WaitTimeout,
@@ -37,7 +39,7 @@ from interlock.model.error import (
 from interlock.model.message import NewRun
 from interlock.model.reloaded import Reloaded
 from interlock.model.state import TERMINAL, State
-from interlock.model.view import History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
+from interlock.model.view import BulkInfo, History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
 MOST_RUNS = 1000
 """runs in one batch"""
@@ -73,8 +75,8 @@ class RunOptions(TypedDict, total=False):
     occurrence: datetime | float | None
 
 
-class RunFilter(TypedDict, total=False):
-    """Which runs to list."""
+class BulkFilter(TypedDict, total=False):
+    """Which runs are meant."""
 
     state: States
     job: str | None
@@ -83,6 +85,11 @@ class RunFilter(TypedDict, total=False):
     lane: str | None
     since: datetime | float | None
     until: datetime | float | None
+
+
+class RunFilter(BulkFilter, total=False):
+    """Which runs to list."""
+
     live: bool | None
     limit: int | None
 
@@ -174,6 +181,33 @@ class Operations(JobOperations):
         check_text("reason", reason)
         cancelled = yield from self._post(_path(run_id, "/cancel"), {"reason": reason}, _Cancelled)
         return cancelled.state
+
+    def cancel_many(self, reason: str, everything: bool, asked: BulkFilter) -> Operation[BulkInfo]:
+        if unknown := asked.keys() - BulkFilter.__annotations__.keys():
+            raise TypeError(f"cancel_many() got an unexpected argument {min(unknown)!r}")
+        check_text("reason", reason)
+        body: dict[str, Any] = {"reason": reason, "all": everything}
+        for name, value in _query(asked).items():
+            body[name] = float(value) if name in ("since", "until") else value
+        return (yield from self._post("/api/v1/runs/cancel", body, BulkInfo, os.urandom(16).hex()))
+
+    def bulk(self, bulk_id: str) -> Operation[BulkInfo]:
+        check_text("bulk request", bulk_id)
+        if bulk_id in ("", ".", "..") or "/" in bulk_id:
+            raise UnknownBulk(bulk_id)
+        return (
+            yield from self._fetch(Request("GET", f"/api/v1/bulk/{quote(bulk_id)}"), BulkInfo, patient=self._reached)
+        )
+
+    def bulk_progress(self, bulk_id: str) -> Iteration:
+        pause = SHORT_PAUSE / 16
+        while True:
+            found = yield from self.bulk(bulk_id)
+            yield Tell(found)
+            if found.ended_at is not None:
+                return
+            yield Pause(pause)
+            pause = min(2 * pause, SHORT_PAUSE)
 
     def history(self, run_id: str) -> Operation[list[HistoryEntry]]:
         return (yield from self._fetch(Request("GET", _path(run_id, "/history")), History)).entries
@@ -307,7 +341,7 @@ def _new_run(place: int, one: object, now: float) -> NewRun:
     return new_run(one[0], one[1], now=now)
 
 
-def _query(asked: RunFilter) -> dict[str, Any]:
+def _query(asked: RunFilter | BulkFilter) -> dict[str, Any]:
     query: dict[str, Any] = {}
     state = asked.get("state") or ()
     states = [state] if isinstance(state, str) else list(state)

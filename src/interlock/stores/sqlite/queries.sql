@@ -279,3 +279,17 @@ ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.toke
 
 -- name: end_leases
 UPDATE leases SET ends_at = 0;
+
+-- name: put_bulk
+INSERT INTO bulk_requests (id, seq, request, last_number) VALUES (?, ?, ?, (SELECT coalesce(max(number), 0) FROM runs))
+ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, request = excluded.request WHERE seq <= excluded.seq;
+
+-- name: drop_bulk
+DELETE FROM bulk_requests WHERE id = ?;
+
+-- name: get_bulk
+SELECT request FROM bulk_requests WHERE id = ?;
+
+-- name: load_bulks
+SELECT request, (SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number <= last_number)
+FROM bulk_requests ORDER BY number;

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Exit, Kept
 from interlock.model.error import DatabaseTooNew, InterlockError, NotADatabase, StoreUnavailable
 from interlock.model.job import Job
@@ -43,6 +44,7 @@ _history_decoder = msgspec.msgpack.Decoder(list[Transition])
 _job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
 _exit_decoder = msgspec.json.Decoder(Exit)
+read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
 class SqliteReader(Reader):
@@ -223,6 +225,13 @@ class SqliteReader(Reader):
         def work(connection: sqlite3.Connection) -> Job | None:
             row = connection.execute(QUERIES["get_job"], (version,)).fetchone()
             return None if row is None else read_job(row[0])
+
+        return await self._read(work)
+
+    async def bulk(self, bulk_id: str) -> BulkRequest | None:
+        def work(connection: sqlite3.Connection) -> BulkRequest | None:
+            row = connection.execute(QUERIES["get_bulk"], (bulk_id,)).fetchone()
+            return None if row is None else read_bulk(row[0])
 
         return await self._read(work)
 

@@ -24,7 +24,7 @@ from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, Snapshot, Store
 from interlock.stores.sqlite.database import BUSY_SECONDS, FileLock, check_header, connect_writer
 from interlock.stores.sqlite.pruning import find_prunable, prune
 from interlock.stores.sqlite.queries import QUERIES, write_rows
-from interlock.stores.sqlite.reader import SqliteReader, one_view, read_jobs, read_position, read_run
+from interlock.stores.sqlite.reader import SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
 
 T = TypeVar("T")
 
@@ -67,6 +67,11 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if batch.jobs:
         jobs = [(job.version, job.id, msgspec.json.encode(job)) for job in batch.jobs]
         connection.executemany(QUERIES["insert_job"], jobs)
+    if batch.bulks:
+        # Before the runs: a request is for those that were there when it came.
+        connection.executemany(QUERIES["drop_bulk"], [(bulk_id,) for bulk_id in batch.dropped_bulks])
+        rows = [(one.id, one.seq, msgspec.json.encode(one)) for one in batch.bulks]
+        connection.executemany(QUERIES["put_bulk"], rows)
     if batch.created:
         write_rows(connection, "insert_run", batch.created)
     if batch.updated:
@@ -269,6 +274,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
                     put_jobs=read_jobs(connection, "load_put_jobs"),
                     schedules=[_schedule(*row) for row in connection.execute(QUERIES["load_schedules"])],
+                    bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
                 )
 
         return await self._read(work)

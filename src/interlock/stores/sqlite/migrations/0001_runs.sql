@@ -104,3 +104,12 @@ CREATE TABLE leases (
   epoch INTEGER NOT NULL,
   ends_at REAL NOT NULL
 ) WITHOUT ROWID;
+
+-- Requests for many runs at once, as JSON objects. They apply to runs up to last_number, those that were there before.
+CREATE TABLE bulk_requests (
+  number INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  seq INTEGER NOT NULL,
+  last_number INTEGER NOT NULL,
+  request BLOB NOT NULL
+);

@@ -1,0 +1,96 @@
+"""Bulk requests: one request for many runs, carried out a part in each pass.
+
+A request walks the runs that were live when it came, so later ones are not touched. It looks at the newest first: the
+oldest are those that run, or are about to, and a slot that they free would only go to a run that ends next. Counts are
+stored in the commit that acts. After a restart the walk begins again, over those of its runs that are still live, and
+passes over what has been asked to stop.
+"""
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from interlock.core.decisions import BulkStarted
+from interlock.core.passing import Pass
+from interlock.core.stopping import cancel_run
+from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.command import StartBulk
+from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.run import Run
+from interlock.model.state import TERMINAL
+
+LOOKS = 20_000
+"""runs that one pass looks at"""
+MOST_AT_ONCE = 32
+"""requests that may be under way: each has a list of all live runs"""
+MOST_KEPT = 1000
+"""requests that are remembered"""
+
+ACTIONS: dict[BulkAction, Callable[[Pass, Run, str, str], bool]] = {BulkAction.CANCEL: cancel_run}
+"""what each does to a run, with a reason and an actor; False if there was nothing to do"""
+
+
+def start(p: Pass, origin: str, command: StartBulk) -> None:
+    bulk = p.state.bulks.get(command.bulk_id)
+    if bulk is None:
+        bulk = _begin(p, command)
+    elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
+        raise rebuild(IdempotencyConflict.code, "Idempotency-Key: it was used with another filter; use a new key")
+    p.answers.append((origin, BulkStarted(command.request, bulk)))
+
+
+def _begin(p: Pass, command: StartBulk) -> BulkRequest:
+    if ended := command.wanted.states & TERMINAL:
+        raise BadValue("state", min(ended).value, "a state that runs can be cancelled in: they have ended")
+    if len(p.state.walks) >= MOST_AT_ONCE:
+        raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
+    walk = list(p.state.runs.values())
+    while walk and walk[-1].id in p.created:
+        # For the store, a run of the same commit comes after the request.
+        walk.pop()
+    bulk = BulkRequest(
+        id=command.bulk_id,
+        action=command.action,
+        wanted=command.wanted,
+        actor=command.actor,
+        reason=command.reason,
+        created_at=p.now,
+        left=len(walk),
+    )
+    p.state.bulks[bulk.id] = bulk
+    p.state.walks[bulk.id] = walk
+    p.batch.bulks.append(bulk)
+    if len(p.state.bulks) > MOST_KEPT:
+        oldest = next(one for one in p.state.bulks if one not in p.state.walks)
+        del p.state.bulks[oldest]
+        p.batch.dropped_bulks.append(oldest)
+    return bulk
+
+
+def proceed(p: Pass) -> None:
+    """Carry out a part of the request whose turn it is."""
+    if not p.state.walks:
+        return
+    bulk_id = next(iter(p.state.walks))
+    walk = p.state.walks.pop(bulk_id)
+    bulk = p.state.bulks[bulk_id]
+    act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
+    done, asked = bulk.done, bulk.asked
+    room, looks = p.state.limits.bulk_runs, LOOKS
+    while walk and room and looks:
+        looks -= 1
+        run = walk.pop()
+        if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
+            room -= 1
+            if run.ended_at is None:
+                asked += 1
+            else:
+                done += 1
+    finished = not walk
+    if not finished:
+        p.state.walks[bulk_id] = walk
+    if finished or (done, asked) != (bulk.done, bulk.asked):
+        ended_at = p.now if finished else None
+        bulk = replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1)
+        p.state.bulks[bulk_id] = bulk
+        p.batch.bulks.append(bulk)

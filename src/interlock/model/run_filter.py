@@ -1,0 +1,46 @@
+"""Which runs are meant: the same choice for lists and for bulk requests."""
+
+import msgspec
+
+from interlock.model.run import Run
+from interlock.model.state import TERMINAL, State
+
+UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
+
+
+class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which runs are wanted: those that fit every field that is given."""
+
+    states: frozenset[State] = frozenset()
+    job_id: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    lane: str | None = None
+    since: float | None = None
+    """created then or later"""
+    until: float | None = None
+    """created before"""
+    live: bool | None = None
+    """True: has not ended; False: has"""
+
+    @property
+    def only_live(self) -> bool:
+        """Whether a run that has ended cannot be wanted."""
+        return self.live is True or (bool(self.states) and not self.states & TERMINAL)
+
+    @property
+    def only_unsuccessful(self) -> bool:
+        """Whether nothing but an end other than success can be wanted."""
+        return bool(self.states) and self.states <= UNSUCCESSFUL
+
+    def fits(self, run: Run) -> bool:
+        return (
+            self.job_id in (None, run.job_id)
+            and (not self.states or run.state in self.states)
+            and self.tenant in (None, run.tenant)
+            and self.session in (None, run.session)
+            and self.lane in (None, run.lane)
+            and (self.since is None or run.created_at >= self.since)
+            and (self.until is None or run.created_at < self.until)
+            and self.live in (None, run.ended_at is None)
+        )
