@@ -53,6 +53,23 @@ def test_of_schedulers_that_race_each_occurrence_is_created_once_and_none_is_los
     assert occurrences > 3000
 
 
+@pytest.mark.behaviour("RUN-25")
+def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> None:
+    """A request ends one run a pass, so that schedulers die in the middle of it."""
+    faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "jump_clock")
+    starts = reached = 0
+    for seed in range(3000, 3030):
+        simulation = Simulation(seed, faults)
+        simulation.cluster.scenario.bulks, simulation.cluster.scenario.bulk_runs = 4, 1
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        starts += simulation.cluster.starts - simulation.cluster.scenario.workers
+        reached += simulation.cluster.invariants.bulks.reached
+        assert len(simulation.cluster.disk.bulks) == 4
+    assert starts > 60
+    assert reached > 300
+
+
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "never accepted", "died under", "is not connected")
 
 

@@ -1,12 +1,15 @@
 """Programs that submit, wait and cancel, as impatient and forgetful as programs are."""
 
 import asyncio
+from contextlib import suppress
 
 import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submitting import new_run, submit
+from interlock.model import message as m
+from interlock.model.bulk import BulkAction
 from interlock.model.error import (
     ConnectionLost,
     Draining,
@@ -18,12 +21,13 @@ from interlock.model.error import (
     WaitTimeout,
 )
 from interlock.model.message import NewRun
-from interlock.model.state import TERMINAL, State
+from interlock.model.run_filter import RunFilter
+from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.simulation import executor as e
 from interlock.simulation.cluster import Cluster
 from interlock.simulation.link import SimulatedBus
 from interlock.simulation.loop import Process
-from interlock.simulation.scenario import JOBS, LANES, WALL
+from interlock.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
 
@@ -57,6 +61,8 @@ class Clients:
                 size = 1 if rng.random() < 0.7 else min(share, rng.randint(2, 5))
                 share -= size
                 process.spawn(self._one_submit(connection, process, size, rng.uniform(0, self._scenario.duration)))
+            for place in range(number, self._scenario.bulks, self._scenario.clients):
+                process.spawn(self._one_bulk(connection, f"bulk-{place}", rng.uniform(0, self._scenario.duration)))
 
     def waiting(self) -> list[str]:
         return list(self._waiting)
@@ -148,6 +154,29 @@ class Clients:
                     await asyncio.sleep(self._rng.uniform(0.05, 1))
                 except UnknownRun:
                     self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is cancelled")
+
+    async def _one_bulk(self, connection: Connection, bulk_id: str, when: float) -> None:
+        """Cancel many at once, with the id as the reason, and ask again until that has finished."""
+        self.busy += 1
+        await asyncio.sleep(when)
+        rng = self._rng
+        wanted = RunFilter(job_id=rng.choice((*JOBS, *SCHEDULED)).id) if rng.random() < 0.5 else RunFilter()
+        if rng.random() < 0.2:
+            wanted = RunFilter(states=frozenset(rng.choices(sorted(ALLOWED.keys() - TERMINAL), k=8)))
+        self._waiting[bulk_id] = None
+        while True:
+            with suppress(*AWAY):
+                report = await connection.ask(
+                    lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, bulk_id),
+                    m.BulkReport,
+                    what="bulk",
+                    repeatable=True,
+                )
+                if report.bulk.ended_at is not None:
+                    break
+            await asyncio.sleep(rng.uniform(0.05, 1))
+        del self._waiting[bulk_id]
+        self.busy -= 1
 
     async def _wait(self, handle: RunHandle) -> None:
         result: object = None

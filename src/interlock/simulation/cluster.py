@@ -111,6 +111,14 @@ class ForgetfulEngine(Engine):
         }
 
 
+class NegligentEngine(Engine):
+    """Does not go on with the bulk requests that were under way."""
+
+    async def start(self) -> None:
+        await super().start()
+        self.state.walks.clear()
+
+
 class Scheduler:
     """One start of the scheduler."""
 
@@ -185,6 +193,7 @@ class Cluster:
         if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
             kind = OldEngine
             OldEngine.sabotage = sabotage
+        kind = NegligentEngine if sabotage.engine_forgets_bulks else kind
         engine = kind(
             store=store,
             leases=store,
@@ -193,7 +202,9 @@ class Cluster:
             catalog=Catalog(self._entries()),
             settings=EngineSettings(
                 lanes={name: limit * 3 if sabotage.engine_forgets_limits else limit for name, limit in LANES.items()},
-                limits=Limits(heartbeat_interval=HEARTBEAT, small_payload=200, lead=LEAD),
+                limits=Limits(
+                    heartbeat_interval=HEARTBEAT, small_payload=200, lead=LEAD, bulk_runs=self.scenario.bulk_runs
+                ),
                 lease_ttl=LEASE_TTL,
                 batch_runs=self.scenario.batch_runs,
                 holder=process.name,

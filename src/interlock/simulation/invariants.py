@@ -13,6 +13,7 @@ from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition, replay
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
+from interlock.simulation.bulks import Bulks
 from interlock.simulation.executor import Execution, Ledger, Mark
 from interlock.simulation.loop import VirtualLoop
 from interlock.simulation.occurrences import Occurrences
@@ -46,6 +47,7 @@ class Invariants(Ledger):
         self._held_by_lane: dict[str, int] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self.occurrences = Occurrences(disk, self._require)
+        self.bulks = Bulks(disk, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
 
@@ -61,6 +63,7 @@ class Invariants(Ledger):
 
     def _before(self, batch: Batch) -> None:
         self.occurrences.before(batch)
+        self.bulks.before(batch)
         for row in batch.created:
             self._require(row[0] not in self.disk.runs_by_id, f"run {row[0]} is created a second time")
 
@@ -82,6 +85,7 @@ class Invariants(Ledger):
                 self._seen[run_id] = msgspec.structs.replace(run)
         self._check_lanes()
         self.occurrences.after(touched)
+        self.bulks.after(batch)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -155,7 +159,8 @@ class Invariants(Ledger):
             self._require(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED
-            self._require(run.id in self.cancels or gave_up, f"{run.id} is cancelled, and nobody asked for it")
+            asked = run.id in self.cancels or self.bulks.asked_for(run)
+            self._require(asked or gave_up, f"{run.id} is cancelled, and nobody asked for it")
         elif run.state is State.TIMEOUT:
             limited = run.deadline_at is not None or job.max_runtime is not None
             self._require(limited, f"{run.id} ran into a limit that it does not have")
@@ -243,6 +248,8 @@ class Invariants(Ledger):
             self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
             if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
                 self._require(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
+        elif isinstance(message, m.BulkReport):
+            self.bulks.sent(message)
         elif isinstance(message, m.Cancel):
             self.cancels[message.run_id] = None
 
@@ -269,6 +276,7 @@ class Invariants(Ledger):
         for execution in self._executing.values():
             self.fail(f"{execution.run_id} still executes under {execution.fence} on {execution.worker}")
         self.occurrences.check_rest()
+        self.bulks.check_rest()
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
         for letter in self.disk.letters:
             self._require(letter.run_id not in succeeded, f"{letter.run_id} succeeded and is a dead letter")

@@ -110,6 +110,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_reuses_attempts: bool = False
     engine_suspects_all: bool = False
     """every run that was lost gets a process of its own, also when its worker died"""
+    engine_forgets_bulks: bool = False
+    """a bulk request that was under way when the scheduler died is not gone on with"""
     worker_begins_twice: bool = False
     worker_begins_late: bool = False
     """a dispatch is begun as it arrives, however old it is"""
@@ -134,6 +136,10 @@ class Scenario(msgspec.Struct, kw_only=True):
     faults: Faults
     timetable: bool = False
     """there are jobs with schedules"""
+    bulks: int = 0
+    """requests that cancel many runs at once"""
+    bulk_runs: int = 2000
+    """how many of them one pass ends"""
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
@@ -151,4 +157,6 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         own_workers=rng.random() < 0.4,
         faults=(faults or Faults()).some(rng),
         timetable=rng.random() < 0.4,
+        bulks=rng.choice((0, 0, 1, 3)),
+        bulk_runs=rng.choice((1, 1, 4)),
     )
