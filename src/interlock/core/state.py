@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True):
     """seconds ahead of its time that it may be handed to a worker, which keeps it until then; half of that is meant to
     be enough to store it, and the rest lets several go together"""
 
-    bulk_runs: int = 2000
+    bulk_runs: int = 1000
     """runs that bulk requests act on in one pass"""
 
     @property

@@ -1,0 +1,83 @@
+"""A bulk request in the engine's loop: others have their turn, a stop does not wait for it, and a failure ends none."""
+
+import pytest
+
+from interlock.core.state import Limits
+from interlock.model import message as m
+from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.run_filter import RunFilter
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
+
+RUNS = 60
+
+
+async def begun(store: SlowStore) -> Bench:
+    """A bench with a request under way that takes a second for each of the sixty runs it ends."""
+    bench = Bench(store, limits=Limits(bulk_runs=1))
+    await bench.start()
+    bench.client.say(m.Submit(1, [m.NewRun("job", b"{}")] * RUNS))
+    await until(lambda: bool(bench.client.of(m.Accepted)))
+    store.takes = 1.0
+    bench.client.say(m.StartBulk(2, "b1", BulkAction.CANCEL, RunFilter(job_id="job"), "not needed"))
+    await until(lambda: bool(bench.client.of(m.BulkReport)))
+    return bench
+
+
+def stored(store: SlowStore) -> BulkRequest:
+    return store.bulks["b1"][0]
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_others_have_their_turn_while_a_request_is_under_way() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = await begun(store)
+        assert [one.bulk.id for one in bench.client.of(m.BulkReport)] == ["b1"]
+        assert stored(store).done == 1, "it is answered with the commit that accepts it, not when it is done"
+        for _ in range(3):
+            bench.client.heard.clear()
+            bench.submit()
+            await until(lambda: bool(bench.client.of(m.Accepted)), limit=3.0)
+        assert stored(store).ended_at is None
+        await until(lambda: stored(store).ended_at is not None, limit=2 * RUNS)
+        assert (stored(store).done, stored(store).left) == (RUNS, 0)
+        await until(lambda: len(bench.engine.state.runs) == 3)
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_a_stop_does_not_wait_for_a_request_and_the_next_start_finishes_it() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = await begun(store)
+        bench.engine.drain()
+        await bench.stop()
+        assert stored(store).ended_at is None
+        assert stored(store).done < 10
+        store.takes = 0.0
+        again = Bench(store)
+        await again.start()
+        await until(lambda: stored(store).ended_at is not None)
+        assert stored(store).done == RUNS
+        await again.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_a_store_that_fails_in_between_loses_no_request() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = await begun(store)
+        store.failing = True
+        bench.client.say(m.StartBulk(3, "b2", BulkAction.CANCEL, RunFilter(), "not stored"))
+        await until(lambda: bool(bench.client.of(m.Problem)))
+        assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(3, "store_unavailable")]
+        store.failing, store.takes = False, 0.0
+        await until(lambda: stored(store).ended_at is not None)
+        assert (stored(store).done, list(store.bulks)) == (RUNS, ["b1"])
+        await bench.stop()
+
+    on_virtual_time(body)
