@@ -2,15 +2,20 @@
 
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from interlock.bench.processes import with_parent
+
 ROOT = Path(__file__).resolve().parents[2]
 ADDRESS = "127.0.0.1:8420"
 """where the documents say that HTTP is"""
+GOING_TOGETHER = "trap 'trap - TERM; kill 0' TERM\n"
+"""a script that is ended takes along what it has started"""
 
 
 class Block(NamedTuple):
@@ -46,16 +51,21 @@ def run_shell(script: str, folder: Path, limit: float = 120.0, shell: tuple[str,
     address = free_address()
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     environment = {"PATH": path, "HOME": str(folder), "INTERLOCK_HTTP": address, "COLUMNS": "200", "LANG": "C.UTF-8"}
-    done = subprocess.run(
-        [*shell, "-c", script.replace(ADDRESS, address)],
+    with subprocess.Popen(
+        [*shell, "-c", GOING_TOGETHER + script.replace(ADDRESS, address)],
         cwd=folder,
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=limit,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+        start_new_session=True,
+        preexec_fn=with_parent(),
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=limit)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGTERM)
+            raise
+    assert process.returncode == 0, said
+    return said

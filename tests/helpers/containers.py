@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from interlock.bench.processes import with_parent
 from tests.helpers.http import Http
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
@@ -129,6 +130,7 @@ class Podman(ContainerEngine):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                preexec_fn=with_parent(),
             )
         wait_until(self._answers, "the container engine answers")
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from interlock.bench.processes import with_parent
 from tests.helpers.http import Http
 from tests.helpers.preloaded import Preloaded
 from tests.helpers.processes import children_of, processes_of, wait_until
@@ -75,6 +76,7 @@ class Command:
                 stdout=output,
                 stderr=output,
                 process_group=0 if self.leads_group else None,
+                preexec_fn=with_parent(),
             )
 
     @property

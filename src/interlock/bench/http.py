@@ -14,6 +14,7 @@ import uvloop
 from interlock.bench import measures
 from interlock.bench.jobs import app
 from interlock.bench.measures import BATCH
+from interlock.bench.processes import with_parent
 from interlock.bench.server import START_LIMIT, Server, running
 from interlock.model.error import InterlockError
 
@@ -26,7 +27,8 @@ MANY = json.dumps({"runs": [{"job": "bench.noop"}] * BATCH})
 def empty_posts(requests: int) -> float:
     """Requests a second that the framework answers with a validated body and nothing to do."""
     port = _free_port()
-    process = subprocess.Popen([sys.executable, "-m", "interlock.bench.empty_post", str(port)])
+    command = [sys.executable, "-m", "interlock.bench.empty_post", str(port)]
+    process = subprocess.Popen(command, preexec_fn=with_parent())
     try:
         _wait_for(port, process)
         _post(port, "/api/v1/runs", ONE, 500, CONNECTIONS)
@@ -124,6 +126,7 @@ def _reading(port: int, readers: int) -> Iterator[None]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        preexec_fn=with_parent(),
     )
     assert process.stdin is not None
     assert process.stdout is not None

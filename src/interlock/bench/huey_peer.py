@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from interlock.bench.processes import with_parent
+
 LIMIT = 300.0
 
 
@@ -26,7 +28,7 @@ def end_to_end(folder: Path, runs: int) -> float:
     huey, (noop, mark) = make(database)
     # Imported, not run as a script: Huey finds a task by the name of its module.
     program = f"from interlock.bench.huey_peer import consume; consume({database!r})"
-    consumer = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL)
+    consumer = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.DEVNULL, preexec_fn=with_parent())
     try:
         mark(str(warm))
         _until(warm)

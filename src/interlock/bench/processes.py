@@ -1,12 +1,33 @@
-"""What processes take, as the system tells it."""
+"""What processes take, as the system tells it, and that they do not outlive who started them."""
 
+import ctypes
 import os
+import signal
+import threading
 import time
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from pathlib import Path
 
 from interlock.model.error import InterlockError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def with_parent() -> Callable[[], None] | None:
+    """Return the `preexec_fn` for a process that gets SIGTERM when this one ends, however it ends.
+
+    None in any thread but the main one: the system takes the end of the thread for that of the parent."""
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
+
+    def become() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return become
 
 
 def tree(pid: int, without: Container[int] = ()) -> list[int]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from interlock.bench.processes import with_parent
 from interlock.model.error import InterlockError
 
 IN_FLIGHT = 4000
@@ -68,7 +69,7 @@ def running(
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
         "--log-level", "error", "--http", http,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=with_parent())
     end = time.monotonic() + limit
     while not Path(f"{database}.sock").exists():
         if process.poll() is not None or time.monotonic() > end:

@@ -218,7 +218,14 @@ def _started(name: str, folder: Path, children: int) -> Iterator[_Keeper]:
     try:
         with log.open("wb") as output:
             command = SUPERVISORS[name][1](folder, program, children)
-            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=folder)
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                cwd=folder,
+                preexec_fn=processes.with_parent(),
+            )
         keeper = _Keeper(name, process, descriptor, log, children)
         try:
             yield keeper

@@ -191,7 +191,9 @@ def _peer(store: str, folder: Path, count: int, interval: float, first: float) -
     if store == apscheduler_peer.SQLITE:
         subprocess.run(apscheduler_peer.fill(database, count, interval, first), check=True, timeout=600)
     command = apscheduler_peer.command(store, database, count, interval, first, _noted(folder))
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=processes.with_parent()
+    )
     try:
         assert process.stdout is not None
         if process.stdout.readline() != "ready\n":

@@ -1,5 +1,7 @@
 """`interlock bench`."""
 
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -23,4 +25,7 @@ def command(
     installed."""
     from interlock.bench.report import read_part, run_bench
 
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # As an exception, so that what was started and stored for it goes as well.
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     run_bench(runs=runs, waiting=waiting, rounds=rounds, output=output, part=read_part(part))
