@@ -1,4 +1,4 @@
-"""One server that knows nobody and lets everybody in from here, and one that asks for tokens."""
+"""One server without tokens, which lets its own user in, and one that asks for tokens."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,11 +1,13 @@
-"""Who comes in: the token, the host that was asked for, and the page that asks.
+"""Who comes in: the token, the other end of the connection, the host that was asked for, and the page that asks.
 
 A browser runs pages of anybody, and lets each of them send requests to this machine. So a request that names another
 origin is refused, whatever it asks; and where no tokens are configured, so is one for a host name that is not ours,
-because any name can be made to lead here.
+because any name can be made to lead here. Other users of the machine can reach a loopback port too: without tokens
+only the server's own user and root are served.
 """
 
 from collections.abc import Sequence
+from enum import Enum
 from ipaddress import ip_address
 from typing import Any
 
@@ -17,14 +19,31 @@ from interlock.model.error import InterlockError, Unauthorized, WrongOrigin
 
 OPEN = frozenset({"/healthz", "/readyz", "/openapi.json"})
 """what is answered without a token, if briefly: a probe has none, and the description holds no data"""
-LOCAL = "interlock.local"
-"""in the scope of a request that came over the Unix socket"""
+PEER = "interlock.peer"
+"""in the scope of a request: the `Peer` that sends it"""
 CALLER = "interlock.caller"
 """likewise: who asks; None for one without a token, where that is allowed"""
 READ = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
 """the headers that matter here"""
 
+NOT_OWN = (
+    "this server has no tokens, so it serves only its own user and root: ask as that user, over TCP or the Unix socket "
+    "beside the database, or add 'tokens' to its interlock.yaml and send one as 'Authorization: Bearer …'"
+)
+
 Scope = dict[str, Any]
+
+
+class Peer(Enum):
+    """The other end of a connection."""
+
+    SOCKET = "came over the Unix socket"
+    OWN = "a TCP connection of the server's own user, or of root"
+    ANYBODY = "any other TCP connection"
+
+
+# Looked up once: with each request it would take longer than all else that is new in it.
+_SOCKET, _OWN = Peer.SOCKET, Peer.OWN
 
 
 def asked_by(scope: Any) -> Caller | None:
@@ -56,10 +75,13 @@ class Door:
         given = {name: value for name, value in scope["headers"] if name in READ}
         host = given.get(b"host", b"").decode("latin-1").lower()
         self._check_origin(host, given.get(b"origin"), given.get(b"sec-fetch-site"))
-        if scope.get(LOCAL):
+        peer = scope.get(PEER)
+        if peer is _SOCKET:
             return OWNER
         if not self._grants:
             self._check_host(host)
+            if peer is not _OWN:
+                raise Unauthorized(NOT_OWN)
             return OWNER
         kind, _, token = given.get(b"authorization", b"").decode("latin-1").partition(" ")
         caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None

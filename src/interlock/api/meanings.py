@@ -366,7 +366,7 @@ CODES = {
     "unknown_job": "No job of that name is defined. 404 where the path names it.",
     "bad_cursor": "Not a cursor that this list has given out.",
     "bad_request": "What came in is not proper HTTP.",
-    "unauthorized": "No token, or one that is not known.",
+    "unauthorized": "No token, or one that is not known; without tokens, a connection of another user.",
     "forbidden": "The token's role or tenant does not allow it.",
     "wrong_origin": "A web page of another origin asks, or for a host name that is not the server's.",
     "unknown_run": "No such run, or one of another tenant.",

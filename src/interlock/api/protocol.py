@@ -11,7 +11,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from interlock.api import problems
-from interlock.api.door import LOCAL
+from interlock.api.door import PEER, Peer
+from interlock.api.peer import is_own, owner_of_peer
 from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 
 LARGEST_HEAD = 64 * 1024
@@ -48,6 +49,8 @@ class Connection(HttpToolsProtocol):
     """set on the class that `limited` makes"""
     load: Load
     """likewise, and shared by all connections"""
+    looks_for_owner: bool
+    """likewise: whether it matters who is at the other end"""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -62,7 +65,7 @@ class Connection(HttpToolsProtocol):
         """bytes of its requests that are not answered yet"""
         self._unread: tuple[float, int] | None = None
         """since when so many bytes of an answer are not taken"""
-        self._local = False
+        self._peer = Peer.ANYBODY
         self._answering: Any = None
         """the request that is being answered; `cycle` is the one that came last, and may wait behind it"""
         self._lost = False
@@ -71,10 +74,13 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
-        self._local = sock is not None and sock.family == socket.AF_UNIX
-        # A crowd at the port does not shut the owner out.
-        if not self._local and len(self.connections) > self.limits.connections:
+        if sock is not None and sock.family == socket.AF_UNIX:
+            # A crowd at the port does not shut the owner out.
+            self._peer = Peer.SOCKET
+        elif len(self.connections) > self.limits.connections:
             self._refuse(Overloaded(f"connections: there are {self.limits.connections:,}, which is the limit"))
+        elif self.looks_for_owner and sock is not None and is_own(owner_of_peer(sock)):
+            self._peer = Peer.OWN
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -126,7 +132,7 @@ class Connection(HttpToolsProtocol):
         self._size = 0
         scope: Any = self.scope
         scope[CONNECTION] = self
-        scope[LOCAL] = self._local
+        scope[PEER] = self._peer
 
     def on_url(self, url: bytes) -> None:
         super().on_url(url)
@@ -233,8 +239,9 @@ def connection_of(scope: Any) -> Connection:
     return connection
 
 
-def limited(limits: Limits) -> type[Connection]:
-    return type("LimitedConnection", (Connection,), {"limits": limits, "load": Load()})
+def limited(limits: Limits, looks_for_owner: bool) -> type[Connection]:
+    members = {"limits": limits, "load": Load(), "looks_for_owner": looks_for_owner}
+    return type("LimitedConnection", (Connection,), members)
 
 
 def _without_upgrade(data: bytes) -> bytes:

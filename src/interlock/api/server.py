@@ -179,7 +179,7 @@ class HttpServer:
         limits = Limits(connections=settings.max_connections, request=settings.request_timeout)
         self._config = uvicorn.Config(
             app,
-            http=limited(limits),
+            http=limited(limits, looks_for_owner=not settings.grants),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -4,6 +4,7 @@ changed by looking."""
 import os
 import resource
 import shutil
+import socket
 import sqlite3
 import sys
 import tempfile
@@ -48,6 +49,8 @@ def machine(settings: Settings) -> Iterator[Finding]:
         yield Finding("sqlite", "ok", sqlite3.sqlite_version)
     yield _pidfd()
     yield _files(settings)
+    if settings.http_address() is not None and not settings.tokens:
+        yield _loopback()
     yield _clock()
 
 
@@ -59,6 +62,25 @@ def _pidfd() -> Finding:
             "pidfd", "failed", f"not available ({error})", "run on Linux 5.3 or later, without a filter on it"
         )
     return Finding("pidfd", "ok", "available")
+
+
+def _loopback() -> Finding:
+    """Whether a server without tokens can tell its own user from others."""
+    from interlock.api.peer import is_own, owner_of_peer
+
+    try:
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listener,
+            socket.create_connection(listener.getsockname()),
+            listener.accept()[0] as accepted,
+        ):
+            if is_own(owner_of_peer(accepted)):
+                return Finding("loopback", "ok", "the owner of a connection can be found")
+            why = "the owner of a connection cannot be found (sock_diag)"
+    except OSError as error:
+        why = str(error)
+    fix = "allow AF_NETLINK to this process, configure tokens, or serve HTTP on the Unix socket alone (http: local)"
+    return Finding("loopback", "warning", f"{why}, so everybody is refused there", fix)
 
 
 def _files(settings: Settings) -> Finding:

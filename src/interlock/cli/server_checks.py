@@ -97,7 +97,9 @@ def _is_ours(host: str, port: int) -> bool:
     connection = HTTPConnection("127.0.0.1" if host == "0.0.0.0" else host, port, timeout=PATIENCE)
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().read() == b'{"alive":true}'
+        body = connection.getresponse().read()
+        # One without tokens refuses other users.
+        return body == b'{"alive":true}' or b"urn:interlock:problem:unauthorized" in body
     except (OSError, HTTPException):
         return False
     finally:

@@ -293,12 +293,14 @@ class BodyTooLarge(InterlockError):
 
 
 class Unauthorized(InterlockError):
-    """No token, or one that is not known; the two are not told apart."""
+    """No token or an unknown one, which are not told apart; or another user, where there are no tokens."""
 
     code = "unauthorized"
 
-    def __init__(self) -> None:
-        super().__init__("a valid token is needed: send it as 'Authorization: Bearer …', or set INTERLOCK_TOKEN")
+    def __init__(
+        self, text: str = "a valid token is needed: send it as 'Authorization: Bearer …', or set INTERLOCK_TOKEN"
+    ) -> None:
+        super().__init__(text)
 
 
 class Forbidden(InterlockError):
