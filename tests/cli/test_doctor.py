@@ -147,9 +147,12 @@ def test_settings_with_a_mistake(folder: Path) -> None:
         ("sha256: " + "ab" * 32, 0o644, "ok"),
         ("env: THE_TOKEN", 0o644, "ok"),
         ("env: NO_TOKEN", 0o644, "failed"),
+        (f"token: {SECRET}", 0o602, "failed"),
+        ("sha256: " + "ab" * 32, 0o646, "failed"),
     ],
 )
-def test_tokens_that_others_may_read(folder: Path, secret: str, mode: int, level: str) -> None:
+@pytest.mark.behaviour("SEC-4")
+def test_tokens_that_others_may_read_or_change(folder: Path, secret: str, mode: int, level: str) -> None:
     file = folder / "interlock.yaml"
     file.write_text(f"http: local\ntokens:\n- {{name: ci, role: viewer, {secret}}}\n")
     os.chmod(file, mode)

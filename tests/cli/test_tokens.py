@@ -1,11 +1,12 @@
 """The command line where tokens are needed: what each may do, and that no secret is shown."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.helpers.places import clean_folder
+from tests.helpers.places import NOBODY, clean_folder
 from tests.helpers.server import JOBS, Command, Server, interlock
 
 VIEWER, OPERATOR = "viewer-0123456789abcdef", "operator-0123456789abcdef"
@@ -90,6 +91,40 @@ def test_a_token_whose_variable_is_missing_stops_the_start(guarded: Server, else
     assert command.ended() == 2
     (elsewhere / "interlock.yaml").unlink()
     assert command.said.startswith("error: tokens: doer: env: 'THE_TOKEN' is not a variable that has")
+
+
+def test_tokens_that_others_can_read_are_warned_of(guarded: Server) -> None:
+    assert "warning interlock.yaml has tokens, and others may read it (mode 644); chmod 600 " in guarded.said
+    assert VIEWER not in guarded.said
+
+
+@pytest.mark.behaviour("SEC-4")
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "refusal"),
+    [
+        (0o602, 0, 0, "can be changed by other users (mode 602)"),
+        (0o620, 0, NOBODY, "can be changed by other users (mode 620)"),
+        (0o600, NOBODY, 0, f"belongs to another user (uid {NOBODY})"),
+        (0o660, 0, 0, None),
+    ],
+)
+def test_settings_that_somebody_else_decides_on_are_refused(
+    folder: Path, mode: int, owner: int, group: int, refusal: str | None
+) -> None:
+    """Whoever can write the file decides who may come in, and which code runs. A group of one is nobody else."""
+    if os.geteuid() != 0 and mode != 0o602:
+        pytest.skip("only root can give a file away, or to a group that is known to have no other members")
+    file = folder / "interlock.yaml"
+    file.write_text(f"http: local\ntokens:\n- {{name: ci, role: viewer, token: {VIEWER}}}\n")
+    if os.geteuid() == 0:
+        os.chown(file, owner, group)
+    os.chmod(file, mode)
+    # It has no app, which is noticed after the file.
+    ended = interlock(folder, "up")
+    assert ended.returncode == 2
+    refused = f"error: interlock.yaml {refusal}" if refusal else "error: app: not given"
+    assert ended.stderr.splitlines()[-1].startswith(refused)
+    assert ended.stderr.endswith(" [bad_config]\n")
 
 
 def test_an_open_address_needs_tokens(elsewhere: Path) -> None:

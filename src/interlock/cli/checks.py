@@ -1,11 +1,14 @@
 """What `doctor` looks at: this machine, the folder of the database, the database, the app, the files. Nothing is
 changed by looking."""
 
+import grp
 import os
+import pwd
 import resource
 import shutil
 import socket
 import sqlite3
+import stat
 import sys
 import tempfile
 import time
@@ -103,17 +106,38 @@ def _clock() -> Finding:
 def settings_file(resolved: Resolved) -> Finding:
     if resolved.file is None:
         return Finding("settings", "ok", "no settings file; defaults, INTERLOCK_* and flags count")
-    mode = os.stat(resolved.file).st_mode & 0o777
-    secret = any(token.token is not None for token in resolved.settings.tokens)
-    if secret and mode & 0o077:
-        detail = f"{resolved.file} has tokens, and others may read it (mode {mode:o})"
-        return Finding("settings", "warning", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
+    status = os.stat(resolved.file)
+    mode = stat.S_IMODE(status.st_mode)
+    if status.st_uid not in (0, os.geteuid()):
+        detail = f"{resolved.file} belongs to another user (uid {status.st_uid}), who decides by it what runs here"
+        return Finding("settings", "failed", detail, f"read it, then chown {os.geteuid()} {resolved.file}")
+    if _others_may_write(status):
+        detail = f"{resolved.file} can be changed by other users (mode {mode:o}), who decide by it what runs here"
+        return Finding("settings", "failed", detail, f"read it, then chmod go-w {resolved.file}")
     for token in resolved.settings.tokens:
         try:
             token.grant()
         except InterlockError as error:
             return Finding("settings", "failed", str(error), f"set {token.env} where 'interlock up' is started")
+    secret = any(token.token is not None for token in resolved.settings.tokens)
+    if secret and mode & 0o077:
+        detail = f"{resolved.file} has tokens, and others may read it (mode {mode:o})"
+        return Finding("settings", "warning", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
     return Finding("settings", "ok", f"{resolved.file} is valid")
+
+
+def _others_may_write(status: os.stat_result) -> bool:
+    """The group does not count if it is the owner's own, as many systems make one for each user, with a umask that
+    lets it write."""
+    if status.st_mode & stat.S_IWOTH:
+        return True
+    if not status.st_mode & stat.S_IWGRP:
+        return False
+    try:
+        owner, group = pwd.getpwuid(status.st_uid).pw_name, grp.getgrgid(status.st_gid)
+    except KeyError:
+        return True
+    return group.gr_name != owner or not set(group.gr_mem) <= {owner}
 
 
 def folder(database: str) -> Iterator[Finding]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from contextlib import suppress
 import msgspec
 import uvloop
 
+from interlock.cli.checks import settings_file
 from interlock.cli.live import show_live, summary
 from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
@@ -19,15 +21,18 @@ from interlock.cli.reloads import in_one_line
 from interlock.config import Resolved
 from interlock.config.loading import NO_APP, Loaded, load, of_app
 from interlock.model import payload
-from interlock.model.error import CannotStart, InterlockError, UnknownJob
+from interlock.model.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
 from interlock.worker.definition import Definition
+
+logger = logging.getLogger("interlock.settings")
 
 
 def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
     settings = resolved.settings
     log_to_stderr(settings.log_level, settings.log_format)
+    _check_file(resolved)
     # Files alone are something to run; without them, that there is no app is an error.
     target = settings.app if settings.files else settings.target()
     app = NO_APP if target is None else of_app(target)
@@ -48,6 +53,15 @@ def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     uvloop.run(_serve(scheduler, submit, steps if live else None))
+
+
+def _check_file(resolved: Resolved) -> None:
+    """Refuse a settings file that somebody else decides on, and warn of one whose secrets others can read."""
+    found = settings_file(resolved)
+    if found.level == "failed":
+        raise BadConfig(f"{found.detail}; {found.fix}")
+    if found.level == "warning":
+        logger.warning("%s; %s", found.detail, found.fix)
 
 
 def _check_submits(submit: list[str], definitions: Mapping[str, Definition], read: Callable[[], Loaded]) -> None:
