@@ -36,7 +36,8 @@ class SlowStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.takes = 0.0
-        self.failing = False
+        self.failing: bool | StoreUnavailable = False
+        """whether writes fail, or how"""
         self.commits: list[Batch] = []
         self.unreadable = False
         self.surprise: Exception | None = None
@@ -74,7 +75,7 @@ class SlowStore(MemoryStore):
 
     def _check(self) -> None:
         if self.failing:
-            raise StoreUnavailable("the disk is full")
+            raise StoreUnavailable("the disk is full") if self.failing is True else self.failing
 
 
 class Link(Peer):

@@ -8,6 +8,7 @@ from interlock.core.state import Limits
 from interlock.engine.inbox import Inbox
 from interlock.model import message as m
 from interlock.model.command import Create
+from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
 from interlock.model.state import State
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
 
@@ -260,6 +261,52 @@ def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> Non
         await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
         last = (await store.history(run.run_id))[-1]
         assert (last.reason, last.actor) == ("ticket 4711", "client-1")
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-17")
+@pytest.mark.parametrize("error", [DatabaseGone("file.db"), DatabaseDamaged("file.db", "page 7")])
+def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnavailable) -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        (accepted,) = bench.client.of(m.Accepted)
+        store.failing = error
+        bench.submit()
+        await until(lambda: len(bench.client.of(m.Problem)) == 1)
+        await pass_time(5)
+        bench.submit()
+        bench.client.say(m.Ask(90, accepted.run_ids[0], True))
+        await pass_time(5)
+        told = [(one.code, one.text) for one in bench.client.of(m.Problem)]
+        assert told == [(error.code, str(error))] * 3
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(m.Accepted)))
+        (accepted,) = bench.client.of(m.Accepted)
+        store.failing = True
+        bench.submit()
+        bench.client.say(m.Ask(90, accepted.run_ids[0], True))
+        await until(lambda: len(bench.client.of(m.Problem)) == 1)
+        bench.client.say(m.Ask(91, accepted.run_ids[0], True))
+        told = {one.request: one.text for one in bench.client.of(m.Problem)}
+        assert "nothing was changed" in told.pop(2)
+        assert told
+        assert not [text for text in told.values() if "changed" in text]
         await bench.stop()
 
     on_virtual_time(body)

@@ -307,7 +307,7 @@ class Backend:
         try:
             report = await asyncio.wait_for(asking, PROBE)
         except TimeoutError as error:
-            raise StoreUnavailable("the scheduler does not answer") from error
+            raise StoreUnavailable("the scheduler does not answer", asked=True) from error
         return report.families
 
 

@@ -387,7 +387,10 @@ CODES = {
     "changed.",
     "head_too_large": "Path and headers are larger than 64 KiB.",
     "internal": "A fault of the server; its log says more.",
-    "store_unavailable": "The disk does not take writes, or cannot be read. Nothing was changed.",
+    "store_unavailable": "The disk does not take writes, or cannot be read. The request changed nothing.",
+    "database_gone": "The database was deleted, moved or replaced while the scheduler runs. What was submitted may or "
+    "may not have been stored.",
+    "database_damaged": "The database is damaged. `interlock doctor --repair-copy` saves what can be read.",
     "draining": "The server is stopping and takes nothing new. Nothing was changed.",
     "not_running": "The scheduler is not there. Nothing was changed.",
     "connection_lost": "The scheduler went away before it answered: the submit may or may not have happened. Repeat it "

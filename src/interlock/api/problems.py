@@ -49,7 +49,7 @@ STATUS: dict[str, int] = {
     "connection_lost": 503,
     "overloaded": 503,
 }
-"""every other code is a fault of ours"""
+"""every other code is a fault of ours, or a database that does not mend itself: asking again does not help"""
 
 CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})

@@ -202,13 +202,13 @@ class Desk(Endpoint):
         elif (answer := self._known(name, message)) is not None:
             self._tell(name, answer)
         elif not self._engine.available:
-            raise StoreUnavailable("it is being recovered")
+            raise _unread(self._engine.trouble) if isinstance(message, Question) else self._engine.trouble
         elif isinstance(message, m.Submit):
             intake.check(message, self._catalog, self._engine.state.jobs)
             self._engine.post(name, intake.to_command(message, message.actor or name))
         elif isinstance(message, m.Cancel):
             self._cancel(name, message)
-        elif isinstance(message, (m.Ask, m.AskHistory, m.AskLogs)):
+        elif isinstance(message, Question):
             self._ask(name, message)
         elif isinstance(message, changing.KINDS):
             self._change(name, message)
@@ -348,7 +348,7 @@ class Desk(Endpoint):
 
     def refuse(self, questions: Sequence[tuple[str, Question]], error: InterlockError) -> None:
         for name, question in questions:
-            self.problem(name, question.request, error)
+            self.problem(name, question.request, _unread(error))
 
     def answer_questions(self, questions: Sequence[tuple[str, Question]]) -> None:
         for name, question in questions:
@@ -421,13 +421,18 @@ class Desk(Endpoint):
             return m.LogReport(question.request, _latest(await self._store.logs(run.id)))
         if question.wait and run.state not in TERMINAL:
             # Alive in the store and unknown here: whoever owns it now, it is not this scheduler.
-            raise StoreUnavailable("the run has another owner")
+            raise StoreUnavailable("the run has another owner", asked=True)
         return self._report(question.request, run)
 
     async def finish(self) -> None:
         """Wait for the answers that are under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+
+
+def _unread(error: InterlockError) -> InterlockError:
+    """What to tell those who only ask: nothing of changes, for what they ask about may have happened."""
+    return StoreUnavailable(error.why, asked=True) if type(error) is StoreUnavailable else error
 
 
 def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:

@@ -142,6 +142,8 @@ class Engine:
         self._draining = False
         self._stopping = False
         self.available = False
+        self.trouble = StoreUnavailable("it is being recovered")
+        """why it is not available, while it is not"""
         self.is_settled = False
         self.declarations = Declarations(self, catalog)
         self.metrics = Metrics()
@@ -502,6 +504,7 @@ class Engine:
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self._lease = None
         self.available = False
+        self.trouble = _refusal(error)
         self._families_until = 0.0
         waiting, self._inbox = self._inbox, Inbox()
         self._refuse(waiting.take(waiting.weight), error)
@@ -527,7 +530,7 @@ class Engine:
                     return
                 why = "another scheduler holds the lease"
             except StoreUnavailable as error:
-                why = str(error)
+                self.trouble, why = error, str(error)
             except Exception as error:
                 logger.exception("internal error")
                 why = repr(error)

@@ -174,8 +174,59 @@ class StoreUnavailable(InterlockError):
 
     code = "store_unavailable"
 
-    def __init__(self, why: str) -> None:
-        super().__init__(f"the store does not work now ({why}); nothing was changed, try again")
+    def __init__(self, why: str, asked: bool = False) -> None:
+        """`asked`: somebody only asks. They hear nothing of changes: those they ask about may have happened."""
+        super().__init__(
+            f"the store cannot be read now ({why}); try again"
+            if asked
+            else f"the store does not work now ({why}); nothing was changed, try again"
+        )
+        self.why = why
+
+
+class DatabaseGone(StoreUnavailable):
+    """A file was deleted, moved or replaced while the scheduler writes it: nothing that is written will be found."""
+
+    code = "database_gone"
+
+    def __init__(self, path: str) -> None:
+        InterlockError.__init__(
+            self,
+            f"database: {path} was deleted, moved or replaced while the scheduler runs, so nothing is acknowledged; "
+            "put the same file back, or stop the scheduler, bring back a backup, and start it again",
+        )
+
+
+class DatabaseDamaged(StoreUnavailable):
+    code = "database_damaged"
+
+    def __init__(self, path: str, where: str) -> None:
+        InterlockError.__init__(
+            self,
+            f"database: {path} is damaged ({where}); stop the scheduler, then bring back a backup, or save what can "
+            f"be read with: interlock doctor --db {path} --repair-copy NEWFILE",
+        )
+
+
+class DatabaseBehind(InterlockError):
+    """The file has less than was stored in it."""
+
+    code = "database_behind"
+
+    def __init__(self, path: str, found: int, noted: int) -> None:
+        super().__init__(
+            f"database: {path} ends at position {found}, but {noted} was stored: {path}-wal was cut or removed, or an "
+            f"older copy was put here; put the missing file back, or accept the loss by removing {path}.lock"
+        )
+
+
+class NotPrivate(InterlockError):
+    """A file that another user made, or could have changed."""
+
+    code = "not_private"
+
+    def __init__(self, path: str, why: str, fix: str) -> None:
+        super().__init__(f"database: {path} is refused because {why}; {fix}")
 
 
 class StoreInUse(InterlockError):

@@ -1,14 +1,30 @@
 """Opening the file: whose it is, who else has it, and which layout it has."""
 
+import errno
 import fcntl
+import logging
 import os
+import re
 import sqlite3
+import stat
+import time
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from interlock.model.error import CannotOpenDatabase, DatabaseTooNew, NotADatabase, StoreInUse, StoreUnavailable
+from interlock.model.error import (
+    CannotOpenDatabase,
+    DatabaseDamaged,
+    DatabaseTooNew,
+    InterlockError,
+    NotADatabase,
+    NotPrivate,
+    StoreInUse,
+    StoreUnavailable,
+)
 from interlock.stores.sqlite.queries import migrations
+
+logger = logging.getLogger("interlock.store")
 
 APPLICATION_ID = 0x494C434B
 """'ILCK' in the file's header says that it is ours"""
@@ -17,37 +33,69 @@ BUSY_SECONDS = 2.0
 READER_BUSY_SECONDS = 0.5
 """readers do not wait for a writer, only for the moment in which a file is recovered or closed"""
 
+LOCATE_SECONDS = 1.0
+"""for which damage is looked for while somebody waits"""
+
 _MAGIC = b"SQLite format 3\0"
+_TREE = re.compile(r"[Tt]ree (?:page )?(\d+)(?: page (\d+))?")
 
 
 _LOCKS: "WeakSet[FileLock]" = WeakSet()
 
 
 class FileLock:
-    """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case."""
+    """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case.
+
+    The file names its holder and the highest position that was stored. The write-ahead log is not needed to read that,
+    so that a log that was cut or removed is noticed.
+    """
 
     def __init__(self, database: Path) -> None:
-        # Whatever way leads to the file, there is one lock for it.
-        self._path = Path(f"{os.path.realpath(database)}.lock")
+        self.path = lock_path(database)
         self._database = database
         self._descriptor: int | None = None
+        self.position = 0
         _LOCKS.add(self)
 
     def take(self) -> None:
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise CannotOpenDatabase(str(self._database), str(error.strerror)) from error
+        descriptor = self._opened()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = os.read(descriptor, 32).decode(errors="replace").strip()
+            holder, _ = _read_mark(os.pread(descriptor, 64, 0))
             os.close(descriptor)
-            raise StoreInUse(str(self._database), f"process {holder}" if holder else "process unknown") from error
+            raise StoreInUse(str(self._database), f"process {holder or 'unknown'}") from error
         self._descriptor = descriptor
-        with suppress(OSError):  # on a full disk the lock holds as well, only without the holder's name
-            os.ftruncate(descriptor, 0)
-            os.write(descriptor, f"{os.getpid()}\n".encode())
+        deleted = holder_of_deleted(self.path)
+        if deleted is not None:
+            self.release()
+            raise StoreInUse(str(self._database), f"process {deleted}, whose lock file was deleted")
+        self.note(_read_mark(os.pread(descriptor, 64, 0))[1])
+
+    def _opened(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(self.path, flags, 0o600)
+        except OSError as error:
+            why = f"{self.path} is a symbolic link; remove it" if error.errno == errno.ELOOP else str(error.strerror)
+            raise CannotOpenDatabase(str(self._database), why) from error
+        try:
+            status = os.fstat(descriptor)
+            _check_private(self.path, status)
+            if status.st_nlink > 1:
+                raise NotPrivate(self.path, "the file has a second name (a hard link)", "remove it")
+            os.fchmod(descriptor, 0o600)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def note(self, position: int) -> None:
+        """Write down how far the database is stored. It is not synced: it must never be ahead, and may be behind."""
+        self.position = position
+        if self._descriptor is not None:
+            with suppress(OSError):  # on a full disk the lock holds as well, only without what it says
+                os.pwrite(self._descriptor, f"{os.getpid():<11}\n{position:<20}\n".encode(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None:
@@ -59,6 +107,46 @@ class FileLock:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
+
+
+def lock_path(database: str | Path) -> str:
+    """Whatever way leads to the file, there is one lock for it."""
+    return f"{os.path.realpath(database)}.lock"
+
+
+def read_lock(database: str | Path) -> tuple[str, int]:
+    """The holder and the position that the lock of a database names; nobody and 0 if there is none."""
+    try:
+        return _read_mark(Path(lock_path(database)).read_bytes())
+    except OSError:
+        return "", 0
+
+
+def _read_mark(text: bytes) -> tuple[str, int]:
+    holder, _, position = text.decode("ascii", errors="replace").partition("\n")
+    return holder.strip(), int(position) if position.strip().isdecimal() else 0
+
+
+def holder_of_deleted(lock: str) -> str | None:
+    """The process that holds a lock file of this name that is deleted, so that its name is free for another."""
+    with suppress(OSError):
+        for line in Path("/proc/locks").read_text().splitlines():
+            _, kind, *_, pid, _, _, _ = line.split()
+            with suppress(OSError):
+                if kind == "FLOCK" and any(
+                    os.readlink(one) == f"{lock} (deleted)" for one in Path(f"/proc/{pid}/fd").iterdir()
+                ):
+                    return pid
+    return None
+
+
+def identity_of(path: str) -> tuple[int, int] | None:
+    """Which file has this name, if any."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _forked() -> None:
@@ -75,36 +163,87 @@ def check_header(path: Path) -> None:
 
     Only before the first connection of the process, because closing the file lets go of the locks of all of them.
     """
+    check_files(path)
     with suppress(OSError), path.open("rb") as file:
         head = file.read(len(_MAGIC))
         if head not in (b"", _MAGIC):
             raise NotADatabase(str(path), "file is not a database")
 
 
-def connect_writer(path: Path) -> sqlite3.Connection:
+def _check_private(path: str, status: os.stat_result) -> None:
+    """Refuse a file that another user made, or could have changed."""
+    if not stat.S_ISREG(status.st_mode):
+        why = "it is a directory" if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
+        raise CannotOpenDatabase(path, why)
+    if status.st_uid != os.geteuid():
+        fix = f"run Interlock as user {status.st_uid}, or give the file to user {os.geteuid()} if you trust it"
+        raise NotPrivate(path, f"it belongs to user {status.st_uid}", fix)
+    if status.st_mode & 0o022:
+        fix = f"if you trust it: chmod 600 {path}"
+        raise NotPrivate(path, f"other users can write it (mode {stat.S_IMODE(status.st_mode):o})", fix)
+
+
+def check_files(path: Path) -> list[str]:
+    """Refuse the database, or a file beside it that SQLite would read, unless it is this user's alone to write.
+
+    Returns those that other users can read. Links that lead to the database are followed, others are refused.
+    """
+    real = os.path.realpath(path)
+    readable = []
+    for name, look in ((str(path), os.stat), *((f"{real}{end}", os.lstat) for end in ("-wal", "-shm", "-journal"))):
+        with suppress(OSError):  # where there is nothing to look at, SQLite finds out why
+            status = look(name)
+            _check_private(name, status)
+            if status.st_mode & 0o077:
+                readable.append(name)
+    return readable
+
+
+def _make_private(path: Path) -> None:
+    """Make a missing file so that only its owner can open it: payloads may hold secrets. SQLite gives the files beside
+    it the same mode."""
+    if not path.exists():
+        # Without O_EXCL, so that a link that leads to nothing yet is followed.
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)  # the umask may have left less
+        finally:
+            os.close(descriptor)
+    check_files(path)
+
+
+def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
     """A connection that may write, on a file that is ours and up to date; a missing file is made."""
     try:
-        # Payloads may hold secrets: a file that is made here is for its owner alone.
-        with suppress(OSError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-    except sqlite3.Error as error:
+        if make:
+            _make_private(path)
+        connection = sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw",  # never made by SQLite, whose files have other modes
+            uri=True,
+            timeout=BUSY_SECONDS,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+    except (sqlite3.Error, OSError) as error:
         raise CannotOpenDatabase(str(path), _why(path, error)) from error
     try:
         _check_ours(connection, path)
+        for name in check_files(path):
+            logger.warning("%s could be read by other users; its mode is 600 now", name)
+            os.chmod(name, 0o600)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         connection.execute("PRAGMA cache_size = -32000")
         _migrate(connection)
-    except sqlite3.DatabaseError as error:
+    except BaseException as error:
+        refusal = _refusal(connection, path, error)
         connection.close()
-        if _is_no_database(error):
-            raise NotADatabase(str(path), str(error)) from error
-        raise CannotOpenDatabase(str(path), _why(path, error)) from error
-    except (NotADatabase, DatabaseTooNew):
-        connection.close()
+        if refusal is not None:
+            raise refusal from error
+        if isinstance(error, sqlite3.Error):
+            raise CannotOpenDatabase(str(path), _why(path, error)) from error
         raise
     return connection
 
@@ -114,6 +253,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
     Raises `StoreUnavailable` where the scheduler has not made the file yet or not brought it up to date.
     """
+    check_files(path)
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -126,19 +266,51 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         _check_ours(connection, path)
         if connection.execute("PRAGMA user_version").fetchone()[0] < len(migrations()):
             raise StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
-    except sqlite3.DatabaseError as error:
+    except BaseException as error:
+        refusal = _refusal(connection, path, error)
         connection.close()
-        if _is_no_database(error):
-            raise NotADatabase(str(path), str(error)) from error
-        raise
-    except (NotADatabase, DatabaseTooNew, StoreUnavailable):
-        connection.close()
+        if refusal is not None:
+            raise refusal from error
         raise
     return connection
 
 
-def _is_no_database(error: sqlite3.DatabaseError) -> bool:
-    return "not a database" in str(error) or "malformed" in str(error)
+def is_damage(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
+
+
+def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -> InterlockError | None:
+    """What an error of SQLite says of the file, if it says anything of it."""
+    if is_damage(error):
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA writable_schema = ON")  # or a file that was cut short tells nothing at all
+            if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+                return DatabaseDamaged(str(path), damage(connection) or str(error))
+        return NotADatabase(str(path), str(error))
+    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
+        return NotADatabase(str(path), str(error))
+    return None
+
+
+def damage(connection: sqlite3.Connection, seconds: float = LOCATE_SECONDS) -> str:
+    """The first place where the file is damaged; nothing if none is found in this time."""
+    end = time.monotonic() + seconds
+    connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
+    try:
+        connection.execute("PRAGMA writable_schema = ON")
+        found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0]).splitlines()[-1]
+        place = _TREE.search(found)
+        query = "SELECT type || ' ' || name FROM sqlite_schema WHERE rootpage = ?"
+        name = None if place is None else connection.execute(query, (place[1],)).fetchone()
+    except sqlite3.Error as error:
+        return "" if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT else str(error)
+    finally:
+        connection.set_progress_handler(None, 0)
+        with suppress(sqlite3.Error):
+            connection.execute("PRAGMA writable_schema = OFF")
+    if found == "ok":
+        return ""
+    return found if name is None else f"{name[0]}: {found}"
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:

@@ -15,7 +15,14 @@ import msgspec
 
 from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Exit, Kept
-from interlock.model.error import DatabaseTooNew, InterlockError, NotADatabase, StoreUnavailable
+from interlock.model.error import (
+    DatabaseDamaged,
+    DatabaseTooNew,
+    InterlockError,
+    NotADatabase,
+    NotPrivate,
+    StoreUnavailable,
+)
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
@@ -31,7 +38,7 @@ from interlock.ports.store import (
     ServiceEntry,
     StoredEvent,
 )
-from interlock.stores.sqlite.database import connect_reader
+from interlock.stores.sqlite.database import connect_reader, damage, is_damage
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
@@ -57,6 +64,8 @@ class SqliteReader(Reader):
         self._pool: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
+        self._where: str | None = None
+        """where the file is damaged, once it was looked for"""
 
     async def open(self) -> None:
         self._start_reading()
@@ -84,17 +93,26 @@ class SqliteReader(Reader):
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._pool is None:
-            raise StoreUnavailable("it is closed")
+            raise StoreUnavailable("it is closed", asked=True)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_here, work)
 
     def _read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
         try:
             return work(self._connected())
         except sqlite3.Error as error:
+            damaged = self._damaged(self._local.connection, error) if is_damage(error) else None
             self._disconnect()
-            raise StoreUnavailable(str(error)) from error
-        except (NotADatabase, DatabaseTooNew) as error:
-            raise StoreUnavailable(str(error)) from error
+            raise damaged or StoreUnavailable(str(error), asked=True) from error
+        except (NotADatabase, DatabaseTooNew, NotPrivate) as error:
+            raise StoreUnavailable(str(error), asked=True) from error
+        except (msgspec.MsgspecError, ValueError) as error:
+            raise DatabaseDamaged(str(self._path), f"a stored value cannot be read: {error}") from error
+
+    def _damaged(self, connection: sqlite3.Connection, error: BaseException) -> DatabaseDamaged:
+        """The error that says where. Looking for that takes a while, so it is done once."""
+        if self._where is None:
+            self._where = damage(connection)
+        return DatabaseDamaged(str(self._path), self._where or str(error))
 
     def _connected(self) -> sqlite3.Connection:
         """This thread's connection to the file that has the name now: one that was moved away or deleted would go on
@@ -103,7 +121,7 @@ class SqliteReader(Reader):
             status = os.stat(self._path)
         except OSError as error:
             self._disconnect()
-            raise StoreUnavailable(f"{self._path}: {error.strerror}") from error
+            raise StoreUnavailable(f"{self._path}: {error.strerror}", asked=True) from error
         identity = (status.st_dev, status.st_ino)
         if getattr(self._local, "identity", None) != identity:
             self._disconnect()

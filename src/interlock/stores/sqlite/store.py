@@ -16,12 +16,27 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.timing import ScheduleRow
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.model.error import (
+    DatabaseBehind,
+    DatabaseDamaged,
+    DatabaseGone,
+    InterlockError,
+    LeaseLost,
+    StaleEpoch,
+    StoreUnavailable,
+)
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, Snapshot, Store
-from interlock.stores.sqlite.database import BUSY_SECONDS, FileLock, check_header, connect_writer
+from interlock.stores.sqlite.database import (
+    BUSY_SECONDS,
+    FileLock,
+    check_header,
+    connect_writer,
+    identity_of,
+    is_damage,
+)
 from interlock.stores.sqlite.pruning import find_prunable, prune
 from interlock.stores.sqlite.queries import QUERIES, write_rows
 from interlock.stores.sqlite.reader import SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
@@ -118,35 +133,48 @@ class _Writer(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="interlock-store", daemon=True)
-        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any]] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Callable[[], None]] | None]
+        self._calls = queue.SimpleQueue()
 
-    def call(self, work: Callable[[], T]) -> "asyncio.Future[T]":
-        """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it."""
+    def call(self, work: Callable[[], T], confirm: Callable[[], None] = lambda: None) -> "asyncio.Future[T]":
+        """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it.
+
+        `confirm` is called on the loop once it is done, and may raise what is to be the answer instead. It makes system
+        calls: here each would give away the interpreter lock, and wait for it.
+        """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self._calls.put((work, future))
+        self._calls.put((work, future, confirm))
         return future
 
     def run(self) -> None:
         while (item := self._calls.get()) is not None:
-            work, future = item
+            work, future, confirm = item
             result, error = None, None
             try:
                 result = work()
             except BaseException as raised:  # noqa: BLE001 - whatever it is belongs to the caller
                 error = raised
             with suppress(RuntimeError):  # the loop that asked is closed: nobody waits for the answer
-                future.get_loop().call_soon_threadsafe(_settle, future, result, error)
+                future.get_loop().call_soon_threadsafe(_settle, future, result, error, confirm)
 
     def finish(self) -> None:
         self._calls.put(None)
 
 
-def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | None) -> None:
-    if not future.done():
-        if error is None:
-            future.set_result(result)
-        else:
-            future.set_exception(error)
+def _settle(
+    future: "asyncio.Future[Any]", result: Any, error: BaseException | None, confirm: Callable[[], None]
+) -> None:
+    if future.done():
+        return
+    if error is None:
+        try:
+            confirm()
+        except StoreUnavailable as raised:
+            error = raised
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class SqliteStore(SqliteReader, Store, Leases):
@@ -158,6 +186,10 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._writer: _Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._broken = False
+        self._files: list[tuple[str, tuple[int, int] | None]] = []
+        """the names of what is written, and which files had them"""
+        self._trouble: StoreUnavailable | None = None
+        """why nothing may be written"""
 
     async def open(self) -> None:
         self._lock.take()
@@ -171,10 +203,38 @@ class SqliteStore(SqliteReader, Store, Leases):
             raise
 
     def _open_file(self) -> None:
-        check_header(self._path)
+        is_new = not self._path.exists()
+        self._trouble = None
+        if not is_new:
+            check_header(self._path)
         self._connection = connect_writer(self._path)
+        position = read_position(self._connection)
+        if position < self._lock.position and not is_new:
+            raise DatabaseBehind(str(self._path), position, self._lock.position)
+        self._lock.note(position)
         # The file lock proves that whoever held a lease here is gone: there is no need to wait for its end.
         self._transact(lambda connection: connection.execute(QUERIES["end_leases"]))
+        self._know_files()
+
+    def _know_files(self) -> None:
+        names = (str(self._path), self._lock.path, f"{os.path.realpath(self._path)}-wal")
+        self._files = [(name, identity_of(name)) for name in names]
+
+    def _check_files(self, files: Sequence[tuple[str, tuple[int, int] | None]]) -> None:
+        """Raise unless each of these is the file that it was: what is written to another one is lost."""
+        for name, identity in files:
+            if identity_of(name) != identity:
+                raise DatabaseGone(name)
+
+    def _confirm(self, position: int) -> None:
+        """Before anybody hears that something is stored: see that it will be found, and note how far it goes."""
+        try:
+            self._check_files(self._files)
+        except DatabaseGone as error:
+            self._trouble = error
+            raise
+        if position > self._lock.position:
+            self._lock.note(position)
 
     async def close(self) -> None:
         self._stop_reading()
@@ -191,11 +251,18 @@ class SqliteStore(SqliteReader, Store, Leases):
             self._connection.close()
             self._connection = None
 
-    def _write(self, work: Callable[[sqlite3.Connection], T]) -> "asyncio.Future[T]":
-        """Run `work` in one transaction on the writer thread, beginning now; durable when it is done."""
+    def _write(self, work: Callable[[sqlite3.Connection], T], position: int = 0) -> "asyncio.Future[T]":
+        """Run `work` in one transaction on the writer thread, beginning now; durable when it is done. `position` is one
+        that it stores."""
         if self._writer is None:
             raise StoreUnavailable("it is closed")
-        return self._writer.call(lambda: self._transact(work))
+        if self._trouble is not None:
+            if isinstance(self._trouble, DatabaseDamaged):
+                # What is written to a damaged file may damage it further.
+                raise self._trouble
+            self._check_files(self._files)
+            self._trouble = None
+        return self._writer.call(lambda: self._transact(work), partial(self._confirm, position))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._reopen() if self._broken else self._connection
@@ -211,6 +278,9 @@ class SqliteStore(SqliteReader, Store, Leases):
                     connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self._broken = True
+            if is_damage(error):
+                self._trouble = self._damaged(connection, error)
+                raise self._trouble from error
             if isinstance(error, sqlite3.Error):
                 raise StoreUnavailable(str(error)) from error
             raise
@@ -225,7 +295,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             return
         self._fold_at = now + FOLD_EVERY
         with suppress(OSError, sqlite3.Error):
-            if os.stat(f"{self._path}-wal").st_size > self._longest_log:
+            if os.stat(f"{os.path.realpath(self._path)}-wal").st_size > self._longest_log:
                 connection.execute(f"PRAGMA busy_timeout = {FOLD_MILLISECONDS}")
                 try:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -237,9 +307,13 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._close_file()
         self._broken = True
         try:
-            self._connection = connect_writer(self._path)
+            self._check_files(self._files[:2])
+            self._connection = connect_writer(self._path, make=False)
+        except StoreUnavailable:
+            raise
         except InterlockError as error:
             raise StoreUnavailable(str(error)) from error
+        self._know_files()
         self._broken = False
         return self._connection
 
@@ -252,7 +326,9 @@ class SqliteStore(SqliteReader, Store, Leases):
                 raise StaleEpoch(lease, epoch, 0 if row is None else row[3])
             write_batch(connection, batch)
 
-        return self._write(work)
+        # Only history: a log line that is stored already gets a position and no row.
+        last = batch.position + len(batch.logs) + len(batch.history) - 1
+        return self._write(work, last if batch.history else 0)
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # What has to go is found beside the writer, which is then held up for no longer than the deleting takes.

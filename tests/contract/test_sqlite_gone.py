@@ -1,0 +1,134 @@
+"""Files of the SQLite store that are deleted, moved or replaced while it writes: nothing more is acknowledged."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.model.error import DatabaseGone, StoreInUse, StoreUnavailable
+from interlock.stores.sqlite import SqliteStore
+from tests.contract.conftest import AnyStore, run_with
+from tests.contract.samples import NAME, created, make_run, take
+
+ENDS = ["", "-wal", ".lock"]
+
+
+def aside(path: Path) -> Path:
+    return path.with_name(f"aside {path.name}")
+
+
+def replace(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.chmod(0o600)
+    os.rename(copy, path)
+
+
+DEEDS: dict[str, Callable[[Path], object]] = {
+    "deleted": os.unlink,
+    "moved": lambda path: os.rename(path, aside(path)),
+    "replaced": replace,
+}
+
+
+async def gone(answer: Awaitable[object], path: Path) -> None:
+    with pytest.raises(DatabaseGone) as caught:
+        await answer
+    assert caught.value.code == "database_gone"
+    assert f"{path} was deleted, moved or replaced" in str(caught.value)
+    assert "nothing was changed" not in str(caught.value)
+
+
+@pytest.mark.behaviour("RUN-17")
+@pytest.mark.parametrize("deed", DEEDS)
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("through", ["its name", "a link"])
+def test_nothing_is_acknowledged_once_a_file_is_gone(database: Path, through: str, end: str, deed: str) -> None:
+    path = database
+    if through == "a link":
+        path = database.with_name("link.db")
+        path.symlink_to(database)
+    file = Path(f"{path if end == '' else database}{end}")
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("before")), NAME, lease.epoch)
+        DEEDS[deed](Path(f"{database}{end}"))
+        await gone(store.commit(created(make_run("after")), NAME, lease.epoch), file)
+        for number in range(2):
+            with pytest.raises(DatabaseGone):
+                await store.commit(created(make_run(f"later {number}")), NAME, lease.epoch)
+            with pytest.raises(DatabaseGone):
+                await store.renew(lease, 10.0, 1001.0)
+            with pytest.raises(DatabaseGone):
+                await store.acquire(NAME, "tester", "t1", 10.0, 1001.0)
+        if deed != "replaced":
+            assert f"{database.name}{end}" not in os.listdir(database.parent), "nothing is made in its place"
+
+    run_with(SqliteStore(path), body)
+
+
+@pytest.mark.behaviour("RUN-17")
+@pytest.mark.parametrize("end", ENDS)
+def test_a_file_that_is_put_back_is_written_on(database: Path, end: str) -> None:
+    path = Path(f"{database}{end}")
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        os.rename(path, aside(path))
+        await gone(store.commit(created(make_run("doubtful")), NAME, lease.epoch), path)
+        with pytest.raises(DatabaseGone):
+            await store.commit(created(make_run("never")), NAME, lease.epoch)
+        os.rename(aside(path), path)
+        await store.commit(created(make_run("after")), NAME, lease.epoch)
+        assert set(await store.states(["after", "never"])) == {"after"}
+
+    run_with(SqliteStore(database), body)
+
+
+def test_who_only_asks_hears_nothing_of_changes(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        os.unlink(database)
+        with pytest.raises(StoreUnavailable, match="cannot be read now") as caught:
+            await store.run("r1")
+        assert "changed" not in str(caught.value)
+
+    run_with(SqliteStore(database), body)
+
+
+def test_a_connection_that_broke_makes_no_new_file(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        assert isinstance(store, SqliteStore)
+        lease = await take(store)
+        # What no error of the system does on demand: the connection dies so that not even a rollback works.
+        assert store._connection is not None
+        store._connection.close()
+        os.unlink(database)
+        for _ in range(2):
+            with pytest.raises(StoreUnavailable):
+                await store.commit(created(make_run("r1")), NAME, lease.epoch)
+        assert database.name not in os.listdir(database.parent)
+
+    run_with(SqliteStore(database), body)
+
+
+@pytest.mark.parametrize("ends", [[".lock"], ["", "-wal", "-shm", ".lock"]])
+def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: Path, ends: list[str]) -> None:
+    async def body() -> None:
+        first, second = SqliteStore(database), SqliteStore(database)
+        await first.open()
+        lease = await take(first)
+        for end in ends:
+            os.unlink(f"{database}{end}")
+        for _ in range(2):
+            with pytest.raises(StoreInUse, match=f"process {os.getpid()}, whose lock file was deleted"):
+                await second.open()
+        with pytest.raises(DatabaseGone):
+            await first.commit(created(make_run("r1")), NAME, lease.epoch)
+        await first.close()
+        await second.open()
+        await second.close()
+
+    asyncio.run(body())
