@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import sqlite3
 from collections.abc import Callable
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 
 from interlock.cli import checks
+from interlock.stores.sqlite import SqliteStore
 from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal
+from tests.contract.conftest import AnyStore, run_with
+from tests.contract.samples import JOB, NAME, created, make_run, take
 from tests.helpers.server import JOBS, Server, interlock
 
 SECRET = "a-secret-of-some-length"
@@ -253,3 +257,53 @@ def test_how_it_reads(folder: Path) -> None:
 def test_the_file_system_is_known() -> None:
     assert checks.file_system(Path("/proc/self")) == "proc"
     assert checks.file_system(Path("/")) not in (None, "proc")
+
+
+def damaged(folder: Path) -> Path:
+    """A database with 300 runs, of which some pages are overwritten."""
+    path = folder / "file.db"
+
+    async def fill(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(*(make_run(f"run {number}", payload=bytes(500)) for number in range(300)))
+        batch.jobs = [JOB]
+        await store.commit(batch, NAME, lease.epoch)
+
+    run_with(SqliteStore(path), fill)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 4096 // 2 * 4096)
+        file.write(b"\xaa" * 8192)
+    return path
+
+
+@pytest.mark.behaviour("RUN-17")
+def test_a_damaged_database_and_its_repair(folder: Path) -> None:
+    path = damaged(folder)
+    before = path.read_bytes()
+    findings = found(folder, "--db", "file.db", "--http", "local")
+    assert findings["database"]["level"] == "failed"
+    assert "file.db is damaged (" in findings["database"]["detail"]
+    assert "interlock doctor --db file.db --repair-copy NEWFILE" in findings["database"]["detail"]
+    repaired = found(folder, "--db", "file.db", "--repair-copy", "new.db")
+    assert repaired["repair"]["detail"] == "saved into new.db; use it with: interlock up --db new.db"
+    assert repaired["repair: runs"]["level"] == "warning"
+    counted = re.fullmatch(r"(\d+) rows saved, (\d+) lost", repaired["repair: runs"]["detail"])
+    assert counted is not None
+    assert 0 < int(counted[2]) < int(counted[1])
+    assert int(counted[1]) + int(counted[2]) == 300
+    assert repaired["repair: job_versions"]["detail"] == "1 rows saved, 0 lost"
+    assert path.read_bytes() == before
+    assert found(folder, "--db", "new.db", "--http", "local")["database"]["level"] == "ok"
+    again = found(folder, "--db", "file.db", "--repair-copy", "new.db")
+    assert again["repair"]["level"] == "failed"
+    assert "there is one already" in again["repair"]["detail"]
+
+
+@pytest.mark.behaviour("SEC-4")
+@pytest.mark.parametrize(("mode", "name", "level"), [(0o644, "file mode", "warning"), (0o666, "database", "failed")])
+def test_a_database_that_others_may_open(folder: Path, mode: int, name: str, level: str) -> None:
+    run_with(SqliteStore(folder / "file.db"), take)
+    (folder / "file.db").chmod(mode)
+    findings = found(folder, "--db", "file.db", "--http", "local")
+    assert findings[name]["level"] == level
+    assert "chmod 600 file.db" in findings[name]["detail"] + findings[name]["fix"]

@@ -13,14 +13,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from interlock.config import MEMORY, Resolved, Settings
-from interlock.model.error import InterlockError
+from interlock.model.error import DatabaseBehind, DatabaseDamaged, InterlockError
 
 if TYPE_CHECKING:
     from interlock.config.loading import FromApp
@@ -30,6 +30,8 @@ Level = Literal["ok", "warning", "failed"]
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"})
 LITTLE_SPACE, NO_SPACE = 2**30, 64 * 2**20
 SLOW_SYNC = 0.05
+CHECK_SECONDS = 10.0
+"""for which the database is searched for damage"""
 SPARE_FILES = 256
 """descriptors beside one for each HTTP connection: database, workers, sockets"""
 EARLIEST = 1_735_689_600.0
@@ -205,9 +207,23 @@ def _sync(place: Path) -> Finding:
 
 def database(path: str) -> Iterator[Finding]:
     """What is in the file, and who has it."""
-    from interlock.stores.sqlite.database import check_header, connect_reader
+    from interlock.stores.sqlite.database import (
+        check_files,
+        check_header,
+        connect_reader,
+        damage,
+        holder_of_deleted,
+        lock_path,
+        read_lock,
+    )
+    from interlock.stores.sqlite.reader import read_position
 
     if path == MEMORY:
+        return
+    deleted = holder_of_deleted(lock_path(path))
+    if deleted is not None:
+        fix = f"stop process {deleted}, which acknowledges nothing, and start it again"
+        yield Finding("database", "failed", f"the lock file of process {deleted} was deleted", fix)
         return
     if not Path(path).exists():
         yield Finding("database", "ok", f"{path} is not there yet; 'interlock up' makes it")
@@ -215,16 +231,25 @@ def database(path: str) -> Iterator[Finding]:
     if Path(path).is_dir():
         yield Finding("database", "failed", f"{path} is a directory", "choose a file with --db")
         return
+    noted = read_lock(path)[1]
     try:
         check_header(Path(path))
-        connection = connect_reader(Path(path))
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        newest = connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
-        connection.close()
+        readable = check_files(Path(path))
+        with closing(connect_reader(Path(path))) as connection:
+            version = connection.execute("PRAGMA user_version").fetchone()[0]
+            where = damage(connection, CHECK_SECONDS)
+            newest = None if where else connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
+            position = noted if where else read_position(connection)
+        if where:
+            raise DatabaseDamaged(path, where)
+        if position < noted:
+            raise DatabaseBehind(path, position, noted)
     except (InterlockError, sqlite3.Error) as error:
         yield Finding("database", "failed", str(error), "choose another file with --db, or bring back a backup")
         return
     yield Finding("database", "ok", f"{path}, schema version {version}")
+    for name in readable:
+        yield Finding("file mode", "warning", f"other users can read {name}", f"chmod 600 {name}")
     if newest is not None and newest > time.time() + 60:
         fix = "set the clock, or wait: runs are due by it"
         yield Finding("clock", "warning", "the newest run was created in the future", fix)
@@ -234,13 +259,32 @@ def database(path: str) -> Iterator[Finding]:
 
 def lock_holder(path: str) -> str | None:
     """The process that has the lock, without trying to take it: a scheduler that starts now would find it taken."""
-    lock = Path(f"{os.path.realpath(path)}.lock")
+    from interlock.stores.sqlite.database import lock_path, read_lock
+
     try:
-        inode, named = lock.stat().st_ino, lock.read_text().strip()
+        inode, named = os.stat(lock_path(path)).st_ino, read_lock(path)[0]
         held = any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
-    except (OSError, IndexError, UnicodeDecodeError):
+    except (OSError, IndexError):
         return None
     return (named or "unknown") if held else None
+
+
+def repair(path: str, target: str) -> Iterator[Finding]:
+    """Save what can be read of the database into a new file, and count it."""
+    from interlock.stores.sqlite.repair import repair_copy
+
+    try:
+        tables = repair_copy(Path(path), Path(target))
+    except InterlockError as error:
+        yield Finding("repair", "failed", str(error), "nothing was saved; bring back a backup if nothing can be read")
+        return
+    for one in tables:
+        counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
+        if one.lost or not one.exact:
+            yield Finding(f"repair: {one.table}", "warning", counted, f"a backup of {path} may have them")
+        else:
+            yield Finding(f"repair: {one.table}", "ok", counted)
+    yield Finding("repair", "ok", f"saved into {target}; use it with: interlock up --db {target}")
 
 
 def app_and_files(settings: Settings) -> Iterator[Finding]:

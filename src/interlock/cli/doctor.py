@@ -1,5 +1,7 @@
 """`interlock doctor`."""
 
+from typing import Annotated
+
 import typer
 
 from interlock.cli.options import Flags, JsonOption, takes
@@ -8,7 +10,14 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "
 
 
 @takes("app", "database", "socket", "http", "url", "token")
-def command(flags: Flags, json: JsonOption = False) -> None:
+def command(
+    flags: Flags,
+    repair_copy: Annotated[
+        str | None,
+        typer.Option(metavar="NEWFILE", help="Save what can be read of a damaged database into a new file instead."),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """Check everything Interlock depends on, and say how to mend what is wrong."""
     import sys
 
@@ -26,11 +35,14 @@ def command(flags: Flags, json: JsonOption = False) -> None:
         findings.append(checks.Finding("settings", "failed", str(error), "mend it; the checks go on with the defaults"))
         resolved = defaults()
     settings = resolved.settings
-    findings += checks.machine(settings)
-    findings += checks.folder(settings.database)
-    findings += checks.database(settings.database)
-    findings += server(flags, resolved)
-    findings += checks.app_and_files(settings)
+    if repair_copy is not None:
+        findings += checks.repair(settings.database, repair_copy)
+    else:
+        findings += checks.machine(settings)
+        findings += checks.folder(settings.database)
+        findings += checks.database(settings.database)
+        findings += server(flags, resolved)
+        findings += checks.app_and_files(settings)
     failed = any(one.level == "failed" for one in findings)
     if json:
         print_json({"ok": not failed, "checks": findings})
