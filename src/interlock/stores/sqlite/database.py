@@ -8,6 +8,7 @@ import re
 import sqlite3
 import stat
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from weakref import WeakSet
@@ -236,7 +237,7 @@ def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
         connection.execute("PRAGMA wal_autocheckpoint = 4000")
         connection.execute("PRAGMA journal_size_limit = 67108864")
         connection.execute("PRAGMA cache_size = -32000")
-        _migrate(connection)
+        migrate(connection, migrations())
     except BaseException as error:
         refusal = _refusal(connection, path, error)
         connection.close()
@@ -324,10 +325,10 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
         raise DatabaseTooNew(str(path), version, known)
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def migrate(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:
     """Apply what is missing, each script and its number in one transaction."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    for number, script in enumerate(migrations(), start=1):
+    for number, script in enumerate(scripts, start=1):
         if number > version:
             connection.executescript(
                 f"BEGIN IMMEDIATE;\n{script}\nPRAGMA application_id = {APPLICATION_ID};\n"

@@ -1,4 +1,4 @@
--- Runs, their history, and what belongs to them.
+-- Runs with their history, what is kept of services and schedules, and the jobs that are defined here alone.
 
 -- Numbers are given in the order of creation. What can be large comes last: a row is read from its beginning, and only as
 -- far as it must be.
@@ -36,6 +36,7 @@ CREATE TABLE runs (
   exit_code INTEGER,
   heartbeats INTEGER NOT NULL,
   has_checkpoint INTEGER NOT NULL,
+  origin TEXT,
   error TEXT,
   payload BLOB NOT NULL,
   result BLOB
@@ -47,6 +48,9 @@ CREATE INDEX runs_live ON runs (ended_at) WHERE ended_at IS NULL;
 
 -- What went wrong. A run that succeeds is never written here.
 CREATE INDEX runs_unsuccessful ON runs (number, state, ended_at) WHERE ended_at IS NOT NULL AND state <> 'succeeded';
+
+-- The log of a job, and how many runs it has.
+CREATE INDEX runs_of_job ON runs (job_id, number);
 
 -- One row holds the transitions that one commit made, as a msgpack array; seq is that of the first.
 CREATE TABLE history (
@@ -104,6 +108,51 @@ CREATE TABLE leases (
   epoch INTEGER NOT NULL,
   ends_at REAL NOT NULL
 ) WITHOUT ROWID;
+
+-- last_exit is a JSON object.
+CREATE TABLE services (
+  name TEXT NOT NULL PRIMARY KEY,
+  resume_id TEXT NOT NULL,
+  last_exit BLOB
+) WITHOUT ROWID;
+
+-- Positions are shared with history and logs: no number is in two of them. size is that of text and change in bytes;
+-- change is a JSON object, in rows that tell of one.
+CREATE TABLE service_log (
+  position INTEGER PRIMARY KEY,
+  service TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  at REAL NOT NULL,
+  stream TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  change BLOB
+);
+
+CREATE UNIQUE INDEX service_log_numbers ON service_log (service, number);
+
+-- A service's rows in order, and how much they are, without reading them.
+CREATE INDEX service_log_of_service ON service_log (service, position, size);
+
+-- The cursor of a job moves in the commit that creates its occurrences. identity is what its times are made of; next may be
+-- found from the others, and is here so that a start need not look for it. Up to reached there may be runs of other schedules.
+CREATE TABLE schedules (
+  job_id TEXT NOT NULL PRIMARY KEY,
+  identity TEXT NOT NULL,
+  anchor REAL NOT NULL,
+  cursor REAL NOT NULL,
+  next REAL,
+  paused INTEGER NOT NULL,
+  done INTEGER NOT NULL,
+  reached REAL NOT NULL
+) WITHOUT ROWID;
+
+-- Jobs that were put, as JSON objects.
+CREATE TABLE put_jobs (
+  number INTEGER PRIMARY KEY,
+  job_id TEXT NOT NULL UNIQUE,
+  definition BLOB NOT NULL
+);
 
 -- Requests for many runs at once, as JSON objects. They apply to runs up to last_number, those that were there before.
 CREATE TABLE bulk_requests (
