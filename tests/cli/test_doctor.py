@@ -104,6 +104,29 @@ def test_a_database_that_is_none(folder: Path, make: Callable[[Path], object], s
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
+@pytest.mark.behaviour("TIM-16")
+def test_more_runs_than_are_to_be_kept(folder: Path) -> None:
+    serving(folder, "--workers", "0").stop()
+    columns = "id, job_id, tenant, created_at, scheduled_at, job_version, lane, state, reason, actor, changed_at"
+    counts = "seq, attempt, fence, failures, crashes, heartbeats, has_checkpoint"
+    with closing(sqlite3.connect(folder / "interlock.db")) as connection:
+        connection.execute(
+            f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50002) "
+            f"INSERT INTO runs ({columns}, {counts}, ended_at, payload) "
+            "SELECT 'r' || i, 'job' || (i % 2), 'default', 1, 1, '', '', 'succeeded', '', '', 1, "
+            "1, 1, 1, 0, 0, 0, 0, 1, '{}' FROM n"
+        )
+        connection.commit()
+    assert found(folder, "--http", "local")["stored runs"]["detail"] == "50,002"
+    for limit in ("INTERLOCK_KEEP_RUNS", "INTERLOCK_KEEP_RUNS_TOTAL"):
+        runs = found(folder, "--http", "local", **{limit: "1"})["stored runs"]
+        if limit == "INTERLOCK_KEEP_RUNS":
+            assert runs["level"] == "ok", "50,000 too many may be those of a minute"
+        else:
+            assert (runs["level"], "pruning is behind" in runs["fix"]) == ("warning", True)
+            assert "about 50,001 more than" in runs["detail"]
+
+
 def test_a_folder_that_is_not_there(folder: Path) -> None:
     findings = found(folder, "--db", "nowhere/file.db", "--http", "local")
     assert findings["folder"]["level"] == "failed"

@@ -110,6 +110,8 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "prerun": ("30s", 30.0),
         "keep_runs": ("0", 0),
         "keep_for": ("12h", 43200.0),
+        "keep_runs_total": ("7", 7),
+        "keep_keys": ("1d", 86400.0),
     }
     assert set(examples) == set(SETTINGS) - {"lanes", "tokens"}
     for name, (text, value) in examples.items():

@@ -101,7 +101,7 @@ def everything_in_one_batch() -> Batch:
         ("keyed", [entry(1, None, State.PENDING), entry(2, State.PENDING, State.SCHEDULED)]),
         ("old", [entry(3, State.SCHEDULED, State.DISPATCHED), entry(4, State.DISPATCHED, State.RUNNING)]),
     ]
-    batch.keys = [("blue", "k", "keyed", b"digest")]
+    batch.keys = [("blue", "k", "keyed", b"digest", 1000.0)]
     batch.jobs = [JOB]
     batch.put_jobs, batch.dropped_jobs = [NIGHTLY, JOB, HOURLY, JOB], ["work", "never there"]
     batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]

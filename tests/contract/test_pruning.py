@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
-from interlock.model.run import Run
+from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, RunFilter
 from interlock.stores.memory import MemoryStore
@@ -43,17 +43,19 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
-    batch.keys = [(run.tenant, run.idempotency_key, run.id, b"d") for run in runs if run.idempotency_key is not None]
+    batch.keys = [
+        (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
+    ]
     batch.dead_letters = [(run_id, 1.0, "orphaned", "lost") for run_id in letters]
     batch.jobs = [JOB]
     batch.position = await store.position() + 1
     await store.commit(batch, NAME, lease.epoch)
 
 
-async def prune_all(store: AnyStore, most: int, ended_before: float) -> int:
-    found = [await store.prune_runs(most, ended_before)]
+async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: Any) -> int:
+    found = [await store.prune_runs(most, ended_before, **limits)]
     while found[-1].more:
-        found.append(await store.prune_runs(most, ended_before))
+        found.append(await store.prune_runs(most, ended_before, **limits))
     return sum(one.runs for one in found)
 
 
@@ -114,6 +116,57 @@ def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStor
         await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
         assert (await store.prune_runs(0, LATER)).runs == 1
         assert await store.run("live 1") is None
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("TIM-16")
+@pytest.mark.parametrize("total", [0, 1, 3, 5, 8, 9, 10])
+def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total: int) -> None:
+    runs = [ended(f"r{number}", 1000.0 + number, job_id=f"job {number % 4}") for number in range(9)]
+
+    async def body(store: AnyStore) -> None:
+        await put(store, *runs[:2], letters=["r0"])
+        await put(store, make_run("live", job_id="job 1"), *runs[2:])
+        # One is too old by itself, and counts no more.
+        pruned = await store.prune_runs(ALL, 1001.5, total)
+        left = ["r0", "live", *(f"r{number}" for number in range(2, 9))]
+        while len(left) > total and (may_go := [one for one in left[:-1] if one not in ("r0", "live")]):
+            left.remove(may_go[0])
+        assert await listed(store) == left[::-1]
+        assert pruned == Pruned(10 - len(left), False)
+        assert await store.prune_runs(ALL, 1001.5, total) == Pruned(0, False)
+
+    with_store(body)
+
+
+def test_new_runs_count_in_the_total_from_one_call_to_the_next(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        for number in range(30):
+            await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
+            await store.prune_runs(ALL, 0.0, 7)
+            assert len(await listed(store)) <= 7
+        assert len(await listed(store)) == 7
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("TIM-16", "RUN-5")
+def test_what_a_schedule_created_lately_stays(with_store: WithStore) -> None:
+    origins = {"at once": None, "triggered": TRIGGER, "in time": SCHEDULE, "late": CATCH_UP, "made up": backfill(2)}
+    runs = [
+        make_run(f"{name} {at}", created_at=float(at), ended_at=at + 1.0, origin=origin)
+        for at in (100, 200)
+        for name, origin in origins.items()
+    ]
+
+    async def body(store: AnyStore) -> None:
+        await put(store, *runs)
+        await put(store, make_run("last", created_at=300.0))
+        await prune_all(store, 0, LATER, occurrences_before=200.0)
+        assert await listed(store) == ["last", "late 200", "in time 200"]
+        await prune_all(store, 0, LATER, total=0, occurrences_before=200.5)
+        assert await listed(store) == ["last"]
 
     with_store(body)
 
@@ -179,7 +232,7 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         last = await everything(store)
         assert await store.prune_runs(ALL, 1500.0) == Pruned(2, False)
         left = await everything(store)
-        assert left["keys"] == before["keys"] == {("blue", "k"): ("new", b"d")}
+        assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
         for part in ("runs", "histories", "logs"):
             assert left[part] == last[part] | {one: before[part][one] for one in ("old", "r1")}
         for part in ("states", "inputs"):
@@ -192,9 +245,69 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         assert await store.definition(JOB.version) == JOB
 
         await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
-        assert await store.known_keys([("default", "k")]) == {("default", "k"): ("old", b"d")}
         assert len(await store.logs("old")) == 2
         assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1")}
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-6", "RUN-5")
+def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(ended("keyed", tenant="blue", idempotency_key="k"), ended("work:7"), ended("plain"))
+        batch.keys = [("blue", "k", "keyed", b"1", 50.0), ("default", None, "work:7", b"2", 60.0)]
+        await store.commit(batch, NAME, lease.epoch)
+        await put(store, make_run("last"))
+        ids = ["keyed", "work:7", "plain", "unknown"]
+        assert [await store.tenant_of_pruned(one) for one in ids] == [None] * 4
+        assert (await store.prune_runs(0, LATER)).runs == 3
+        await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
+        assert await store.known_keys([("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
+        assert await store.digests(ids) == {"keyed": b"1", "work:7": b"2"}
+        assert [await store.tenant_of_pruned(one) for one in ids] == ["blue", "default", None, None]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: WithStore) -> None:
+    count = MOST_PRUNED + 5
+
+    async def body(store: AnyStore) -> None:
+        assert await store.prune_keys(LATER) == 0
+        lease = await take(store)
+        batch = created(make_run("live"), ended("done"))
+        ids = ["live", "done", *(f"gone {number}" for number in range(count))]
+        batch.keys = [("default", f"k{at}", run_id, b"d", float(at)) for at, run_id in enumerate(ids)]
+        await store.commit(batch, NAME, lease.epoch)
+        assert await store.prune_keys(0.0) == 0
+        assert await store.prune_keys(3.0) == 2
+        assert (await store.digests(ids)).keys() == {"live", *ids[3:]}
+        assert await store.known_keys([("default", "k1"), ("default", "k3")]) == {("default", "k3"): ("gone 1", b"d")}
+        assert await store.prune_keys(LATER) == MOST_PRUNED
+        assert await store.prune_keys(LATER) == count - 1 - MOST_PRUNED
+        assert (await store.digests(ids)).keys() == {"live"}
+        assert await store.tenant_of_pruned("gone 1") is None
+        again = Batch(keys=[("default", "k1", "new", b"e", 9.0)])
+        await store.commit(again, NAME, lease.epoch)
+        assert await store.known_keys([("default", "k1")]) == {("default", "k1"): ("new", b"e")}
+
+    with_store(body)
+
+
+def test_the_first_time_of_a_schedule_is_that_of_its_oldest_run(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(
+            store,
+            ended("submitted", scheduled_at=1.0),
+            ended("of another", scheduled_at=2.0, origin=SCHEDULE, tenant="blue"),
+            ended("first", scheduled_at=5.0, origin=CATCH_UP),
+            ended("second", scheduled_at=4.0, origin=SCHEDULE),
+            ended("other", scheduled_at=3.0, job_id="play"),
+        )
+        assert await store.first_times(["work", "play", "unknown"]) == {"work": 5.0}
+        assert await store.first_times([]) == {}
 
     with_store(body)
 
@@ -214,7 +327,8 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
             for column in columns & {"run_id"} | ({"id"} if table == "runs" else set()):
                 found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
         assert found.pop("dead_letters") == set()
-        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints", "idempotency_keys")}
+        assert found.pop("idempotency_keys") == {"old", "older", "live"}, "keys outlive their runs"
+        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints")}
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 
@@ -263,6 +377,16 @@ def test_one_call_deletes_so_many_and_says_whether_there_are_more(with_store: Wi
             # From here on it is by age.
             await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
             runs = [*runs[-1:], *runs[: 2 * MOST_PRUNED]]
+
+    with_store(body)
+
+
+def test_in_a_hurry_one_call_deletes_more(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
+        await store.commit(created(*runs), NAME, lease.epoch)
+        assert await store.prune_runs(0, 0.0, hurry=True) == Pruned(2 * MOST_PRUNED, False)
 
     with_store(body)
 
@@ -342,8 +466,11 @@ def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_late
 
 
 def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path) -> None:
-    values = {"most": 1, "limit": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
+    values = {"most": 1, "limit": 1, "first": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
+    values |= {"occurrences_before": 1.0, "created_before": 1.0, "run_id": "r"}
     names = ["get_number_range", "get_number_at", "get_created", "find_old_runs", "find_surplus_runs", "weigh_runs"]
+    names += ["find_oldest_runs", "get_key_range", "get_key_created", "find_old_keys", "prune_keys"]
+    names += ["get_digest", "get_tenant_of_pruned", "get_first_time"]
     with closing(connect_writer(database)) as connection:
         for name in [*names, *PARTS]:
             given_values = (1,) if "?" in QUERIES[name] else values

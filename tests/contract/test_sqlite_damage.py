@@ -29,7 +29,7 @@ async def fill(store: AnyStore) -> None:
         batch = created(*(make_run(one, payload=b'"%b"' % (b"x" * 150)) for one in ids))
         batch.jobs = [JOB]
         batch.history = [(one, [entry(1, None, State.PENDING)]) for one in ids]
-        batch.keys = [("default", one, one, b"digest") for one in ids]
+        batch.keys = [("default", one, one, b"digest", 1000.0) for one in ids]
         batch.position = first + 1
         await store.commit(batch, NAME, lease.epoch)
 

@@ -197,7 +197,7 @@ def test_the_first_use_of_a_key_and_of_an_id_is_the_one_that_counts(with_store: 
         lease = await take(store)
         for run_id, payload in (("r1", b"1"), ("r2", b"2")):
             batch = created(make_run(run_id, payload=payload))
-            batch.keys = [("default", "k", run_id, payload)]
+            batch.keys = [("default", "k", run_id, payload, 1000.0)]
             await store.commit(batch, NAME, lease.epoch)
         assert await store.known_keys([("default", "k")]) == {("default", "k"): ("r1", b"1")}
         await store.commit(created(make_run("r1", payload=b"3")), NAME, lease.epoch)

@@ -114,7 +114,7 @@ class Machine:
         """A submit as the shell hands it in, with what the store knows of its keys and occurrences."""
         self._requests += 1
         create = intake.to_command(Submit(self._requests, list(runs)), "client")
-        return at_once(intake.look_up([create], self.store))[0]
+        return at_once(intake.look_up([create], self.state, self.store))[0]
 
     def ask(self, *runs: NewRun) -> Answer:
         return self.step(("client", self.command(*runs))).answers[-1][1]

@@ -15,7 +15,12 @@ from interlock.model.job import Job
 from interlock.model.message import NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
-from tests.core.machine import START, WORK, Machine
+from tests.core.machine import START, WORK, Machine, at_once
+
+
+def prune(machine: Machine) -> int:
+    """Prune all that may go."""
+    return at_once(machine.store.prune_runs(0, machine.wall + 1e6)).runs
 
 
 @pytest.mark.behaviour("RUN-5")
@@ -134,6 +139,72 @@ def test_a_key_with_another_payload_or_job_is_a_conflict(other: tuple[str, bytes
     assert first in str(caught.value)
     assert not machine.last.batch
     assert len(machine.store.runs_by_id) == 1
+
+
+@pytest.mark.behaviour("RUN-6")
+@pytest.mark.parametrize("when", ["live", "restarted", "ended", "pruned"])
+@pytest.mark.parametrize("key", [None, "k"])
+def test_an_occurrence_with_another_payload_is_a_conflict(when: str, key: str | None) -> None:
+    machine = Machine()
+    first = machine.submit(payload=b'{"a":1,"b":"x"}', occurrence=START, idempotency_key=key)
+    if when != "live":
+        machine.restart()
+    if when in ("ended", "pruned"):
+        machine.cancel(first)
+        machine.submit()
+    if when == "pruned":
+        assert prune(machine) == 1
+    assert machine.submit(payload=b'{"b": "x", "a": 1}', occurrence=START + 0.5) == first
+    says = r"^occurrence: '1970-01-12T13:46:40Z' was used for run work:1000000 with another"
+    with pytest.raises(IdempotencyConflict, match=says):
+        machine.submit(payload=b'{"a":2}', occurrence=START)
+    assert not machine.last.batch
+    assert machine.submit(payload=b'{"a":2}', occurrence=START, tenant="blue") != first
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_occurrences_are_compared_within_one_pass_too() -> None:
+    machine = Machine()
+    new, other = (NewRun("work", data, occurrence=START) for data in (b'{"a":1}', b'{"a":2}'))
+    decisions = machine.step(("a", machine.command(new)), ("b", machine.command(other)), ("c", machine.command(new)))
+    (_, first), (_, second), (_, third) = decisions.answers
+    assert isinstance(first, Created)
+    assert isinstance(second, Failed)
+    assert isinstance(third, Created)
+    assert (second.error.code, third.run_ids) == ("idempotency_conflict", first.run_ids)
+    answer = machine.ask(*(NewRun("work", data, occurrence=START + 60) for data in (b"{}", b'{"a":1}')))
+    assert isinstance(answer, Failed)
+    assert answer.error.code == "idempotency_conflict"
+    assert len(machine.store.runs_by_id) == 1
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_a_secret_is_the_same_whether_it_is_marked_or_not() -> None:
+    machine = Machine()
+    first = machine.submit(payload=b'{"pin":"1234"}', occurrence=START)
+    assert machine.submit(payload=b'{"pin":{"$secret":"1234"}}', occurrence=START) == first
+    with pytest.raises(IdempotencyConflict):
+        machine.submit(payload=b'{"pin":{"$secret":"4321"}}', occurrence=START)
+    with pytest.raises(IdempotencyConflict):
+        machine.submit(payload=b'{"pin":{"$secret":1234}}', occurrence=START)
+
+
+@pytest.mark.behaviour("RUN-6")
+@pytest.mark.parametrize("occurrence", [None, START])
+def test_a_key_outlives_its_run(occurrence: float | None) -> None:
+    machine = Machine()
+    first = machine.submit(payload=b'{"a":1}', idempotency_key="k", occurrence=occurrence)
+    machine.cancel(first)
+    machine.submit()
+    assert prune(machine) == 1
+    for _ in range(2):
+        assert machine.submit(payload=b'{"a":1}', idempotency_key="k", occurrence=occurrence) == first
+        assert not machine.last.batch
+        with pytest.raises(IdempotencyConflict):
+            machine.submit(payload=b'{"a":2}', idempotency_key="k")
+        machine.restart()
+    at_once(machine.store.prune_keys(machine.wall + 1))
+    assert machine.submit(payload=b'{"a":2}', idempotency_key="k") != first
 
 
 @pytest.mark.behaviour("RUN-6")

@@ -16,6 +16,8 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist|the history of|was told"),
         ("store_keeps_late", Faults(), "not stored"),
         ("store_forgets_keys", Faults(), "has the runs"),
+        ("store_prunes_keys", Faults(), "has the runs|was answered with|was pruned"),
+        ("store_prunes_occurrences", Faults(), "is created a second time|was pruned"),
         ("store_doubles_history", Faults(), "does not join"),
         ("store_ignores_epochs", TWO_SCHEDULERS, "does not join|had ended|was told|the history of|a second time"),
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),

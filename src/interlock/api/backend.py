@@ -25,6 +25,7 @@ from interlock.model.error import (
     ConnectionLost,
     InterlockError,
     Overloaded,
+    RunPruned,
     StoreUnavailable,
     UnknownBulk,
     UnknownRun,
@@ -179,9 +180,10 @@ class Backend:
     async def _run(self, run_id: str, caller: Caller) -> Run:
         """The run, if it is the caller's to see; another tenant's does not exist for them."""
         run = await self.reader.run(run_id)
-        if run is None or not caller.sees(run.tenant):
-            raise UnknownRun(run_id)
-        return run
+        if run is not None and caller.sees(run.tenant):
+            return run
+        pruned = await self.reader.tenant_of_pruned(run_id)
+        raise RunPruned(run_id) if pruned is not None and caller.sees(pruned) else UnknownRun(run_id)
 
     async def run(self, run_id: str, caller: Caller, wait: float = 0.0) -> RunDetail:
         """A run as it stands, or once it has ended if that is within `wait` seconds."""

@@ -38,6 +38,7 @@ STATUS: dict[str, int] = {
     "job_declared": 409,
     "duplicate_job": 409,
     "bad_schedule": 409,
+    "run_pruned": 410,
     "body_too_large": 413,
     "payload_too_large": 413,
     "unsupported_media_type": 415,

@@ -34,6 +34,10 @@ CHECK_SECONDS = 10.0
 """for which the database is searched for damage"""
 SPARE_FILES = 256
 """descriptors beside one for each HTTP connection: database, workers, sockets"""
+MANY_TOO_MANY = 50_000
+"""runs that a minute of pruning should have removed"""
+_SURPLUS = """SELECT coalesce(sum(runs), 0), coalesce(sum(max(0, runs - ?)), 0)
+FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job GROUP BY job_id)"""
 EARLIEST = 1_735_689_600.0
 """2025 began; a clock before that is wrong"""
 
@@ -255,6 +259,26 @@ def database(path: str) -> Iterator[Finding]:
         yield Finding("clock", "warning", "the newest run was created in the future", fix)
     holder = lock_holder(path)
     yield Finding("lock", "ok", f"held by process {holder}" if holder else "free")
+
+
+def stored_runs(settings: Settings) -> Iterator[Finding]:
+    """Whether pruning keeps up."""
+    from interlock.stores.sqlite.database import connect_reader
+
+    try:
+        connection = connect_reader(Path(settings.database))
+        total, of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()
+        live = connection.execute("SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL").fetchone()[0]
+        connection.close()
+    except (InterlockError, sqlite3.Error):
+        return  # what is wrong with the file is another finding
+    surplus = max(of_jobs, total - (settings.keep_runs_total or sys.maxsize)) - live
+    if surplus > MANY_TOO_MANY:
+        detail = f"{total:,}, about {surplus:,} more than keep_runs and keep_runs_total allow"
+        fix = "pruning is behind: submit more slowly, put the database on a faster disk, or allow more"
+        yield Finding("stored runs", "warning", detail, fix)
+    else:
+        yield Finding("stored runs", "ok", f"{total:,}")
 
 
 def lock_holder(path: str) -> str | None:

@@ -41,6 +41,7 @@ def command(
         findings += checks.machine(settings)
         findings += checks.folder(settings.database)
         findings += checks.database(settings.database)
+        findings += checks.stored_runs(settings)
         findings += server(flags, resolved)
         findings += checks.app_and_files(settings)
     failed = any(one.level == "failed" for one in findings)

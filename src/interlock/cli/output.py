@@ -57,6 +57,7 @@ EXIT_OF = {
     "unknown_job": Exit.UNKNOWN,
     "unknown_run": Exit.UNKNOWN,
     "unknown_bulk": Exit.UNKNOWN,
+    "run_pruned": Exit.UNKNOWN,
     "unknown_child": Exit.UNKNOWN,
     "not_running": Exit.NO_SERVER,
     "connection_lost": Exit.NO_SERVER,

@@ -120,6 +120,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, Setting("How long a run is kept after its end; 0s is for ever.", Span("0s", "36500d"))
     ] = 90 * 86400.0
     """what is live, or has a dead letter, stays in any case"""
+    keep_runs_total: Annotated[
+        int, Setting("How many runs are kept over all jobs, the newest; 0 keeps all.", Whole(0, 1_000_000_000))
+    ] = 10_000_000
+    keep_keys: Annotated[
+        float,
+        Setting(
+            "How long an idempotency key is kept, whatever becomes of its run; 0s is for ever.", Span("0s", "36500d")
+        ),
+    ] = 30 * 86400.0
 
     def __post_init__(self) -> None:
         check(self)

@@ -1,8 +1,11 @@
 """The entry: new runs come into being, and runs that are due go on to their lane."""
 
+from datetime import UTC, datetime
+
 from interlock.core.decisions import Created
 from interlock.core.lanes import enqueue
 from interlock.core.passing import Pass
+from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
@@ -17,22 +20,22 @@ def create(p: Pass, origin: str, command: Create) -> None:
     """Create the runs of one submit; an error in any of them leaves none."""
     if p.state.draining:
         raise Draining
-    taken: dict[tuple[str, str], bytes] = {}
+    taken: dict[object, bytes] = {}
     for place, new in enumerate(command.runs):
         if new.job_id not in p.state.jobs:
             raise UnknownJob(new.job_id)
         if new.idempotency_key is not None:
             _check_key(p, (new.tenant, new.idempotency_key), command, command.digests[place], taken)
+        if new.occurrence is not None:
+            _check_occurrence(p, new, new.occurrence, command, command.digests[place], taken)
     ids = []
     for place, new in enumerate(command.runs):
         existing = _existing(p, new, command, place)
-        ids.append(existing if existing is not None else _create_one(p, new, command.actor))
+        ids.append(existing if existing is not None else _create_one(p, new, command, place))
     p.answers.append((origin, Created(command.request, ids)))
 
 
-def _check_key(
-    p: Pass, key: tuple[str, str], command: Create, digest: bytes, taken: dict[tuple[str, str], bytes]
-) -> None:
+def _check_key(p: Pass, key: tuple[str, str], command: Create, digest: bytes, taken: dict[object, bytes]) -> None:
     known = p.keys.get(key) or command.known_keys.get(key)
     if known is not None and known[1] != digest:
         raise IdempotencyConflict(key[1], known[0])
@@ -40,9 +43,20 @@ def _check_key(
         raise IdempotencyConflict(key[1], "in the same batch")
 
 
+def _check_occurrence(
+    p: Pass, new: NewRun, at: float, command: Create, digest: bytes, taken: dict[object, bytes]
+) -> None:
+    run_id = occurrence_id(new.job_id, at, new.tenant)
+    known = command.known.get(run_id)
+    run = p.created.get(run_id)
+    if run is not None:
+        known = payload.digest(run.job_id, run.payload or payload.EMPTY)
+    if known not in (None, digest) or taken.setdefault(run_id, digest) != digest:
+        raise IdempotencyConflict(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}", run_id, "occurrence")
+
+
 def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
-    """The run that this submit repeats, if there is one; otherwise its key is taken."""
-    run_id = None
+    """The run that this submit repeats, if there is one."""
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
         if run_id in p.state.runs or run_id in command.known or run_id in p.history:
@@ -51,24 +65,24 @@ def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
         return None
     key = (new.tenant, new.idempotency_key)
     known = p.keys.get(key) or command.known_keys.get(key)
-    if known is not None:
-        return known[0]
-    if run_id is None:
-        run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
-    digest = command.digests[place]
-    p.keys[key] = (run_id, digest)
-    p.batch.keys.append((*key, run_id, digest))
-    _begin(p, new, run_id, command.actor)
-    return run_id
+    return None if known is None else known[0]
 
 
-def _create_one(p: Pass, new: NewRun, actor: str) -> str:
+def _create_one(p: Pass, new: NewRun, command: Create, place: int) -> str:
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
         run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
-    _begin(p, new, run_id, actor)
+    if new.idempotency_key is not None or new.occurrence is not None:
+        _take_key(p, new, run_id, command.digests[place])
+    _begin(p, new, run_id, command.actor)
     return run_id
+
+
+def _take_key(p: Pass, new: NewRun, run_id: str, digest: bytes) -> None:
+    if new.idempotency_key is not None:
+        p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
+    p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, p.now))
 
 
 def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:

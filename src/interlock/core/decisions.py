@@ -26,8 +26,8 @@ class Batch(msgspec.Struct):
     updated: list[Row] = []
     """id, then the fields of a run that can change"""
     history: list[tuple[str, list[Transition]]] = []
-    keys: list[tuple[str, str, str, bytes]] = []
-    """tenant, idempotency key, run id, digest"""
+    keys: list[tuple[str, str | None, str, bytes, float]] = []
+    """tenant, idempotency key, run id, digest, when; without a key for what was submitted as an occurrence alone"""
     jobs: list[Job] = []
     """versions that runs refer to"""
     put_jobs: list[Job] = []

@@ -9,6 +9,7 @@ from interlock.core.passing import Pass
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN, PAUSED, go, hurry_retries, let_go, occurrence, skip, turn_back
 from interlock.core.timing import GONE, Entry, first_time, following
+from interlock.model import payload
 from interlock.model.command import Define, Drop, Pause, Put, Refill
 from interlock.model.error import BadSchedule, Draining, NotPut, UnknownJob
 from interlock.model.job import Job
@@ -275,6 +276,8 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         if run_id is not None:
             run = _refilled(p, job, at, run_id, command)
             p.begin(run)
+            digest = payload.digest(job.id, run.payload or payload.EMPTY)
+            p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
             if command.tenant == DEFAULT:
                 note_reached(p, job.id, at)
             go(p, run)

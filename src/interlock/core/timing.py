@@ -183,6 +183,12 @@ def following(schedule: Schedule, anchor: float, after: float) -> float | None:
     return only if only > after else None
 
 
+def has_passed(entry: Entry, at: float) -> bool:
+    """Whether this second is one of the schedule's times, and has had its turn."""
+    found = following(entry.schedule, entry.anchor, int(at) - 1e-6)
+    return found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor
+
+
 def times_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
     """The times from `start` up to before `end`, in order; one more than `most` if there are more."""
     found: list[float] = []

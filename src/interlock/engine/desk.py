@@ -10,7 +10,7 @@ from interlock.engine import changing, intake, logs, showing
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
 from interlock.model.command import CancelRun, WorkerDown, WorkerUp
-from interlock.model.error import BadValue, InterlockError, Refused, StoreUnavailable, UnknownRun
+from interlock.model.error import BadValue, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.frames import LARGEST
 from interlock.model.job import NAME
 from interlock.model.run import Run, as_fields
@@ -414,7 +414,8 @@ class Desk(Endpoint):
     async def _found(self, question: Question) -> m.Message:
         run = await self._store.run(question.run_id)
         if run is None:
-            raise UnknownRun(question.run_id)
+            pruned = await self._store.tenant_of_pruned(question.run_id)
+            raise UnknownRun(question.run_id) if pruned is None else RunPruned(question.run_id)
         if isinstance(question, m.AskHistory):
             return m.HistoryReport(question.request, await self._store.history(run.id))
         if isinstance(question, m.AskLogs):

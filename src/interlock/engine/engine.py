@@ -398,7 +398,7 @@ class Engine:
             for origin, one in commands
         ]
         places = [place for place, (_, content) in enumerate(commands) if type(content) is Create and content.look_up]
-        found = await intake.look_up([commands[place][1] for place in places], self._store)
+        found = await intake.look_up([commands[place][1] for place in places], self.state, self._store)
         for place, create in zip(places, found, strict=True):
             commands[place] = (commands[place][0], create)
         return commands

@@ -1,6 +1,5 @@
 """The check at the door: a submit is refused here, whole, before anything of it exists."""
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,7 +8,7 @@ import msgspec
 
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN
-from interlock.core.timing import times_between
+from interlock.core.timing import has_passed, times_between
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
 from interlock.model.command import Create, Define, Learn, Put, Refill
@@ -17,6 +16,7 @@ from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarg
 from interlock.model.job import NAME, Job
 from interlock.model.message import Backfill, NewRun, Submit
 from interlock.model.run import TRIGGER, occurrence_id
+from interlock.model.state import State
 from interlock.ports.store import Store
 
 MOST_RUNS = 10_000
@@ -133,14 +133,38 @@ async def look_up_times(command: LookedUp, state: SchedulerState, store: Store, 
     """Add what the store knows of the occurrences, or of the jobs, that are spoken of."""
     if isinstance(command, Learn):
         ids = [one for run_ids in command.run_ids.values() for one in run_ids]
-        return Learn(command.run_ids, await store.states(ids))
+        return Learn(command.run_ids, await _states(ids, store))
     if isinstance(command, (Define, Put)):
         unknown = unscheduled(command, state)
         # What is over cannot come again; a second for the one that is running.
         return msgspec.structs.replace(command, reached=await store.latest_times(unknown, now - 1) if unknown else {})
-    ids = [occurrence_id(command.job_id, at, command.tenant) for at in command.times]
-    known = await store.states([*ids, *(one + AGAIN for one in ids)])
+    times = {occurrence_id(command.job_id, at, command.tenant): at for at in command.times}
+    known = await _states([*times, *(one + AGAIN for one in times)], store)
+    if command.tenant == "default":
+        missing = {one: (command.job_id, at) for one, at in times.items() if one not in known}
+        known |= dict.fromkeys(await _pruned(missing, state, store), State.SUCCEEDED)
     return msgspec.structs.replace(command, known=known)
+
+
+async def _states(run_ids: Sequence[str], store: Store) -> dict[str, State]:
+    """Of runs that exist, or did: whatever became of one that was pruned, it does not come again."""
+    known = await store.states(run_ids)
+    pruned = await store.digests([one for one in run_ids if one not in known])
+    return known | dict.fromkeys(pruned, State.SUCCEEDED)
+
+
+async def _pruned(times: Mapping[str, tuple[str, float]], state: SchedulerState, store: Store) -> list[str]:
+    """Those of these occurrences, by id their job and time, that a schedule has created and that were pruned. All times
+    up to the cursor of a schedule have had their turn; where the store has older runs of it, but not this one, it was
+    passed over, for example by a pause."""
+    entries = state.timetable.entries
+    passed = {
+        run_id: (job_id, at)
+        for run_id, (job_id, at) in times.items()
+        if job_id in entries and has_passed(entries[job_id], at)
+    }
+    first = await store.first_times(list({job_id for job_id, _ in passed.values()})) if passed else {}
+    return [run_id for run_id, (job_id, at) in passed.items() if at < first.get(job_id, math.inf)]
 
 
 def unscheduled(command: Define | Put, state: SchedulerState) -> list[str]:
@@ -153,26 +177,38 @@ def unscheduled(command: Define | Put, state: SchedulerState) -> list[str]:
     ]
 
 
-async def look_up(messages: Sequence[Create], store: Store) -> list[Create]:
+async def look_up(messages: Sequence[Create], state: SchedulerState, store: Store) -> list[Create]:
     """Add to each submit what the store knows of its keys and occurrences."""
     keys = [
         (new.tenant, new.idempotency_key) for one in messages for new in one.runs if new.idempotency_key is not None
     ]
-    ids = [
-        occurrence_id(new.job_id, new.occurrence, new.tenant)
+    occurrences = {
+        occurrence_id(new.job_id, new.occurrence, new.tenant): new
         for one in messages
         for new in one.runs
         if new.occurrence is not None
-    ]
+    }
     known_keys = await store.known_keys(keys) if keys else {}
-    known = await store.states(ids) if ids else {}
+    known = await _known(occurrences, state, store) if occurrences else {}
     found = []
     for one in messages:
-        digests = {place: _digest(new) for place, new in enumerate(one.runs) if new.idempotency_key is not None}
+        digests = {
+            place: payload.digest(new.job_id, new.payload)
+            for place, new in enumerate(one.runs)
+            if new.idempotency_key is not None or new.occurrence is not None
+        }
         found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known, False, one.size))
     return found
 
 
-def _digest(new: NewRun) -> bytes:
-    content = new.job_id.encode() + b"\0" + payload.canonical(new.payload)
-    return hashlib.blake2b(content, digest_size=16).digest()
+async def _known(occurrences: Mapping[str, NewRun], state: SchedulerState, store: Store) -> dict[str, bytes | None]:
+    """The digests of those that exist, or did."""
+    known: dict[str, bytes | None] = dict(await store.digests(list(occurrences)))
+    for run_id, inputs in (await store.inputs([one for one in occurrences if one not in known])).items():
+        known[run_id] = payload.digest(occurrences[run_id].job_id, inputs.payload)
+    times = {
+        run_id: (new.job_id, new.occurrence)
+        for run_id, new in occurrences.items()
+        if run_id not in known and new.tenant == "default" and new.occurrence is not None
+    }
+    return known | dict.fromkeys(await _pruned(times, state, store))

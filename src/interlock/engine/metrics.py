@@ -79,6 +79,9 @@ class Metrics:
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
         self._dead_letters = 0
+        self.ended_total = 0
+        self._pruned = 0
+        self._behind = 0.0
         self._recoveries = 0
         self._leases_lost = 0
         self._state = SchedulerState(Limits(), {})
@@ -116,6 +119,11 @@ class Metrics:
     def refused(self, code: str) -> None:
         """A submit was refused."""
         self._refused[code] += 1
+
+    def pruned(self, runs: int, behind: float) -> None:
+        """These runs were pruned; for so many seconds there has been more to prune."""
+        self._pruned += runs
+        self._behind = behind
 
     def add(self, decisions: Decisions, seconds: float) -> None:
         """These decisions are stored; it took so long."""
@@ -163,6 +171,7 @@ class Metrics:
             self._latency.add(now - due, count)
 
     def _add_ended(self, ended: Sequence[Run]) -> None:
+        self.ended_total += len(ended)
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
             (job_id,) = self._labels((job_id,))
@@ -199,6 +208,12 @@ class Metrics:
             _counter("runs_retried_total", "Failed attempts that are tried again.", _by("job", self._retried)),
             _counter("runs_crashed_total", "Attempts lost with their process or worker.", _by("job", self._crashed)),
             _counter("submits_refused_total", "Submits that were refused.", _by("code", self._refused)),
+            _counter("runs_pruned_total", "Runs that were pruned.", [({}, self._pruned)]),
+            _gauge(
+                "pruning_behind_seconds",
+                "For how long more runs than may be kept have been stored; 0 while pruning keeps up.",
+                [({}, self._behind)],
+            ),
             _counter("dead_letters_total", "Runs put among the dead letters.", [({}, self._dead_letters)]),
             _histogram(
                 "dispatch_latency_seconds",

@@ -11,16 +11,16 @@ from interlock.model.state import State
 
 
 class Create(msgspec.Struct, frozen=True, gc=False):
-    """Create these runs, all or none. `known` holds what the store already has under their keys and occurrence ids."""
+    """Create these runs, all or none. The shell adds what the store has under their keys and occurrence ids."""
 
     request: int
     runs: list[NewRun]
     actor: str
     digests: dict[int, bytes]
-    """place in `runs` → digest of job and payload, for those with an idempotency key"""
+    """place in `runs` → digest of job and payload, for those with an idempotency key or an occurrence"""
     known_keys: dict[tuple[str, str], tuple[str, bytes]]
-    known: dict[str, State]
-    """the states of the occurrences that exist"""
+    known: dict[str, bytes | None]
+    """the digests of occurrences that exist, or did; None where it is not known any more"""
     look_up: bool
     """whether the store has still to be asked for those"""
     size: int

@@ -77,6 +77,20 @@ class UnknownRun(InterlockError):
         self.run_id = run_id
 
 
+class RunPruned(UnknownRun):
+    """A run that is gone, and whose key or occurrence is still taken."""
+
+    code = "run_pruned"
+
+    def __init__(self, run_id: str) -> None:
+        InterlockError.__init__(
+            self,
+            f"run: {shown(run_id)} has ended and was pruned; "
+            "to keep runs longer, raise keep_runs, keep_runs_total or keep_for",
+        )
+        self.run_id = run_id
+
+
 class DuplicateJob(InterlockError):
     code = "duplicate_job"
 
@@ -142,8 +156,11 @@ class PayloadTooLarge(InterlockError):
 class IdempotencyConflict(InterlockError):
     code = "idempotency_conflict"
 
-    def __init__(self, key: str, run_id: str) -> None:
-        super().__init__(f"idempotency_key: {key!r} was used for run {run_id} with another job or payload")
+    def __init__(self, key: str, run_id: str, field: str = "idempotency_key") -> None:
+        super().__init__(
+            f"{field}: {key!r} was used for run {run_id} with another job or payload; "
+            "repeat the first submit as it was, or use another"
+        )
         self.key, self.run_id = key, run_id
 
 

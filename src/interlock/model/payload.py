@@ -1,13 +1,15 @@
 """Payloads and results are JSON: how a value becomes bytes, and what is refused on the way."""
 
+import hashlib
 import math
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from interlock.model.error import NotJson, PayloadTooLarge
-from interlock.model.secret import Secret, as_json
+from interlock.model.secret import MARKED, BadSecret, Secret, as_json, from_json
 
 LIMIT = 1024 * 1024
 """bytes of JSON a payload, a result or a checkpoint may have"""
@@ -44,8 +46,17 @@ def decode(data: bytes) -> Any:
 
 
 def canonical(data: bytes) -> bytes:
-    """The same JSON with its keys in order, so that equal values are equal bytes."""
-    return msgspec.json.encode(msgspec.json.decode(data), order="sorted")
+    """The same JSON with its keys in order, and no marks on its secrets, so that equal values are equal bytes."""
+    value = msgspec.json.decode(data)
+    if MARKED in data:
+        with suppress(BadSecret):
+            value = from_json(value)
+    return msgspec.json.encode(value, order="sorted", enc_hook=Secret.reveal)
+
+
+def digest(job_id: str, data: bytes) -> bytes:
+    """Of a job and its payload: what a repeated submit must have in common with the first."""
+    return hashlib.blake2b(job_id.encode() + b"\0" + canonical(data), digest_size=16).digest()
 
 
 def _check(value: Any, where: str, depth: int) -> None:

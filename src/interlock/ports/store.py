@@ -4,8 +4,10 @@ Every history row, every log line and every row of the services' log has a posit
 commit, so that whoever has read up to a position can go on after it, at any time and in any process.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Sequence
+from math import inf
 
 import msgspec
 
@@ -26,7 +28,9 @@ MOST_EVENT_BYTES = 256 * 1024
 """of what one call for events gives"""
 
 MOST_PRUNED = 1000
-"""rows that one call of `prune_service_log` deletes, and runs that one of `prune_runs` does"""
+"""rows that one call of `prune_service_log` deletes, keys one of `prune_keys`, runs one of `prune_runs`"""
+HURRIED = 20
+"""times more runs in one call that is in a hurry"""
 
 
 class Snapshot(msgspec.Struct, frozen=True):
@@ -138,6 +142,10 @@ class Reader(ABC):
         """A run with payload and result."""
 
     @abstractmethod
+    async def tenant_of_pruned(self, run_id: str) -> str | None:
+        """The tenant of a run that was pruned while its key, or its occurrence, is kept; None for any other id."""
+
+    @abstractmethod
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         """The runs that are wanted, last created first, at most `limit`; `before` is the `next` of the page before.
         Of a single job no others are looked at, unless only its live or its unsuccessful runs are wanted.
@@ -245,6 +253,10 @@ class Store(Reader):
         """(tenant, idempotency key) → run id and digest, for those that were used."""
 
     @abstractmethod
+    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        """The digests of those of these runs that were submitted with a key or as an occurrence; of pruned ones too."""
+
+    @abstractmethod
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         """The states of those of these runs that exist, ended or not."""
 
@@ -253,11 +265,33 @@ class Store(Reader):
         """The latest time for which each of these jobs has a run, of those that are later than `after`."""
 
     @abstractmethod
-    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
-        """Delete runs that have ended, with all that belongs to them: those that ended before this, and of each job
-        those beyond its `most` newest. Runs with a dead letter stay, and so do, whatever their age, the run that was
-        created last and the one that the highest position belongs to: no place in the order is given out twice.
+    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
+        """For each job, the time of the first run that its schedule created, of those that are still stored."""
+
+    @abstractmethod
+    async def prune_keys(self, created_before: float) -> int:
+        """Delete the keys that were created before this, the oldest first, but for those of live runs.
+
+        Returns how many were deleted: no more than `MOST_PRUNED`, and less only when none is left to delete. Where the
+        clock was set back, keys may be kept longer by as much.
+        """
+
+    @abstractmethod
+    async def prune_runs(
+        self,
+        most: int,
+        ended_before: float,
+        total: int = sys.maxsize,
+        occurrences_before: float = inf,
+        hurry: bool = False,
+    ) -> Pruned:
+        """Delete runs that have ended, with all that belongs to them but their keys: those that ended before this, of
+        each job those beyond its `most` newest, and then the oldest of all until `total` are left. Runs with a dead
+        letter stay, and so do those that a schedule created at `occurrences_before` or later. So do, whatever their
+        age, the run that was created last and the one that the highest position belongs to: no place in the order is
+        given out twice.
 
         One call deletes `MOST_PRUNED` runs at the most, fewer where much belongs to them, and none in part; others may
-        write between two of them. Where the clock was set back, runs may be kept longer by as much.
+        write between two of them. In a hurry it deletes `HURRIED` times as many, and others wait longer to write. Where
+        the clock was set back, runs may be kept longer by as much.
         """

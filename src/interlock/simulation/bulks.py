@@ -32,10 +32,10 @@ class Bulks:
         for bulk in batch.bulks:
             if bulk.ended_at is not None and not bulk.wanted.states:
                 for run_id in self._meant[bulk.id]:
-                    run = self._disk.runs_by_id[run_id]
-                    stopped = run.state in TERMINAL or run.stop in (CANCEL, TIMEOUT)
-                    self._require(stopped, f"bulk request {bulk.id} has finished, and {run_id} is {run.state}")
-                    self.reached += self.asked_for(run)
+                    run = self._disk.found(run_id)
+                    stopped = run is not None and (run.state in TERMINAL or run.stop in (CANCEL, TIMEOUT))
+                    self._require(stopped, f"bulk request {bulk.id} has finished, and {run_id} is {run}")
+                    self.reached += run is not None and self.asked_for(run)
 
     def asked_for(self, run: Run) -> bool:
         """Whether a request is why the run was stopped: the reason they give is their id."""

@@ -16,6 +16,7 @@ from interlock.model.error import (
     IdempotencyConflict,
     NotRunning,
     RunEnded,
+    RunPruned,
     StoreUnavailable,
     UnknownRun,
     WaitTimeout,
@@ -105,6 +106,9 @@ class Clients:
             # Whoever submits the run of an instant, it is the same one, and is there once.
             job, arguments, endless = JOBS[0], {"plan": [[e.SUCCEED, 1.0]]}, False
             occurrence = WALL + rng.randint(-20, 60)
+            if self._scenario.prunes:
+                # Few enough that one is submitted again after its run was pruned.
+                occurrence = WALL + (occurrence - WALL) // 20 * 20
         return new_run(
             job.id,
             arguments,
@@ -139,12 +143,12 @@ class Clients:
         self._waiting[name] = None
         if self._rng.random() < 0.2:
             await asyncio.sleep(self._rng.expovariate(0.3))
-            await self._cancel(handle)
-        await self._wait(handle)
+            await self._cancel(handle, new)
+        await self._wait(handle, new)
         del self._waiting[name]
         self.busy -= 1
 
-    async def _cancel(self, handle: RunHandle) -> None:
+    async def _cancel(self, handle: RunHandle, new: NewRun) -> None:
         for _ in range(self._rng.randint(1, 2)):
             while True:
                 try:
@@ -152,8 +156,9 @@ class Clients:
                     break
                 except AWAY:
                     await asyncio.sleep(self._rng.uniform(0.05, 1))
-                except UnknownRun:
-                    self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is cancelled")
+                except UnknownRun as error:
+                    self._check_pruned(handle, new, error)
+                    return
 
     async def _one_bulk(self, connection: Connection, bulk_id: str, when: float) -> None:
         """Cancel many at once, with the id as the reason, and ask again until that has finished."""
@@ -178,7 +183,14 @@ class Clients:
         del self._waiting[bulk_id]
         self.busy -= 1
 
-    async def _wait(self, handle: RunHandle) -> None:
+    def _check_pruned(self, handle: RunHandle, new: NewRun, error: UnknownRun) -> None:
+        """A run that was acknowledged is unknown only after it was pruned; where that can be known, it is said."""
+        if handle.id not in self._invariants.disk.pruned:
+            self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
+        if isinstance(error, RunPruned) != (new.idempotency_key is not None or new.occurrence is not None):
+            self._invariants.fail(f"{handle.id} was pruned, and whoever asks for it is told {error.code}")
+
+    async def _wait(self, handle: RunHandle, new: NewRun) -> None:
         result: object = None
         while True:
             try:
@@ -192,9 +204,11 @@ class Clients:
                 await asyncio.sleep(self._rng.uniform(0.05, 1))
             except WaitTimeout:
                 continue
-            except UnknownRun:
-                self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
-        run = self._invariants.disk.runs_by_id[handle.id]
+            except UnknownRun as error:
+                self._check_pruned(handle, new, error)
+                return
+        run = self._invariants.disk.found(handle.id)
+        assert run is not None
         if state not in TERMINAL or run.state is not state:
             self._invariants.fail(f"result() of {handle.id} says {state}, the store has {run.state}")
         if state is State.SUCCEEDED and result != msgspec.json.decode(run.result or b"null"):

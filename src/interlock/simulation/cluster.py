@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from math import inf
 from random import Random
@@ -13,9 +14,10 @@ from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.model import message as m
-from interlock.model.error import InterlockError
+from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.simulation.executor import SimulatedExecutor
@@ -25,6 +27,7 @@ from interlock.simulation.loop import Process, VirtualLoop
 from interlock.simulation.scenario import (
     HEARTBEAT,
     JOBS,
+    KEEP,
     LANES,
     LEAD,
     LEASE_TTL,
@@ -183,6 +186,8 @@ class Cluster:
                 loses_commits=sabotage.store_loses_commits,
                 keeps_late=sabotage.store_keeps_late,
                 forgets_keys=sabotage.store_forgets_keys,
+                prunes_keys=sabotage.store_prunes_keys,
+                prunes_occurrences=sabotage.store_prunes_occurrences,
                 doubles_history=sabotage.store_doubles_history,
                 ignores_epochs=sabotage.store_ignores_epochs,
                 loses_cursors=sabotage.store_loses_cursors,
@@ -215,6 +220,16 @@ class Cluster:
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
+        if self.scenario.prunes:
+            chance = self.random(f"{process.name}/pruning")
+            own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
+            process.spawn(self._prune(Housekeeping(own, KEEP, engine.metrics, self.clock, every=1.0)))
+
+    async def _prune(self, housekeeping: Housekeeping) -> None:
+        while True:
+            with suppress(StoreUnavailable):
+                await housekeeping.run()
+            await asyncio.sleep(1.0)
 
     def _entries(self) -> list[Entry]:
         return [Entry(job, lambda payload: None) for job in jobs_of(self.starts, self.timetable)]

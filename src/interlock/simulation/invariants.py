@@ -65,7 +65,7 @@ class Invariants(Ledger):
         self.occurrences.before(batch)
         self.bulks.before(batch)
         for row in batch.created:
-            self._require(row[0] not in self.disk.runs_by_id, f"run {row[0]} is created a second time")
+            self._require(self.disk.found(row[0]) is None, f"run {row[0]} is created a second time")
 
     def _after(self, batch: Batch) -> None:
         self.checks += 1
@@ -216,7 +216,7 @@ class Invariants(Ledger):
         numbered = (execution.run_id, execution.attempt)
         self._require(numbered not in self._attempts, f"{execution.run_id} begins attempt {execution.attempt} twice")
         self._attempts[numbered] = None
-        run = self.disk.runs_by_id.get(execution.run_id)
+        run = self.disk.found(execution.run_id)
         stored = run is not None and run.fence >= execution.fence
         self._require(stored, f"{execution.run_id} executes under fence {execution.fence}, which is not stored")
         given_up = run is not None and run.fence > execution.fence
@@ -239,7 +239,7 @@ class Invariants(Ledger):
         if isinstance(message, m.Accepted):
             for run_id in message.run_ids:
                 self.acknowledged[run_id] = None
-                self._require(run_id in self.disk.runs_by_id, f"run {run_id} is acknowledged and not stored")
+                self._require(self.disk.found(run_id) is not None, f"run {run_id} is acknowledged and not stored")
         elif isinstance(message, m.RunReport) and message.state in TERMINAL:
             self.agrees(message.run_id, message.state, message.result)
         elif isinstance(message, m.Dispatch):
@@ -254,7 +254,7 @@ class Invariants(Ledger):
             self.cancels[message.run_id] = None
 
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:
-        run = self.disk.runs_by_id.get(run_id)
+        run = self.disk.found(run_id)
         stored = None if run is None else run.state
         self._require(stored is state, f"a client was told that {run_id} is {state}, the store has {stored}")
         if run is not None and state is State.SUCCEEDED and result is not None:
@@ -270,7 +270,7 @@ class Invariants(Ledger):
     def check_rest(self) -> None:
         """Once the faults are over and everybody has had time."""
         for run_id in self.acknowledged:
-            self._require(run_id in self.disk.runs_by_id, f"run {run_id} was acknowledged and is gone")
+            self._require(self.disk.found(run_id) is not None, f"run {run_id} was acknowledged and is gone")
         for run in self.disk.runs_by_id.values():
             self._require(run.state in TERMINAL, f"run {run.id} is still {run.state}: {run.reason}")
         for execution in self._executing.values():

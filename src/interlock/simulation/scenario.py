@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.engine.housekeeping import Keep
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.schedule import Schedule
 
@@ -12,6 +13,7 @@ LANES = {"main": 4, "narrow": 1, "wide": 8}
 HEARTBEAT = 2.0
 LEASE_TTL = 4.0
 LEAD = 0.05
+KEEP = Keep(runs=1, keys_for=3600.0)
 WALL = 1_800_000_000.0
 """the wall clock as the simulation begins"""
 
@@ -100,6 +102,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_loses_commits: bool = False
     store_keeps_late: bool = False
     store_forgets_keys: bool = False
+    store_prunes_keys: bool = False
+    """a key is forgotten when its run is pruned"""
+    store_prunes_occurrences: bool = False
+    """an occurrence that was submitted is forgotten when its run is pruned"""
     store_doubles_history: bool = False
     store_ignores_epochs: bool = False
     store_loses_cursors: bool = False
@@ -140,6 +146,8 @@ class Scenario(msgspec.Struct, kw_only=True):
     """requests that cancel many runs at once"""
     bulk_runs: int = 2000
     """how many of them one pass ends"""
+    prunes: bool = False
+    """hardly any run that has ended is kept"""
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
@@ -159,4 +167,5 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         timetable=rng.random() < 0.4,
         bulks=rng.choice((0, 0, 1, 3)),
         bulk_runs=rng.choice((1, 1, 4)),
+        prunes=rng.random() < 0.5,
     )

@@ -112,14 +112,15 @@ def _is_empty(cluster: Cluster) -> bool:
 
 def _report(cluster: Cluster, violation: str | None) -> Report:
     ended: dict[str, int] = {}
-    for run in cluster.disk.runs_by_id.values():
+    runs = [*cluster.disk.runs_by_id.values(), *cluster.disk.pruned.values()]
+    for run in runs:
         ended[run.state] = ended.get(run.state, 0) + 1
     return Report(
         seed=cluster.seed,
         violation=violation,
         trace=cluster.trace.digest(),
         tail=cluster.trace.tail(),
-        runs=len(cluster.disk.runs_by_id),
+        runs=len(runs),
         ended=ended,
         executions=len(cluster.invariants.executions),
         faults=cluster.trace.faults,

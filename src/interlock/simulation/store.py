@@ -4,7 +4,9 @@ The disk outlives every scheduler; a `FaultyStore` is how one scheduler reaches 
 """
 
 import asyncio
+import sys
 from collections.abc import Callable, Sequence
+from math import inf
 from random import Random
 from typing import NoReturn
 
@@ -54,6 +56,10 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     keeps_late: bool = False
     """says that a batch is kept a while before it is"""
     forgets_keys: bool = False
+    prunes_keys: bool = False
+    """keys go with their runs"""
+    prunes_occurrences: bool = False
+    """that an occurrence was submitted goes with its run"""
     doubles_history: bool = False
     ignores_epochs: bool = False
     loses_cursors: bool = False
@@ -67,6 +73,15 @@ class Disk(MemoryStore):
         super().__init__()
         self.before_apply: Callable[[Batch], None] = lambda batch: None
         self.after_apply: Callable[[Batch], None] = lambda batch: None
+        self.pruned: dict[str, Run] = {}
+
+    def found(self, run_id: str) -> Run | None:
+        """A run that is there, or was."""
+        return self.runs_by_id.get(run_id) or self.pruned.get(run_id)
+
+    def _forget(self, run: Run) -> None:
+        self.pruned[run.id] = run
+        super()._forget(run)
 
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)
@@ -90,7 +105,7 @@ class FaultyStore(Store, Leases):
         self._rng = rng
         self._faults = faults
         self._trace = trace
-        self._sabotage = sabotage or StoreSabotage()
+        self.sabotage = sabotage or StoreSabotage()
 
     async def _work(self, longest: float) -> None:
         """Take the time the call needs, and fail if this is when it fails."""
@@ -122,18 +137,18 @@ class FaultyStore(Store, Leases):
         await asyncio.sleep(self._rng.uniform(0, self._faults.longest_write))
 
     async def _keep(self, batch: Batch, lease: str, epoch: int) -> None:
-        if self._sabotage.loses_commits and self._rng.random() < 0.02:
+        if self.sabotage.loses_commits and self._rng.random() < 0.02:
             return
-        if self._sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
+        if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
             run_id, entries = batch.history[0]
             again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
             batch.history[0] = (run_id, [*entries, *again])
-        if self._sabotage.loses_cursors and self._rng.random() < 0.3:
+        if self.sabotage.loses_cursors and self._rng.random() < 0.3:
             batch.schedules = []
-        if self._sabotage.keeps_late:
+        if self.sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
             return
-        if self._sabotage.ignores_epochs:
+        if self.sabotage.ignores_epochs:
             self._disk.apply(batch)
         else:
             await self._disk.commit(batch, lease, epoch)
@@ -152,7 +167,7 @@ class FaultyStore(Store, Leases):
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         await self._work(self._faults.longest_read)
-        return {} if self._sabotage.forgets_keys else await self._disk.known_keys(keys)
+        return {} if self.sabotage.forgets_keys else await self._disk.known_keys(keys)
 
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         await self._work(self._faults.longest_read)
@@ -162,9 +177,40 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.latest_times(job_ids, after)
 
-    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
+    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.digests(run_ids)
+
+    async def tenant_of_pruned(self, run_id: str) -> str | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.tenant_of_pruned(run_id)
+
+    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.first_times(job_ids)
+
+    async def prune_keys(self, created_before: float) -> int:
         await self._work(self._faults.longest_write)
-        return await self._disk.prune_runs(most, ended_before)
+        return await self._disk.prune_keys(created_before)
+
+    async def prune_runs(
+        self,
+        most: int,
+        ended_before: float,
+        total: int = sys.maxsize,
+        occurrences_before: float = inf,
+        hurry: bool = False,
+    ) -> Pruned:
+        await self._work(self._faults.longest_write)
+        before = len(self._disk.pruned)
+        found = await self._disk.prune_runs(most, ended_before, total, occurrences_before, hurry)
+        for run in list(self._disk.pruned.values())[before:]:
+            self._trace.add(f"{run.id[-12:]} is pruned")
+            is_keyed = run.idempotency_key is not None
+            forgets = self.sabotage.prunes_keys if is_keyed else self.sabotage.prunes_occurrences
+            if forgets and await self._disk.digests([run.id]):
+                self._disk.forget_key(run.id)
+        return found
 
     async def run(self, run_id: str) -> Run | None:
         await self._work(self._faults.longest_read)
@@ -226,7 +272,7 @@ class FaultyStore(Store, Leases):
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
         await self._work(self._faults.longest_write)
-        return lease if self._sabotage.ignores_epochs else await self._disk.renew(lease, ttl, now)
+        return lease if self.sabotage.ignores_epochs else await self._disk.renew(lease, ttl, now)
 
     async def release(self, lease: Lease) -> None:
         await self._work(self._faults.longest_write)

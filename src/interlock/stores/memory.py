@@ -1,8 +1,10 @@
 """A store and leases in memory: for simulations and for work that need not last."""
 
+import sys
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
@@ -14,10 +16,11 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
-from interlock.model.run import Run, Transition
+from interlock.model.run import CATCH_UP, SCHEDULE, Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
+    HURRIED,
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
     MOST_PRUNED,
@@ -44,12 +47,21 @@ class _ServiceRow(NamedTuple):
     size: int
 
 
+class _KeyRow(NamedTuple):
+    tenant: str
+    key: str | None
+    digest: bytes
+    created_at: float
+
+
 class MemoryStore(Store, Leases):
     def __init__(self) -> None:
         self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}
         self.job_versions: dict[str, Job] = {}
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+        self._submitted: dict[str, _KeyRow] = {}
+        """run → its key, in the order of creation"""
         self.checkpoints: dict[str, bytes] = {}
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
         self.letters: list[DeadLetter] = []
@@ -112,8 +124,7 @@ class MemoryStore(Store, Leases):
             if new := self._unknown(run_id, transitions):
                 self.entries.setdefault(run_id, []).extend(new)
                 self._add_event(position, run_id, new, None)
-        for tenant, key, run_id, digest in batch.keys:
-            self.keys.setdefault((tenant, key), (run_id, digest))
+        self._apply_keys(batch)
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
         known = {letter.run_id for letter in self.letters}
@@ -130,6 +141,13 @@ class MemoryStore(Store, Leases):
 
     def _last_number(self) -> int:
         return self._numbered[-1][0] if self._numbered else 0
+
+    def _apply_keys(self, batch: Batch) -> None:
+        for tenant, key, run_id, digest, at in batch.keys:
+            if run_id not in self._submitted and (key is None or (tenant, key) not in self.keys):
+                self._submitted[run_id] = _KeyRow(tenant, key, digest, at)
+                if key is not None:
+                    self.keys[tenant, key] = (run_id, digest)
 
     def _apply_services(self, batch: Batch) -> None:
         for name, kept in batch.kept:
@@ -190,6 +208,12 @@ class MemoryStore(Store, Leases):
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: self.keys[key] for key in keys if key in self.keys}
 
+    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        return {one: self._submitted[one].digest for one in run_ids if one in self._submitted}
+
+    async def tenant_of_pruned(self, run_id: str) -> str | None:
+        return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None
+
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
 
@@ -201,36 +225,70 @@ class MemoryStore(Store, Leases):
                 found[run.job_id] = run.scheduled_at
         return found
 
-    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
-        found = self._prunable(most, ended_before)
-        gone = {run.id for run in found[:MOST_PRUNED]}
-        for run in found[:MOST_PRUNED]:
+    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for _, run in self._numbered:
+            if run.job_id in job_ids and run.tenant == "default" and run.origin in (SCHEDULE, CATCH_UP):
+                found.setdefault(run.job_id, run.scheduled_at)
+        return found
+
+    async def prune_keys(self, created_before: float) -> int:
+        old = [
+            run_id
+            for run_id, row in self._submitted.items()
+            if row.created_at < created_before
+            and (run_id not in self.runs_by_id or self.runs_by_id[run_id].ended_at is not None)
+        ]
+        for run_id in old[:MOST_PRUNED]:
+            self.forget_key(run_id)
+        return min(len(old), MOST_PRUNED)
+
+    def forget_key(self, run_id: str) -> None:
+        row = self._submitted.pop(run_id)
+        if row.key is not None:
+            del self.keys[row.tenant, row.key]
+
+    async def prune_runs(
+        self,
+        most: int,
+        ended_before: float,
+        total: int = sys.maxsize,
+        occurrences_before: float = inf,
+        hurry: bool = False,
+    ) -> Pruned:
+        found = self._prunable(most, ended_before, total, occurrences_before)
+        limit = MOST_PRUNED * HURRIED if hurry else MOST_PRUNED
+        gone = {run.id for run in found[:limit]}
+        for run in found[:limit]:
             self._forget(run)
         if gone:
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if not _is_of(one, gone)]
-        return Pruned(len(gone), len(found) > MOST_PRUNED)
+        return Pruned(len(gone), len(found) > limit)
 
-    def _prunable(self, most: int, ended_before: float) -> list[Run]:
+    def _prunable(self, most: int, ended_before: float, total: int, occurrences_before: float) -> list[Run]:
         """The oldest first."""
         kept = {letter.run_id for letter in self.letters} | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], StoredEvent):
             kept.add(newest.run_id)
         left = Counter(run.job_id for _, run in self._numbered)
-        found = []
+        found: dict[str, Run] = {}
+        others: list[Run] = []
         for _, run in self._numbered:
-            if run.ended_at is not None and (left[run.job_id] > most or run.ended_at < ended_before):
-                found.append(run)
+            is_recent = run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= occurrences_before
+            if run.ended_at is not None and run.id not in kept and not is_recent:
+                if left[run.job_id] > most or run.ended_at < ended_before:
+                    found[run.id] = run
+                else:
+                    others.append(run)
             left[run.job_id] -= 1
-        return [run for run in found if run.id not in kept]
+        found |= {run.id: run for run in others[: max(0, len(self._numbered) - len(found) - total)]}
+        return [run for _, run in self._numbered if run.id in found]
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
         for kept in (self.entries, self.checkpoints, self.lines, self._events_of):
             kept.pop(run.id, None)
-        key = (run.tenant, run.idempotency_key or "")
-        if run.idempotency_key is not None and self.keys.get(key, ("", b""))[0] == run.id:
-            del self.keys[key]
 
     async def run(self, run_id: str) -> Run | None:
         run = self.runs_by_id.get(run_id)

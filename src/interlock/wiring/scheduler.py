@@ -18,11 +18,11 @@ from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.services import ServiceBook
 from interlock.model.child import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.reloaded import Difference, Reloaded
-from interlock.ports.store import MOST_PRUNED
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
@@ -35,8 +35,6 @@ from interlock.worker.definition import Definition
 
 logger = logging.getLogger("interlock.scheduler")
 
-PRUNE_EVERY = 60.0
-"""seconds between two looks at how much is kept of runs, and of the services' logs"""
 LEAD = 0.1
 """seconds ahead of its time that an occurrence may be handed to a worker"""
 STARTED_WRONGLY = 2
@@ -108,6 +106,15 @@ class Scheduler:
                 instance=self.instance,
             ),
         )
+        keep = Keep(
+            runs=settings.keep_runs,
+            runs_total=settings.keep_runs_total,
+            runs_for=settings.keep_for,
+            keys_for=settings.keep_keys,
+            log_lines=settings.log_lines,
+            log_bytes=settings.log_bytes,
+        )
+        self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)
@@ -132,7 +139,7 @@ class Scheduler:
             Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
             Group(name=SERVICES, tolerant=True),
             Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers() if self._has_work else ()),
-            Function(name="housekeeping", run=self._keep_house, backoff=Backoff(initial=1.0, max=60.0)),
+            Function(name="housekeeping", run=self._housekeeping.run, backoff=Backoff(initial=1.0, max=60.0)),
             *([] if self._watch is None else [Function(name="watch", run=self._watch.run)]),
         ]
 
@@ -240,19 +247,6 @@ class Scheduler:
             if not any(one.rpartition("-")[0] in self._own_workers for one in self.engine.state.workers):
                 break
             await asyncio.sleep(0.005)
-
-    async def _keep_house(self) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            began = loop.time()
-            lines = await self.store.prune_service_log(self.settings.log_lines, self.settings.log_bytes)
-            since = SystemClock().now().wall - self.settings.keep_for if self.settings.keep_for else 0.0
-            pruned = await self.store.prune_runs(self.settings.keep_runs or sys.maxsize, since)
-            if lines or pruned.runs:
-                logger.debug("%d old lines of services and %d old runs are removed", lines, pruned.runs)
-            # Where there is more to remove it goes on, for half of the time at the most.
-            has_more = lines == MOST_PRUNED or pruned.more
-            await asyncio.sleep(loop.time() - began if has_more else PRUNE_EVERY)
 
     # ── what the tree tells ─────────────────────────────────────────────────────────────────────────────────────────
 

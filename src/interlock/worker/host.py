@@ -225,7 +225,11 @@ class Host(Endpoint):
 
     def _take(self, dispatch: m.Dispatch) -> None:
         key = (dispatch.run_id, dispatch.fence)
-        if key in self._held or key in self._remembered:
+        if key in self._held:
+            return
+        if key in self._remembered:
+            # It has come a second time, or is another run of the same name: the scheduler knows which.
+            self._send(m.Returned(*key, "the worker has had it under this fence"))
             return
         if self._leaving:
             self._send(m.Returned(*key, "the worker is leaving"))

@@ -5,54 +5,94 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from interlock.ports.store import MOST_PRUNED
+from interlock.ports.store import HURRIED, MOST_PRUNED
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import one_view, read_position
 
 MOST_AT_ONCE = 1000
 """rows and pages that one transaction deletes, unless a single run has more: others wait for so long to write"""
 MOST_IN_A_CALL = 20_000
+HURRIED_AT_ONCE = 10
+"""times more in a transaction that is in a hurry: as many runs as one commit of a busy scheduler ends"""
 
-PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_keys", "prune_runs")
+PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_runs")
 """in this order, for the runs tell what belongs to them"""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """As `Store.prune_runs` has them."""
+
+    most: int
+    ended_before: float
+    total: int
+    occurrences_before: float
+    hurry: bool
+
+    @property
+    def runs(self) -> int:
+        """How many one call deletes."""
+        return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """How many runs there are, when the last of them had this number. Each new run has the next number, so what was
+    counted once need not be counted again."""
+
+    runs: int
+    last: int
+
+
+UNCOUNTED = Counted(0, -1)
 
 
 class Prunable(msgspec.Struct, frozen=True):
     parts: list[list[int]]
     """the numbers of runs, by the transactions that are to delete them"""
     more: bool
+    counted: Counted
 
 
-def find_prunable(most: int, ended_before: float, connection: sqlite3.Connection) -> Prunable:
-    """Runs that are too old, or too many of their job."""
+def find_prunable(limits: Limits, counted: Counted, connection: sqlite3.Connection) -> Prunable:
+    """Runs that are too old, too many of their job, or too many of all."""
     with one_view(connection):
-        found = _find(most, ended_before, connection)
-        weights = connection.execute(QUERIES["weigh_runs"], {"numbers": _json(found[:MOST_PRUNED])}).fetchall()
-    parts = _divided(weights)
-    return Prunable(parts, sum(map(len, parts)) < len(found))
+        first, last = connection.execute(QUERIES["get_number_range"]).fetchone()
+        if counted is UNCOUNTED and last - first >= limits.total:
+            counted = Counted(connection.execute(QUERIES["count_runs"]).fetchone()[0], last)
+        elif counted is not UNCOUNTED:
+            counted = Counted(counted.runs + last - counted.last, last)
+        found = _find(limits, first, last, counted, connection)
+        weights = connection.execute(QUERIES["weigh_runs"], {"numbers": _json(found[: limits.runs])}).fetchall()
+    parts = _divided(weights, limits.hurry)
+    return Prunable(parts, sum(map(len, parts)) < len(found), counted)
 
 
-def _find(most: int, ended_before: float, connection: sqlite3.Connection) -> list[int]:
+def _find(limits: Limits, first: int, last: int, counted: Counted, connection: sqlite3.Connection) -> list[int]:
     """Their numbers: all of them, or more than one call deletes."""
-    first, last = connection.execute(QUERIES["get_number_range"]).fetchone()
     owner = connection.execute(QUERIES["get_number_at"], {"position": read_position(connection)}).fetchone()
     stays = {last} if owner is None else {last, owner[0]}
-    enough = MOST_PRUNED + 1 + len(stays)
-    last_old = _last_created_before(connection, ended_before, first, last)
-    values = {"last": last_old, "ended_before": ended_before, "limit": enough}
-    old = {row[0] for row in connection.execute(QUERIES["find_old_runs"], values)} - stays
-    if len(old) > MOST_PRUNED or last - first < most:
-        return sorted(old)
-    values = {"most": most, "limit": enough + len(old)}
-    return sorted(old.union(row[0] for row in connection.execute(QUERIES["find_surplus_runs"], values)) - stays)
+    enough = limits.runs + 1 + len(stays)
+
+    def find(name: str, limit: int, **values: float) -> set[int]:
+        values |= {"limit": limit, "occurrences_before": limits.occurrences_before}
+        return {row[0] for row in connection.execute(QUERIES[name], values)} - stays
+
+    last_old = _last_created_before(connection, "get_created", limits.ended_before, first, last)
+    found = find("find_old_runs", enough, last=last_old, ended_before=limits.ended_before)
+    if len(found) <= limits.runs and last - first >= limits.most:
+        found |= find("find_surplus_runs", enough + len(found), most=limits.most)
+    surplus = counted.runs - len(found) - limits.total
+    if len(found) <= limits.runs and surplus > 0:
+        others = find("find_oldest_runs", len(found) + len(stays) + min(surplus, enough), first=first) - found
+        found.update(sorted(others)[:surplus])
+    return sorted(found)
 
 
-def _last_created_before(connection: sqlite3.Connection, instant: float, low: int, high: int) -> int:
-    """Up to which number runs may have ended before that, as they were created before it. Numbers follow time, roughly:
-    where the clock was set back, some are found later."""
+def _last_created_before(connection: sqlite3.Connection, query: str, instant: float, low: int, high: int) -> int:
+    """Up to which number rows may have been created before that. Numbers follow time, roughly: where the clock was set
+    back, some are found later."""
     while low < high:
         middle = (low + high + 1) // 2
-        row = connection.execute(QUERIES["get_created"], (middle,)).fetchone()
+        row = connection.execute(QUERIES[query], (middle,)).fetchone()
         if row is not None and row[0] < instant:
             low = middle
         else:
@@ -60,20 +100,32 @@ def _last_created_before(connection: sqlite3.Connection, instant: float, low: in
     return low
 
 
-def _divided(weights: Iterable[tuple[int, int]]) -> list[list[int]]:
+def _divided(weights: Iterable[tuple[int, int]], hurry: bool) -> list[list[int]]:
     """The numbers of as many runs as one call may delete, in parts that one transaction may."""
     parts: list[list[int]] = []
     total = room = 0
     for number, weight in weights:
-        if total >= MOST_IN_A_CALL:
+        if total >= (MOST_IN_A_CALL * HURRIED if hurry else MOST_IN_A_CALL):
             break
         if weight > room or not parts:
             parts.append([])
-            room = MOST_AT_ONCE
+            room = MOST_AT_ONCE * HURRIED_AT_ONCE if hurry else MOST_AT_ONCE
         parts[-1].append(number)
         room -= weight
         total += weight
     return parts
+
+
+def find_old_keys(created_before: float, connection: sqlite3.Connection) -> list[int]:
+    with one_view(connection):
+        first, last = connection.execute(QUERIES["get_key_range"]).fetchone()
+        last = _last_created_before(connection, "get_key_created", created_before, first, last)
+        values = {"last": last, "created_before": created_before, "limit": MOST_PRUNED}
+        return [row[0] for row in connection.execute(QUERIES["find_old_keys"], values)]
+
+
+def prune_keys(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
+    return connection.execute(QUERIES["prune_keys"], {"numbers": _json(numbers)}).rowcount
 
 
 def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:

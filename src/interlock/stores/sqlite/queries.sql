@@ -146,10 +146,35 @@ DELETE FROM services WHERE name = ?;
 SELECT name, resume_id, last_exit FROM services;
 
 -- name: insert_key
-INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest, created_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO NOTHING;
 
 -- name: get_key
 SELECT run_id, digest FROM idempotency_keys WHERE tenant = ? AND idempotency_key = ?;
+
+-- name: get_digest
+SELECT digest FROM idempotency_keys WHERE run_id = ?;
+
+-- name: get_tenant_of_pruned
+SELECT tenant FROM idempotency_keys WHERE run_id = :run_id AND NOT EXISTS (SELECT 1 FROM runs WHERE id = :run_id);
+
+-- name: get_key_range
+SELECT coalesce((SELECT min(number) FROM idempotency_keys), 0), coalesce((SELECT max(number) FROM idempotency_keys), 0);
+
+-- name: get_key_created
+SELECT created_at FROM idempotency_keys WHERE number >= ? ORDER BY number LIMIT 1;
+
+-- name: find_old_keys
+SELECT number FROM idempotency_keys NOT INDEXED WHERE number <= :last AND created_at < :created_before
+AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = idempotency_keys.run_id AND runs.ended_at IS NULL)
+ORDER BY number LIMIT :limit;
+
+-- name: prune_keys
+DELETE FROM idempotency_keys WHERE number IN (SELECT value FROM json_each(:numbers));
+
+-- name: get_first_time
+SELECT scheduled_at FROM runs INDEXED BY runs_of_job
+WHERE job_id = ? AND tenant = 'default' AND origin IN ('schedule', 'catch_up') ORDER BY number LIMIT 1;
 
 -- name: get_latest_time
 SELECT max(scheduled_at) FROM runs INDEXED BY runs_of_job WHERE job_id = ? AND scheduled_at > ?;
@@ -196,7 +221,14 @@ SELECT created_at FROM runs WHERE number >= ? ORDER BY number LIMIT 1;
 
 -- name: find_old_runs
 SELECT number FROM runs NOT INDEXED
-WHERE number <= :last AND ended_at < :ended_before AND {no_letter} ORDER BY number LIMIT :limit;
+WHERE number <= :last AND ended_at < :ended_before AND {may_go} ORDER BY number LIMIT :limit;
+
+-- name: find_oldest_runs
+SELECT number FROM runs NOT INDEXED
+WHERE number >= :first AND ended_at IS NOT NULL AND {may_go} ORDER BY number LIMIT :limit;
+
+-- name: count_runs
+SELECT count(*) FROM runs INDEXED BY runs_of_job;
 
 -- name: find_surplus_runs
 WITH RECURSIVE found (job_id) AS (
@@ -206,7 +238,7 @@ WITH RECURSIVE found (job_id) AS (
 )
 SELECT runs.number FROM found CROSS JOIN runs INDEXED BY runs_of_job
 ON runs.job_id = found.job_id AND runs.number <= ({newest_surplus_run})
-WHERE runs.ended_at IS NOT NULL AND {no_letter} LIMIT :limit;
+WHERE runs.ended_at IS NOT NULL AND {may_go} LIMIT :limit;
 
 -- name: newest_surplus_run
 SELECT others.number FROM runs AS others INDEXED BY runs_of_job WHERE others.job_id = found.job_id
@@ -223,8 +255,9 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
   + (length(payload) + coalesce(length(result), 0)) / 4096
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
--- name: no_letter
-NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.run_id = runs.id)
+-- name: may_go
+(runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
+AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.run_id = runs.id)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
@@ -234,12 +267,6 @@ DELETE FROM logs WHERE run_id IN ({pruned_ids});
 
 -- name: prune_checkpoints
 DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
-
--- name: prune_keys
-DELETE FROM idempotency_keys WHERE (tenant, idempotency_key) IN (
-  SELECT tenant, idempotency_key FROM runs
-  WHERE number IN (SELECT value FROM json_each(:numbers)) AND idempotency_key IS NOT NULL
-) AND run_id IN ({pruned_ids});
 
 -- name: prune_runs
 DELETE FROM runs WHERE number IN (SELECT value FROM json_each(:numbers));

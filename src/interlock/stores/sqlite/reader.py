@@ -144,6 +144,13 @@ class SqliteReader(Reader):
 
         return await self._read(work)
 
+    async def tenant_of_pruned(self, run_id: str) -> str | None:
+        def work(connection: sqlite3.Connection) -> str | None:
+            row = connection.execute(QUERIES["get_tenant_of_pruned"], {"run_id": run_id}).fetchone()
+            return None if row is None else row[0]
+
+        return await self._read(work)
+
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
         values = msgspec.structs.asdict(wanted) | {

@@ -4,11 +4,13 @@ import asyncio
 import os
 import queue
 import sqlite3
+import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -37,7 +39,7 @@ from interlock.stores.sqlite.database import (
     identity_of,
     is_damage,
 )
-from interlock.stores.sqlite.pruning import find_prunable, prune
+from interlock.stores.sqlite.pruning import UNCOUNTED, Limits, find_old_keys, find_prunable, prune, prune_keys
 from interlock.stores.sqlite.queries import QUERIES, write_rows
 from interlock.stores.sqlite.reader import SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
 
@@ -190,8 +192,10 @@ class SqliteStore(SqliteReader, Store, Leases):
         """the names of what is written, and which files had them"""
         self._trouble: StoreUnavailable | None = None
         """why nothing may be written"""
+        self._counted = UNCOUNTED
 
     async def open(self) -> None:
+        self._counted = UNCOUNTED
         self._lock.take()
         self._writer = _Writer()
         self._writer.start()
@@ -369,6 +373,13 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
+    async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        def work(connection: sqlite3.Connection) -> dict[str, bytes]:
+            rows = ((one, connection.execute(QUERIES["get_digest"], (one,)).fetchone()) for one in run_ids)
+            return {one: row[0] for one, row in rows if row is not None}
+
+        return await self._read(work)
+
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         def work(connection: sqlite3.Connection) -> dict[str, State]:
             rows = ((one, connection.execute(QUERIES["get_state"], (one,)).fetchone()) for one in run_ids)
@@ -383,10 +394,34 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def prune_runs(self, most: int, ended_before: float) -> Pruned:
-        found = await self._read(partial(find_prunable, most, ended_before))
-        deleted = [await self._write(partial(prune, part)) for part in found.parts]
-        return Pruned(sum(deleted), found.more)
+    async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
+        def work(connection: sqlite3.Connection) -> dict[str, float]:
+            rows = ((one, connection.execute(QUERIES["get_first_time"], (one,)).fetchone()) for one in job_ids)
+            return {one: row[0] for one, row in rows if row is not None}
+
+        return await self._read(work)
+
+    async def prune_keys(self, created_before: float) -> int:
+        numbers = await self._read(partial(find_old_keys, created_before))
+        return await self._write(partial(prune_keys, numbers)) if numbers else 0
+
+    async def prune_runs(
+        self,
+        most: int,
+        ended_before: float,
+        total: int = sys.maxsize,
+        occurrences_before: float = inf,
+        hurry: bool = False,
+    ) -> Pruned:
+        limits = Limits(most, ended_before, total, occurrences_before, hurry)
+        found = await self._read(partial(find_prunable, limits, self._counted))
+        self._counted = found.counted
+        deleted = 0
+        for part in found.parts:
+            pruned = await self._write(partial(prune, part))
+            deleted += pruned
+            self._counted = msgspec.structs.replace(self._counted, runs=self._counted.runs - pruned)
+        return Pruned(deleted, found.more)
 
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -62,13 +62,19 @@ CREATE TABLE history (
 
 CREATE UNIQUE INDEX history_of_run ON history (run_id, seq);
 
+-- Keys outlive their runs. A run that was submitted as an occurrence has a row too, with or without a key. Numbers are given in
+-- the order of creation, so the oldest rows are the first.
 CREATE TABLE idempotency_keys (
+  number INTEGER PRIMARY KEY,
+  run_id TEXT NOT NULL UNIQUE,
   tenant TEXT NOT NULL,
-  idempotency_key TEXT NOT NULL,
-  run_id TEXT NOT NULL,
+  idempotency_key TEXT,
   digest BLOB NOT NULL,
-  PRIMARY KEY (tenant, idempotency_key)
-) WITHOUT ROWID;
+  created_at REAL NOT NULL
+);
+
+CREATE UNIQUE INDEX idempotency_keys_of_tenant ON idempotency_keys (tenant, idempotency_key)
+WHERE idempotency_key IS NOT NULL;
 
 CREATE TABLE job_versions (
   version TEXT NOT NULL PRIMARY KEY,

@@ -1,0 +1,116 @@
+"""Housekeeping: prune runs, keys and what services said, and keep up with the runs that end."""
+
+import asyncio
+import logging
+import sys
+from math import ceil
+
+import msgspec
+
+from interlock.engine.metrics import Metrics
+from interlock.ports.clock import Clock
+from interlock.ports.store import MOST_PRUNED, Store
+
+logger = logging.getLogger("interlock.housekeeping")
+
+EVERY = 60.0
+"""seconds between two looks, unless many runs end in between"""
+MANY_ENDED = 10_000
+"""runs that end before the next look comes early"""
+LOOK = 1.0
+"""seconds between two looks at how many have ended"""
+STAY = 3600.0
+"""seconds for which what a schedule created is kept in any case: so far the clock can be set back, and nothing that has
+run comes again"""
+BEHIND = 60.0
+"""seconds of pruning without an end after which it is said"""
+SAID_AGAIN = 600.0
+
+
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is kept; 0 is all, or for ever."""
+
+    runs: int = 0
+    """of each job"""
+    runs_total: int = 0
+    runs_for: float = 0.0
+    """seconds after their end"""
+    keys_for: float = 0.0
+    """seconds"""
+    log_lines: int = sys.maxsize
+    """of each service"""
+    log_bytes: int = sys.maxsize
+
+
+class Housekeeping:
+    def __init__(self, store: Store, keep: Keep, metrics: Metrics, clock: Clock, every: float = EVERY) -> None:
+        self._store = store
+        self._keep = keep
+        self._metrics = metrics
+        self._clock = clock
+        self._every = every
+        self._behind_since: float | None = None
+        """elapsed time since which there has been more to prune"""
+        self._ended = 0
+        """how many runs had ended then"""
+        self._pruned = 0
+        """how many were pruned since"""
+        self._say_at = 0.0
+
+    async def run(self) -> None:
+        while True:
+            began = self._clock.now().elapsed
+            has_more = await self.once()
+            if not self.falls_behind:
+                await self._rest(self._clock.now().elapsed - began if has_more else self._every)
+
+    @property
+    def falls_behind(self) -> bool:
+        """Whether more runs end than are pruned. Then pruning takes as much of the store as it needs."""
+        return self._behind_since is not None and self._metrics.ended_total - self._ended > self._pruned
+
+    async def once(self) -> bool:
+        """Prune a part of what has to go; returns whether there is more."""
+        keep, now = self._keep, self._clock.now()
+        lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
+        keys = await self._store.prune_keys(now.wall - keep.keys_for) if keep.keys_for else 0
+        pruned = await self._store.prune_runs(
+            keep.runs or sys.maxsize,
+            now.wall - keep.runs_for if keep.runs_for else 0.0,
+            keep.runs_total or sys.maxsize,
+            now.wall - STAY,
+            self.falls_behind,
+        )
+        if lines or keys or pruned.runs:
+            logger.debug("pruned %d lines of services, %d keys and %d runs", lines, keys, pruned.runs)
+        self._note(now.elapsed, pruned.runs, pruned.more)
+        return MOST_PRUNED in (lines, keys) or pruned.more
+
+    def _note(self, began: float, pruned: int, more: bool) -> None:
+        elapsed = self._clock.now().elapsed
+        if not more:
+            self._behind_since = None
+        elif self._behind_since is None:
+            self._behind_since, self._ended, self._pruned = began, self._metrics.ended_total, pruned
+            self._say_at = began + BEHIND
+        else:
+            self._pruned += pruned
+        behind = 0.0 if self._behind_since is None else elapsed - self._behind_since
+        self._metrics.pruned(pruned, behind)
+        if self._behind_since is not None and elapsed >= self._say_at:
+            self._say_at = elapsed + SAID_AGAIN
+            logger.warning(
+                "pruning is behind for %.0fs: %d runs have ended since, %d were pruned, so more are stored than "
+                "keep_runs, keep_runs_total and keep_for allow; submit more slowly, or use a faster disk",
+                behind,
+                self._metrics.ended_total - self._ended,
+                self._pruned,
+            )
+
+    async def _rest(self, seconds: float) -> None:
+        """For so long, or until many runs have ended."""
+        most = self._metrics.ended_total + MANY_ENDED
+        for _ in range(ceil(seconds / LOOK)):
+            await asyncio.sleep(min(seconds, LOOK))
+            if self._metrics.ended_total >= most:
+                break
