@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Created, Decisions, Failed
 from interlock.core.liveness import handed_over
-from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
+from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, Span, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake
 from interlock.model.command import CancelRun, Create, Define, Learn, Put, WorkerDown, WorkerUp
@@ -84,6 +84,10 @@ class Machine:
             self.step(("", Learn(decisions.unsure)))
             self.last = decisions
             self.last.wake_at = self.wall if self.state.timetable.heap else decisions.wake_at
+        if self.state.spans:
+            # As in the shell, which sleeps until the first of both.
+            span_ends = self.wall + (self.state.spans[0][0] - self.elapsed)
+            self.last.wake_at = span_ends if self.last.wake_at is None else min(self.last.wake_at, span_ends)
         return self.last
 
     def advance(self, seconds: float) -> Decisions:
@@ -91,20 +95,34 @@ class Machine:
         self.elapsed += seconds
         return self.step()
 
+    def advance_to(self, wall: float) -> Decisions:
+        """To this very instant, which a sum may miss."""
+        self.elapsed += wall - self.wall
+        self.wall = wall
+        return self.step()
+
     def restart(self) -> None:
         """The scheduler is killed, and the next one begins with what the store has."""
+        self._begin_again([])
+
+    def recover(self) -> None:
+        """The scheduler lives, and begins again with what the store has, for that could not be written to."""
+        self._begin_again(self.state.spans)
+
+    def _begin_again(self, spans: list[Span]) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
         self.state = rebuild(
             self.limits,
             self.lanes,
             snapshot.runs,
             snapshot.jobs,
-            self.elapsed,
+            self.now,
             snapshot.log_sizes,
             snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
             snapshot.bulks,
+            spans,
         )
         self.step(("", Define(0, self.jobs)))
 

@@ -33,11 +33,9 @@ def test_the_delays_of_a_run_are_exactly_these(retry: Retry, delays: list[float]
         if delay:
             due = machine.wall + delay
             assert machine.run(run_id).due_at == due
-            machine.wall = math.nextafter(due, 0.0)
-            machine.step()
+            machine.advance_to(math.nextafter(due, 0.0))
             assert machine.state_of(run_id) is State.RETRYING
-            machine.wall = due
-            machine.step()
+            machine.advance_to(due)
         assert machine.state_of(run_id) is State.DISPATCHED
         machine.started(run_id)
     machine.finished(run_id, "failed")
@@ -172,11 +170,9 @@ def test_a_retry_delay_survives_a_restart() -> None:
     machine.worker_up()
     assert machine.state_of(run_id) is State.RETRYING
     assert machine.last.wake_at == START + 2
-    machine.wall = math.nextafter(START + 2, 0.0)
-    machine.step()
+    machine.advance_to(math.nextafter(START + 2, 0.0))
     assert machine.state_of(run_id) is State.RETRYING
-    machine.wall = START + 2
-    machine.step()
+    machine.advance_to(START + 2)
     assert machine.state_of(run_id) is State.DISPATCHED
     assert machine.run(run_id).attempt == 2
 

@@ -53,6 +53,7 @@ def run_in(state: State) -> tuple[Pass, Run]:
         1000.0,
         b"{}",
         None,
+        None,
         "v1",
         "main",
         state,

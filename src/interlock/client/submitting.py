@@ -39,18 +39,20 @@ def new_run(
     now = time.time() if now is None else now
     data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
-    if delay is not None:
-        if at is not None:
-            raise BadValue("delay", delay, "to be given together with at")
-        due = now + seconds(delay, "delay")
+    if delay is not None and at is not None:
+        raise BadValue("delay", delay, "to be given together with at")
+    wait = None if delay is None else seconds(delay, "delay")
     fires = None if occurrence is None else instant(occurrence, "occurrence")
-    limit = None if deadline is None else _deadline(deadline, due or fires or now)
+    begins = due or fires or now + (wait or 0.0)
+    limit = None if deadline is None else _deadline(deadline, begins)
+    if wait is not None and limit is not None and limit <= begins:
+        raise BadValue("deadline", deadline, f"later than the end of the delay ({wait:g}s)")
     for field, value in (("job", job_id), ("tenant", tenant)):
         check_text(field, value)
     for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
         if optional is not None:
             check_text(field, optional)
-    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin)
+    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin, wait)
 
 
 def check_text(field: str, value: object) -> None:

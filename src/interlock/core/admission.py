@@ -6,6 +6,7 @@ from interlock.core.decisions import Created
 from interlock.core.lanes import enqueue
 from interlock.core.passing import Pass
 from interlock.model import payload
+from interlock.core.state import WAIT
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
@@ -88,7 +89,7 @@ def _take_key(p: Pass, new: NewRun, run_id: str, digest: bytes) -> None:
 def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
     job = p.state.jobs[new.job_id]
     now = p.now
-    due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now
+    due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now + (new.delay or 0.0)
     deadline = new.deadline_at
     if deadline is None:
         deadline = _deadline(job, max(due, now))
@@ -103,6 +104,7 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         now,
         due,
         new.payload,
+        new.delay,
         deadline,
         job.version,
         lane,
@@ -120,7 +122,10 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
         p.state.set_timer(deadline, run)
     if ahead:
         run.due_at = due
-        p.state.set_timer(due, run)
+        if new.delay is None:
+            p.state.set_timer(due, run)
+        else:
+            p.state.set_span(p.elapsed + new.delay, run, WAIT)
     else:
         admit(p, run)
 
@@ -153,7 +158,7 @@ def adopt(p: Pass, run: Run, job: Job) -> None:
     previous = p.state.job_of(run)
     if run.lane == previous.lane and job.lane in p.state.lanes:
         run.lane = job.lane
-    since = run.scheduled_at if run.due_at is None else run.due_at
+    since = run.scheduled_at if run.due_at is None or run.delay is not None else run.due_at
     if run.deadline_at == _deadline(previous, since):
         run.deadline_at = _deadline(job, since)
         if run.deadline_at is not None:

@@ -2,7 +2,7 @@
 
 from interlock.core.passing import Pass
 from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
-from interlock.core.state import runtime_limit
+from interlock.core.state import ATTEMPT_RUNTIME
 from interlock.core.stopping import ask_to_stop
 from interlock.model.outcome import Outcome
 from interlock.model.run import Run
@@ -11,20 +11,23 @@ from interlock.model.state import ON_WORKER, State
 
 def expired(p: Pass, run: Run) -> bool:
     """End a run past its deadline, or ask it to stop where it executes."""
-    job = p.state.job_of(run)
-    limit = runtime_limit(run, job)
-    for_good = run.deadline_at is not None and run.deadline_at <= p.now
-    too_long = limit is not None and limit <= p.now
-    if not for_good and not too_long:
+    if run.deadline_at is None or run.deadline_at > p.now:
         return False
-    only_attempt = too_long and not for_good and job.max_runtime_per_attempt
-    if run.state in ON_WORKER:
-        if run.stop is None or (run.stop == ATTEMPT_TIMEOUT and not only_attempt):
-            if only_attempt:
-                ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
-            else:
-                ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
-    elif not only_attempt:
+    _time_out(p, run)
+    return True
+
+
+def overrun(p: Pass, run: Run, kind: str) -> None:
+    """A run, or its attempt, has run for too long."""
+    if kind != ATTEMPT_RUNTIME:
+        _time_out(p, run)
+    elif run.state in ON_WORKER and run.stop is None:
+        ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
+
+
+def _time_out(p: Pass, run: Run) -> None:
+    if run.state not in ON_WORKER:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"deadline passed while {run.state}", "scheduler")
-    return True
+    elif run.stop in (None, ATTEMPT_TIMEOUT):
+        ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")

@@ -7,7 +7,7 @@ from interlock.core.decisions import Backfilled, Defined
 from interlock.core.decisions import Jobs as JobsAnswer
 from interlock.core.passing import Pass
 from interlock.core.state import SchedulerState
-from interlock.core.timetable import AGAIN, PAUSED, go, hurry_retries, let_go, occurrence, skip, turn_back
+from interlock.core.timetable import AGAIN, PAUSED, go, let_go, occurrence, skip, turn_back
 from interlock.core.timing import GONE, Entry, first_time, following
 from interlock.model import payload
 from interlock.model.command import Define, Drop, Pause, Put, Refill
@@ -76,7 +76,6 @@ def define(p: Pass, origin: str, command: Define) -> None:
             _enter(p, job, command.reached, True)
         _forget_unknown(p)
         state.timetable.rebuild()
-        hurry_retries(p)
     state.jobs |= put
     p.adopting.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:

@@ -2,7 +2,7 @@
 
 from interlock.core.lanes import requeue
 from interlock.core.passing import Pass
-from interlock.core.state import Attempt, runtime_limit
+from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run
@@ -46,11 +46,13 @@ def _run(p: Pass, run: Run, at: float | None = None) -> None:
     p.move(run, State.RUNNING, "started", str(run.worker_id), at)
     run.attempt_started_at = run.changed_at
     run.due_at = None
-    if run.started_at is None:
+    is_first = run.started_at is None
+    if is_first:
         run.started_at = run.changed_at
-    limit = runtime_limit(run, p.state.job_of(run))
-    if limit is not None:
-        p.state.set_timer(limit, run)
+    job = p.state.job_of(run)
+    if job.max_runtime is not None and (is_first or job.max_runtime_per_attempt):
+        began = p.elapsed - max(0.0, p.now - run.changed_at)
+        p.state.set_span(began + job.max_runtime, run, ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME)
 
 
 def finished(p: Pass, worker_id: str, message: Finished) -> None:
@@ -100,7 +102,7 @@ def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) 
     run.attempt_started_at = None
     run.due_at = p.now + delay
     p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {retry.max_retries} in {delay:.3g}s", "scheduler")
-    p.state.set_timer(run.due_at, run)
+    p.state.set_span(p.elapsed + delay, run, WAIT)
 
 
 def lost(p: Pass, worker_id: str, message: Lost) -> None:
@@ -180,6 +182,6 @@ def _again(p: Pass, run: Run, reason: str) -> None:
     """Back through the entry without a delay."""
     run.stop = None
     run.attempt_started_at = None
-    run.due_at = p.now
+    run.due_at = None
     p.move(run, State.RETRYING, reason, "scheduler")
     p.state.unsettled.append(run.id)

@@ -1,7 +1,7 @@
 """What the scheduler keeps in memory: live runs, lanes, workers, timers. All of it is rebuilt from the store."""
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from heapq import heapify, heappush
 from math import inf
@@ -11,7 +11,7 @@ import msgspec
 from interlock.core.timing import ScheduleRow, Series, Table, series_of
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.run import Run, RunIds
+from interlock.model.run import Now, Run, RunIds
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 from interlock.model.work import ProcessWork
 
@@ -76,6 +76,13 @@ def _size(count: int) -> str:
             return f"{count // unit:,} {name}"
     return f"{count:,} bytes"
 
+
+WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
+"""The kinds of spans: a delay or a retry that is waited for, the run time of a run, and that of an attempt. Each is the
+name of the field of a run that has changed once the span does not count any more."""
+
+Span = tuple[float, int, str, str, float]
+"""elapsed time at which it ends, tie-breaker, run id, kind, and the value of that field"""
 
 NOT_OUT = inf
 """when an attempt was last heard of that has not been sent yet: it cannot be silent"""
@@ -199,6 +206,10 @@ class SchedulerState:
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []
         """a heap of (wall time, tie-breaker, run id): when a run wants to be looked at"""
+        self.spans: list[Span] = []
+        """a heap of what counts elapsed time; a run's record has the same in wall time, for a restart"""
+        self.wall_ahead = 0.0
+        """seconds that the wall clock is ahead of elapsed time, by which the ends of waits are recorded"""
         self.unsettled: list[str] = []
         """runs to look at in the next step whatever the time"""
         self.progress: dict[str, tuple[float, str]] = {}
@@ -237,11 +248,17 @@ class SchedulerState:
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.tie(), run.id))
 
+    def set_span(self, end: float, run: Run, kind: str) -> None:
+        heappush(self.spans, (end, self.tie(), run.id, kind, getattr(run, kind)))
+
     def sweep_timers(self) -> None:
-        """Drop the timers of runs that have ended, once they are most of them."""
+        """Drop the timers and spans of runs that have ended, once they are most of them."""
         if len(self.timers) > 1000 + 4 * len(self.runs):
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
+        if len(self.spans) > 1000 + 4 * len(self.runs):
+            self.spans = [span for span in self.spans if span[2] in self.runs]
+            heapify(self.spans)
 
     def sweep_versions(self) -> None:
         """Drop the definitions that nobody refers to any more, once they are most of them."""
@@ -255,12 +272,9 @@ class SchedulerState:
             self.liveness_due = due
 
 
-def runtime_limit(run: Run, job: Job) -> float | None:
-    """When the current attempt, or the whole run, has run for too long."""
-    if job.max_runtime is None:
-        return None
-    start = run.attempt_started_at if job.max_runtime_per_attempt else run.started_at
-    return None if start is None else start + job.max_runtime
+def waits_for_span(run: Run) -> bool:
+    """Whether `due_at` is the end of a delay or of a retry's, and not an instant."""
+    return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
 
 
 def rebuild(
@@ -268,15 +282,21 @@ def rebuild(
     lanes: dict[str, int],
     runs: Sequence[Run],
     versions: Iterable[Job],
-    elapsed: float,
+    now: Now,
     log_sizes: Mapping[str, tuple[int, int]],
     log_marks: Mapping[str, tuple[int, int]],
     stored: Iterable[Job] = (),
     schedules: Iterable[ScheduleRow] = (),
     bulks: Iterable[tuple[BulkRequest, int]] = (),
+    spans: Iterable[Span] = (),
 ) -> SchedulerState:
-    """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no."""
+    """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no.
+
+    `spans` are those of the state before, if this scheduler had one: they go on. All others have lasted as long as the
+    wall clock says.
+    """
     state = SchedulerState(limits, lanes)
+    state.wall_ahead = now.wall - now.elapsed
     state.log_sizes = dict(log_sizes)
     state.lines = {run_id: Lines(*mark) for run_id, mark in log_marks.items()}
     state.jobs = {job.id: job for job in stored}
@@ -285,17 +305,30 @@ def rebuild(
         state.bulks[bulk.id] = bulk
         if bulk.ended_at is None:
             state.walks[bulk.id] = list(runs[:reach])
+    known = {span[2:]: span[0] for span in spans}
     for job in versions:
         state.versions[job.version] = job
     for run in sorted(runs, key=lambda run: (run.created_at, run.id)):
         state.runs[run.id] = run
         if run.lane not in state.lanes:
             run.lane = "main"
-        _place(state, run, elapsed)
-        for when in (run.deadline_at, runtime_limit(run, state.job_of(run))):
-            if when is not None:
-                state.set_timer(when, run)
+        _place(state, run, now.elapsed)
+        if run.deadline_at is not None:
+            state.set_timer(run.deadline_at, run)
+        for kind, left in _spans_left(run, state.job_of(run), now.wall):
+            state.set_span(known.get((run.id, kind, getattr(run, kind)), now.elapsed + left), run, kind)
     return state
+
+
+def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
+    """What is left of a run's spans by the wall clock; never more than the whole, wherever that was put back to."""
+    kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
+    start = getattr(run, kind)
+    if job.max_runtime is not None and start is not None:
+        yield kind, min(start + job.max_runtime - wall, job.max_runtime)
+    if run.due_at is not None and waits_for_span(run):
+        whole = job.retry.longest_delay if run.state is State.RETRYING else run.delay
+        yield WAIT, min(run.due_at - wall, inf if whole is None else whole)
 
 
 def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
@@ -319,7 +352,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
         lane.add(state.route_key(run), state.arrival(), run)
-    elif run.due_at is not None:
-        state.set_timer(run.due_at, run)
-    else:
+    elif run.due_at is None:
         state.unsettled.append(run.id)
+    elif not waits_for_span(run):
+        state.set_timer(run.due_at, run)

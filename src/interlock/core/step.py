@@ -21,6 +21,7 @@ Command = tuple[str, Any]
 def step(state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Random") -> Decisions:
     """Take in a batch and decide. Changes `state`; what it returns must be stored before anybody is told."""
     p = Pass(state, now, rng)
+    timers.follow_wall_clock(p)
     for origin, content in commands:
         handle = _HANDLERS[type(content)]
         try:

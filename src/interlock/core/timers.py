@@ -4,13 +4,16 @@ from heapq import heappop, heappush
 
 from interlock.core import timetable
 from interlock.core.admission import admit
-from interlock.core.deadlines import expired
+from interlock.core.deadlines import expired, overrun
 from interlock.core.passing import Pass
+from interlock.core.state import WAIT, waits_for_span
 from interlock.core.timing import goes_early
 from interlock.model.run import Run
 from interlock.model.state import State
 
 WAITS_FOR_DUE = (State.PRERUN, State.RETRYING)
+JUMP = 1.0
+"""seconds by which the wall clock must be off before the recorded ends of waits are moved with it"""
 
 
 def fire(p: Pass) -> None:
@@ -31,6 +34,7 @@ def fire(p: Pass) -> None:
             kept.append(timer)
     for timer in kept:
         heappush(timers, timer)
+    _end_spans(p)
     while p.state.unsettled:
         unsettled, p.state.unsettled = p.state.unsettled, []
         for run_id in unsettled:
@@ -46,10 +50,42 @@ def look(p: Pass, run: Run) -> None:
         if run.due_at is not None and run.due_at <= p.now:
             timetable.due(p, run)
         return
-    if run.state in WAITS_FOR_DUE and (run.due_at is None or run.due_at <= p.now):
-        run.due_at = None
-        p.move(run, State.PENDING, "due", "scheduler")
-        if expired(p, run):
-            return
-    if run.state is State.PENDING:
+    if run.state in WAITS_FOR_DUE and not waits_for_span(run) and (run.due_at is None or run.due_at <= p.now):
+        _go_on(p, run)
+    elif run.state is State.PENDING:
         admit(p, run)
+
+
+def _go_on(p: Pass, run: Run) -> None:
+    run.due_at = None
+    p.move(run, State.PENDING, "due", "scheduler")
+    if not expired(p, run):
+        admit(p, run)
+
+
+def _end_spans(p: Pass) -> None:
+    """Delays, retries and run times count elapsed time, whatever the wall clock does meanwhile."""
+    state = p.state
+    while state.spans and state.spans[0][0] <= p.elapsed:
+        _, _, run_id, kind, value = heappop(state.spans)
+        run = state.runs.get(run_id)
+        if run is None or getattr(run, kind) != value:
+            continue
+        if kind == WAIT:
+            _go_on(p, run)
+        else:
+            overrun(p, run, kind)
+
+
+def follow_wall_clock(p: Pass) -> None:
+    """When the wall clock was set, have the records say by the new time when waits end."""
+    ahead = p.now - p.elapsed
+    jump = ahead - p.state.wall_ahead
+    if abs(jump) < JUMP:
+        return
+    p.state.wall_ahead = ahead
+    for _, _, run_id, kind, value in p.state.spans:
+        run = p.state.runs.get(run_id)
+        if kind == WAIT and run is not None and run.seq == value and run.due_at is not None:
+            run.due_at += jump
+            p.touch(run)

@@ -50,7 +50,6 @@ def fire(p: Pass) -> None:
     if p.now < table.wall - SET_BACK:
         for entry in list(table.entries.values()):
             turn_back(p, entry)
-        hurry_retries(p)
     table.wall = p.now
     recorded = table.recorded
     _create_until(p, p.now + p.state.limits.prerun, MOST_A_PASS)
@@ -164,17 +163,6 @@ def turn_back(p: Pass, entry: Entry) -> None:
     p.state.timetable.place(entry)
 
 
-def hurry_retries(p: Pass) -> None:
-    """What waits for another try waits for a span of time, and not for an instant that the clock may never show."""
-    for run in p.state.runs.values():
-        if run.state is State.RETRYING and run.due_at is not None:
-            longest = p.now + 2 * float(p.state.job_of(run).retry.max_delay) + SET_BACK
-            if run.due_at > longest:
-                run.due_at = longest - SET_BACK
-                p.state.set_timer(run.due_at, run)
-                p.touch(run)
-
-
 def _missed_before(p: Pass, entry: Entry) -> float:
     return p.now - LATE - entry.schedule.offset(entry.job.id)
 
@@ -201,6 +189,7 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
         p.now,
         at,
         given,
+        None,
         None if job.deadline is None else max(due, p.now) + job.deadline,
         job.version,
         lane,

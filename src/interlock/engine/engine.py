@@ -296,6 +296,8 @@ class Engine:
         delay = min(self.settings.longest_wait, self._renew_at - now.elapsed)
         if self._wake_at is not None:
             delay = min(delay, self._wake_at - now.wall)
+        if self.state.spans:
+            delay = min(delay, self.state.spans[0][0] - now.elapsed)
         if self.state.liveness_due is not None:
             delay = min(delay, self.state.liveness_due - now.elapsed)
         return delay
@@ -457,12 +459,13 @@ class Engine:
             settings.lanes,
             snapshot.runs,
             snapshot.jobs,
-            now.elapsed,
+            now,
             snapshot.log_sizes,
             snapshot.log_marks,
             snapshot.put_jobs,
             snapshot.schedules,
             snapshot.bulks,
+            self.state.spans,
         )
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position

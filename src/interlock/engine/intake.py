@@ -23,6 +23,7 @@ MOST_RUNS = 10_000
 """runs in one submit"""
 LONGEST_KEY = 256
 MOST_PARALLEL = 10_000
+LONGEST_DELAY = 1e10
 
 
 def check(message: Submit, catalog: Catalog, known: Mapping[str, Job]) -> None:
@@ -44,7 +45,7 @@ def check(message: Submit, catalog: Catalog, known: Mapping[str, Job]) -> None:
         secrets = secrets or entry.mark is not None
         if new.tenant != "default" or not (new.idempotency_key is new.session is new.lane is None):
             _check_names(new)
-        if new.at is not None or new.deadline_at is not None or new.occurrence is not None:
+        if not (new.at is new.deadline_at is new.occurrence is new.delay is None):
             _check_times(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
@@ -82,6 +83,12 @@ def _check_times(new: NewRun) -> None:
         value = getattr(new, field)
         if value is not None and not (math.isfinite(value) and 0 <= value < 1e11):
             raise BadValue(field, value, "a time after 1970")
+    if new.delay is not None:
+        if not 0 <= new.delay <= LONGEST_DELAY:
+            raise BadValue("delay", new.delay, f"a number of seconds from 0 to {LONGEST_DELAY:g}")
+        for field in ("at", "occurrence"):
+            if getattr(new, field) is not None:
+                raise BadValue("delay", new.delay, f"allowed together with {field}; give one of them")
     if new.at is not None and new.occurrence is not None:
         raise BadValue("at", new.at, "given together with occurrence: an occurrence has its own time")
     due = new.at if new.at is not None else new.occurrence

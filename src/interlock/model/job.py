@@ -50,6 +50,10 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         msgspec.structs.force_setattr(self, "initial_delay", initial)
         msgspec.structs.force_setattr(self, "max_delay", longest)
 
+    @property
+    def longest_delay(self) -> float:
+        return float(self.max_delay) * (1 + self.jitter)
+
     def delay(self, retry: int, spread: float) -> float:
         """Seconds before retry number `retry` (0 is the first); `spread` from -1 to 1 places it within the jitter."""
         initial, longest = float(self.initial_delay), float(self.max_delay)

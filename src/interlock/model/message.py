@@ -223,8 +223,8 @@ class Greeting(Message, frozen=True):
 
 
 class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One run to create. `payload` is JSON, or empty for what the job has of its own; `at` delays it, `occurrence`
-    makes it the job's run of that instant. `origin` is as in `Run`."""
+    """One run to create. `payload` is JSON, or empty for what the job has of its own. It waits until `at`, or for
+    `delay` seconds; `occurrence` makes it the job's run of that instant. `origin` is as in `Run`."""
 
     job_id: str
     payload: bytes
@@ -236,6 +236,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     at: float | None = None
     occurrence: float | None = None
     origin: str | None = None
+    delay: float | None = None
 
 
 class Submit(Message, frozen=True):

@@ -42,7 +42,7 @@ class Run(msgspec.Struct, gc=False):
     `payload` is None in a run that waits with its payload left in the store, `result` is only set as it ends.
     """
 
-    CONSTANT: ClassVar[int] = 8
+    CONSTANT: ClassVar[int] = 9
     """how many of the fields, from the first, are written once"""
 
     id: str
@@ -53,6 +53,8 @@ class Run(msgspec.Struct, gc=False):
     created_at: float
     scheduled_at: float
     payload: bytes | None
+    delay: float | None
+    """seconds that it was to wait after its submit; None where it was not, or was to wait for an instant"""
 
     deadline_at: float | None
     job_version: str

@@ -42,7 +42,7 @@ def with_query(path: str, query: Mapping[str, str]) -> str:
 
 def body_of(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
     """A run as the server reads it: its deadline is a duration, so that a clock that is off does not matter."""
-    start = new.at or new.occurrence or now
+    start = new.at or new.occurrence or now + (new.delay or 0.0)
     body = {
         "job": new.job_id,
         "payload": msgspec.Raw(new.payload) if new.payload else None,
@@ -52,6 +52,7 @@ def body_of(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
         "idempotency_key": new.idempotency_key,
         "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
         "at": new.at,
+        "delay": new.delay,
         "occurrence": new.occurrence,
     }
     return {name: value for name, value in body.items() if value is not None}

@@ -121,9 +121,6 @@ class Operations(JobOperations):
         given: dict[str, Any] = {**options, "tenant": "default" if tenant is None else tenant}
         new = new_run(job, payload, now=now, **given)
         body = body_of(new, now, tenant)
-        if options.get("delay") is not None:
-            # A delay counts from when the server takes the run, whatever the clocks say.
-            body["delay"] = round((body.pop("at") or now) - now, 6)
         submitted = yield from self._post("/api/v1/runs", body, Submitted, key_for([new]))
         return submitted.id
 

@@ -11,6 +11,7 @@ CREATE TABLE runs (
   idempotency_key TEXT,
   created_at REAL NOT NULL,
   scheduled_at REAL NOT NULL,
+  delay REAL,
   deadline_at REAL,
   job_version TEXT NOT NULL,
   lane TEXT NOT NULL,
