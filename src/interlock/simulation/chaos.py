@@ -55,6 +55,7 @@ class Chaos:
         network, store = cluster.network.faults, cluster.store_faults
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
         store.longest_write, store.fail, store.crash, store.down_until = 0.01, 0.0, 0.0, 0.0
+        cluster.invariants.spans.faults_end()
         cluster.trace.add("the faults are over")
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -74,6 +74,7 @@ class Clients:
         self.busy += 1
         await asyncio.sleep(when)
         runs = [self._run() for _ in range(size)]
+        began = self._cluster.loop.time()
         handles = await self._submit(connection, runs)
         self.submitted += len(handles)
         for new, handle in zip(runs, handles, strict=False):
@@ -81,6 +82,8 @@ class Clients:
                 first = self._by_key.setdefault(new.idempotency_key, handle.id)
                 if first != handle.id:
                     self._invariants.fail(f"key {new.idempotency_key} was answered with {first} and {handle.id}")
+            else:
+                self._invariants.spans.submitted[handle.id] = began
             process.spawn(self._follow(handle, new))
         self.busy -= 1
 

@@ -122,6 +122,17 @@ class NegligentEngine(Engine):
         self.state.walks.clear()
 
 
+class WallClockEngine(Engine):
+    """Has spans end when the wall clock says so."""
+
+    async def _pass(self) -> None:
+        now = self._clock.now()
+        jump = now.wall - now.elapsed - self.state.wall_ahead
+        self.state.wall_ahead += jump
+        self.state.spans = [(span[0] - jump, *span[1:]) for span in self.state.spans]
+        await super()._pass()
+
+
 class Scheduler:
     """One start of the scheduler."""
 
@@ -172,6 +183,7 @@ class Cluster:
     def start_scheduler(self) -> None:
         self._restarting = False
         self.starts += 1
+        self.invariants.spans.scheduler_starts()
         process = Process(self.loop, f"scheduler-{self.starts}")
         process.at_end.append(lambda: self._scheduler_ended(process))
         sabotage = self.sabotage
@@ -199,6 +211,7 @@ class Cluster:
             kind = OldEngine
             OldEngine.sabotage = sabotage
         kind = NegligentEngine if sabotage.engine_forgets_bulks else kind
+        kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
             store=store,
             leases=store,

@@ -17,6 +17,7 @@ from interlock.simulation.bulks import Bulks
 from interlock.simulation.executor import Execution, Ledger, Mark
 from interlock.simulation.loop import VirtualLoop
 from interlock.simulation.occurrences import Occurrences
+from interlock.simulation.spans import Spans
 from interlock.simulation.store import Disk
 from interlock.simulation.trace import Trace
 
@@ -48,6 +49,7 @@ class Invariants(Ledger):
         self._keys: dict[tuple[str, str], str] = {}
         self.occurrences = Occurrences(disk, self._require)
         self.bulks = Bulks(disk, self._require)
+        self.spans = Spans(loop, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
 
@@ -82,6 +84,8 @@ class Invariants(Ledger):
             else:
                 self._check_history(run, self.disk.entries.get(run_id, []))
                 self._check_change(self._seen.get(run_id), run)
+                last = self._histories[run_id][-1]
+                self.spans.stored(run, self._job(run), last, self._fences.get((run_id, run.fence)))
                 self._seen[run_id] = msgspec.structs.replace(run)
         self._check_lanes()
         self.occurrences.after(touched)
@@ -164,6 +168,8 @@ class Invariants(Ledger):
         elif run.state is State.TIMEOUT:
             limited = run.deadline_at is not None or job.max_runtime is not None
             self._require(limited, f"{run.id} ran into a limit that it does not have")
+            if run.deadline_at is None and not job.max_runtime_per_attempt:
+                self.spans.timed_out(job, executed)
         elif run.state is State.ORPHANED:
             most = max(1, job.max_crashes)
             self._require(run.crashes == most, f"{run.id} is orphaned after {run.crashes} of {most} crashes")
@@ -225,6 +231,7 @@ class Invariants(Ledger):
             mark = msgspec.json.decode(execution.checkpoint, type=Mark)
             earlier = mark.run_id == execution.run_id and mark.fence < execution.fence
             self._require(earlier, f"{execution.run_id} was given the checkpoint of {mark}")
+        self.spans.began(execution, run)
         live = [one for one in self._executing if run is not None and one == (run.id, run.fence)]
         self._require(len(live) <= 1, f"{execution.run_id} executes {len(live)} times under its current fence")
 
@@ -250,6 +257,10 @@ class Invariants(Ledger):
                 self._require(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
         elif isinstance(message, m.BulkReport):
             self.bulks.sent(message)
+        elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
+            run = self.disk.runs_by_id[message.run_id]
+            executed = [one for one in self.executions if one.run_id == run.id]
+            self.spans.stops(message, run, self._job(run), executed)
         elif isinstance(message, m.Cancel):
             self.cancels[message.run_id] = None
 

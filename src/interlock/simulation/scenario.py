@@ -118,6 +118,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     """every run that was lost gets a process of its own, also when its worker died"""
     engine_forgets_bulks: bool = False
     """a bulk request that was under way when the scheduler died is not gone on with"""
+    engine_counts_wall_time: bool = False
+    """where elapsed time is meant"""
     worker_begins_twice: bool = False
     worker_begins_late: bool = False
     """a dispatch is begun as it arrives, however old it is"""

@@ -1,0 +1,143 @@
+"""A wall clock that is set: spans count elapsed time, instants follow the clock."""
+
+import math
+
+import pytest
+
+from interlock.core.state import Limits
+from interlock.model.job import Job, Retry
+from interlock.model.message import Stop
+from interlock.model.state import State
+from tests.core.machine import ELAPSED, START, Machine
+
+SPAN = 10.0
+RETRY = Retry(max_retries=1, initial_delay=SPAN, max_delay=SPAN, jitter=0)
+SPANS = {
+    "retry": Job(id="work", retry=RETRY),
+    "delay": Job(id="work"),
+    "max_runtime": Job(id="work", max_runtime=SPAN),
+    "max_runtime_per_attempt": Job(id="work", max_runtime=SPAN, max_runtime_per_attempt=True),
+}
+HOUR, TEN_MINUTES = 3600.0, -600.0
+
+
+def begin(kind: str) -> tuple[Machine, str]:
+    """A run of which a span of ten seconds has just begun."""
+    machine = Machine(SPANS[kind], limits=Limits(heartbeat_interval=1e6))
+    machine.worker_up()
+    if kind == "delay":
+        return machine, machine.submit(delay=SPAN)
+    run_id = machine.running()
+    if kind == "retry":
+        machine.finished(run_id, "failed")
+    return machine, run_id
+
+
+def is_over(machine: Machine, run_id: str) -> bool:
+    """Whether what waited went on, or what executes was asked to stop."""
+    if machine.state_of(run_id) is State.RUNNING:
+        return bool(machine.messages(Stop))
+    return machine.state_of(run_id) not in (State.PRERUN, State.RETRYING)
+
+
+def check_end(machine: Machine, run_id: str, elapsed: float) -> None:
+    """It is over at this very instant of elapsed time."""
+    for moment, over in ((math.nextafter(elapsed, 0), False), (elapsed, True)):
+        machine.wall += moment - machine.elapsed
+        machine.elapsed = moment
+        machine.step()
+        assert is_over(machine, run_id) is over
+
+
+@pytest.mark.behaviour("RUN-22", "RET-4")
+@pytest.mark.parametrize("recovers", [False, True])
+@pytest.mark.parametrize("jump", [HOUR, TEN_MINUTES])
+@pytest.mark.parametrize("kind", SPANS)
+def test_a_span_counts_elapsed_time_while_the_scheduler_lives(kind: str, jump: float, recovers: bool) -> None:
+    machine, run_id = begin(kind)
+    machine.advance(4)
+    machine.wall += jump
+    machine.step()
+    if recovers:
+        held = [machine.held(run_id)] if machine.state_of(run_id) is State.RUNNING else []
+        machine.recover()
+        machine.worker_up(held=held)
+    assert not is_over(machine, run_id)
+    check_end(machine, run_id, ELAPSED + SPAN)
+
+
+@pytest.mark.behaviour("RUN-22", "RET-4")
+@pytest.mark.parametrize(("away", "left"), [(3.0, 3.0), (HOUR, 0.0), (TEN_MINUTES, SPAN)])
+@pytest.mark.parametrize("kind", SPANS)
+def test_over_a_restart_a_span_counts_wall_time_and_is_never_longer_than_it_was(
+    kind: str, away: float, left: float
+) -> None:
+    machine, run_id = begin(kind)
+    machine.advance(4)
+    held = [machine.held(run_id)] if machine.state_of(run_id) is State.RUNNING else []
+    machine.wall += away
+    machine.elapsed = 7.0  # of another boot
+    machine.restart()
+    machine.worker_up(held=held)
+    if not left:
+        assert is_over(machine, run_id)
+        return
+    machine.wall += HOUR
+    machine.step()
+    check_end(machine, run_id, 7.0 + left)
+
+
+@pytest.mark.behaviour("RUN-22")
+@pytest.mark.parametrize("jump", [HOUR, TEN_MINUTES])
+@pytest.mark.parametrize("kind", ["retry", "delay"])
+def test_the_record_of_a_wait_moves_with_the_clock(kind: str, jump: float) -> None:
+    machine, run_id = begin(kind)
+    machine.advance(4)
+    machine.wall += 0.9
+    machine.step()
+    assert machine.store.runs_by_id[run_id].due_at == START + SPAN, "clocks are corrected by little all the time"
+    machine.wall += jump - 0.9
+    machine.step()
+    assert machine.store.runs_by_id[run_id].due_at == pytest.approx(START + SPAN + jump, abs=0.001)
+    assert machine.store.runs_by_id[run_id].due_at == pytest.approx(machine.wall + 6, abs=0.001)
+    machine.restart()
+    machine.advance(5.9)
+    assert not is_over(machine, run_id)
+    machine.advance(0.2)
+    assert is_over(machine, run_id)
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_instants_follow_the_wall_clock() -> None:
+    machine = Machine(Job(id="work", deadline=HOUR))
+    given, own = machine.submit(deadline_at=START + HOUR), machine.submit()
+    early, late = machine.submit(at=START + HOUR), machine.submit(at=START + 2 * HOUR)
+    machine.wall = math.nextafter(START + HOUR, 0)
+    machine.step()
+    assert [machine.state_of(one) for one in (given, own, early)] == ["scheduled", "scheduled", "prerun"]
+    machine.wall = START + HOUR
+    machine.step()
+    assert [machine.state_of(one) for one in (given, own, early)] == ["timeout", "timeout", "scheduled"]
+    machine.wall += TEN_MINUTES
+    machine.advance(HOUR)
+    assert machine.state_of(late) is State.PRERUN
+    machine.advance(-TEN_MINUTES)
+    assert machine.state_of(late) is State.SCHEDULED
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_the_deadline_of_a_job_counts_from_the_end_of_a_delay_and_changes_with_the_job() -> None:
+    machine = Machine(Job(id="work", deadline=50.0))
+    run_id = machine.submit(delay=SPAN)
+    assert machine.run(run_id).deadline_at == START + SPAN + 50
+    machine.wall += HOUR
+    machine.step()
+    machine.jobs = [Job(id="work", deadline=2 * HOUR)]
+    machine.restart()
+    assert machine.run(run_id).deadline_at == START + SPAN + 2 * HOUR
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_a_delay_of_nothing_is_due_at_once() -> None:
+    machine = Machine()
+    assert machine.path(machine.submit(delay=0.0)) == ["pending", "scheduled"]
