@@ -1,6 +1,7 @@
 """A scheduler reduced to its core: the state, a store that every batch is applied to, and a clock that tests move."""
 
 from collections.abc import Coroutine, Sequence
+from math import inf, nextafter
 from random import Random
 from typing import Any, TypeVar
 
@@ -85,9 +86,10 @@ class Machine:
             self.last = decisions
             self.last.wake_at = self.wall if self.state.timetable.heap else decisions.wake_at
         if self.state.spans:
-            # As in the shell, which sleeps until the first of both.
-            span_ends = self.wall + (self.state.spans[0][0] - self.elapsed)
-            self.last.wake_at = span_ends if self.last.wake_at is None else min(self.last.wake_at, span_ends)
+            # As in the shell, which sleeps until the first of both. Wall time is large, and so coarser.
+            left = self.state.spans[0][0] - self.elapsed
+            ends = self.wall if left <= 0 else max(self.wall + left, nextafter(self.wall, inf))
+            self.last.wake_at = ends if self.last.wake_at is None else min(self.last.wake_at, ends)
         return self.last
 
     def advance(self, seconds: float) -> Decisions:

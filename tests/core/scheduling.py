@@ -31,7 +31,8 @@ def pass_time(machine: Machine, seconds: float, length: float = 0.0) -> None:
         _work(machine, length)
         if machine.wall >= end:
             return
-        ends = [run.started_at + length for run in machine.state.runs.values() if run.started_at is not None]
+        running = [run for run in machine.state.runs.values() if run.state is State.RUNNING]
+        ends = [float(run.started_at or 0) + length for run in running]
         wake = machine.last.wake_at if machine.last.wake_at is not None else end
         machine.advance(max(0.0, min([wake, end, *ends]) - machine.wall))
 

@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 
 from interlock.model.job import Job, Retry
 from interlock.model.message import Returned
+from interlock.model.run import SCHEDULE, TRIGGER
+from interlock.model.schedule import Schedule
 from interlock.model.state import HOLDS_SLOT, State
 from tests.core.machine import START, Machine, retrying_job
+
+HOURLY = Schedule(every=3600.0)
 
 
 @pytest.mark.behaviour("RET-1")
@@ -60,9 +64,37 @@ def test_max_retries_bounds_the_attempts(max_retries: int, attempts: int) -> Non
 
 
 @pytest.mark.behaviour("RET-1")
-def test_submitted_runs_are_not_retried_unless_the_job_says_so() -> None:
-    assert Retry().max_retries == 0
-    assert Job(id="work").retry == Retry()
+@pytest.mark.parametrize(
+    ("schedule", "origin", "retry", "retries"),
+    [
+        (None, None, Retry(), 0),
+        (None, None, Retry(initial_delay=1.0), 0),
+        (None, None, Retry(max_retries=1), 1),
+        (HOURLY, SCHEDULE, Retry(), 3),
+        (HOURLY, SCHEDULE, Retry(initial_delay=1.0), 3),
+        (HOURLY, SCHEDULE, Retry(max_retries=0), 0),
+        (HOURLY, TRIGGER, Retry(), 3),
+        (HOURLY, None, Retry(), 3),
+    ],
+)
+def test_jobs_with_a_schedule_are_retried_unless_they_say_otherwise(
+    schedule: Schedule | None, origin: str | None, retry: Retry, retries: int
+) -> None:
+    machine = Machine(Job(id="work", schedule=schedule, retry=retry))
+    run_id = f"work:{START:.0f}" if origin == SCHEDULE else machine.submit(origin=origin)
+    machine.worker_up()
+    for count in range(retries):
+        machine.finished(run_id, "failed")
+        wait = float(machine.run(run_id).due_at or 0.0) - machine.wall
+        exact = float(retry.initial_delay) * 2**count
+        assert 0.75 * exact <= wait <= 1.25 * exact, "2 s, doubled each time, and a quarter more or less"
+        machine.advance(wait + 0.001)
+    machine.finished(run_id, "failed")
+    assert (machine.state_of(run_id), machine.run(run_id).failures) == (State.FAILED, retries + 1)
+
+
+@pytest.mark.behaviour("RET-1")
+def test_the_usual_delays() -> None:
     assert (Retry().initial_delay, Retry().multiplier, Retry().max_delay, Retry().jitter) == (2.0, 2.0, 30.0, 0.25)
 
 
@@ -106,7 +138,7 @@ def test_jitter_spreads_to_both_sides_and_repeats_from_a_seed() -> None:
     assert max(delays) > 4.8
 
 
-@pytest.mark.behaviour("RET-2")
+@pytest.mark.behaviour("RET-2", "RUN-18")
 def test_a_fatal_failure_is_not_retried() -> None:
     machine = Machine(retrying_job(5))
     run_id = machine.running()
@@ -114,6 +146,7 @@ def test_a_fatal_failure_is_not_retried() -> None:
     machine.advance(1000)
     assert machine.state_of(run_id) is State.FAILED
     assert machine.run(run_id).error == "Fatal: no such customer"
+    assert machine.run(run_id).failures == 1
     assert machine.dispatched() == [run_id]
 
 

@@ -170,7 +170,7 @@ FIELDS: dict[str, dict[str, str]] = {
         "function": "A function, as `module:name` or `path/to/file.py:name`.",
     },
     "RetryBody": {
-        "max_retries": "How often it is tried again; 0 by default.",
+        "max_retries": "How often it is tried again. By default 3 times with a schedule, and not at all without.",
         "initial_delay": "The first delay; 2s by default.",
         "multiplier": "By how much each delay is longer than the one before; 2 by default.",
         "max_delay": "The longest delay; 30s by default.",

@@ -81,6 +81,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, "deadline passed", "scheduler", at)
     elif outcome is Outcome.FAILED_FATAL:
+        run.failures += 1
         p.move(run, State.FAILED, "fatal", "scheduler", at)
     elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
         run.outcome = Outcome.TIMEOUT
@@ -90,18 +91,19 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 
 def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) -> None:
-    retry = p.state.job_of(run).retry
+    job = p.state.job_of(run)
+    most = job.max_retries
     run.failures += 1
-    if run.failures > retry.max_retries:
-        p.move(run, end, why if retry.max_retries == 0 else f"{why}, no retry left", "scheduler", at)
+    if run.failures > most:
+        p.move(run, end, why if most == 0 else f"{why}, no retry left", "scheduler", at)
         return
     p.retried.append(run)
-    delay = retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+    delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
     run.stop = None
     run.worker_id = None
     run.attempt_started_at = None
     run.due_at = p.now + delay
-    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {retry.max_retries} in {delay:.3g}s", "scheduler")
+    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {delay:.3g}s", "scheduler")
     p.state.set_span(p.elapsed + delay, run, WAIT)
 
 

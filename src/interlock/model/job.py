@@ -17,6 +17,10 @@ JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
+RETRIES_OF_SCHEDULED = 3
+"""how often a run of a job with a schedule is tried again if the job says nothing of it"""
+
+
 class ExecutorKind(StrEnum):
     ASYNC = "async"
     """on the event loop of a shared process"""
@@ -29,15 +33,17 @@ class ExecutorKind(StrEnum):
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often and after which delays a failed run is tried again; delays in seconds."""
 
-    max_retries: int = 0
+    max_retries: int | None = None
+    """None for what is usual: 3 where the job has a schedule, and 0 where it has none"""
     initial_delay: float | str = 2.0
     multiplier: float = 2.0
     max_delay: float | str = 30.0
     jitter: float = 0.25
 
     def __post_init__(self) -> None:
-        if not isinstance(self.max_retries, int) or isinstance(self.max_retries, bool) or self.max_retries < 0:
-            raise BadValue("retry.max_retries", self.max_retries, "a whole number of zero or more")
+        most = 0 if self.max_retries is None else self.max_retries
+        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
+            raise BadValue("retry.max_retries", most, "a whole number of zero or more")
         for field in ("multiplier", "jitter"):
             if not isinstance(getattr(self, field), (int, float)) or isinstance(getattr(self, field), bool):
                 raise BadValue(f"retry.{field}", getattr(self, field), "a number")
@@ -107,6 +113,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
         if not self.version:
             content = msgspec.json.encode(self)
             msgspec.structs.force_setattr(self, "version", hashlib.blake2b(content, digest_size=8).hexdigest())
+
+    @property
+    def max_retries(self) -> int:
+        """How often a run is tried again, whatever it was created by: its schedule, a trigger or a submit."""
+        if self.retry.max_retries is not None:
+            return self.retry.max_retries
+        return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
 
     def _check_occurrences(self) -> None:
         most = self.max_concurrent_runs

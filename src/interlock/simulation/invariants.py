@@ -159,7 +159,7 @@ class Invariants(Ledger):
         elif run.state is State.FAILED:
             self._check_mark(run, (run.error or "").encode())
             fatal = last is not None and last.how == Outcome.FAILED_FATAL
-            spent = run.failures == job.retry.max_retries + 1
+            spent = run.failures == job.max_retries + 1
             self._require(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED
@@ -201,8 +201,8 @@ class Invariants(Ledger):
         failed = moves.count((State.TERMINATING, State.RETRYING))
         self._require(run.crashes <= max(1, job.max_crashes) + (run.state in (State.CANCELLED, State.TIMEOUT)),
                       f"{run.id} crashed {run.crashes} times")  # fmt: skip
-        self._require(run.failures <= job.retry.max_retries + 1, f"{run.id} failed {run.failures} times")
-        self._require(failed <= job.retry.max_retries, f"{run.id} was retried {failed} times")
+        self._require(run.failures <= job.max_retries + 1, f"{run.id} failed {run.failures} times")
+        self._require(failed <= job.max_retries, f"{run.id} was retried {failed} times")
         self._require(dispatches <= failed + again + unsent + 1, f"{run.id} was sent out too often: {moves}")
         if dispatches == 0:
             self._require(not executed, f"{run.id} was never dispatched, and executed")
