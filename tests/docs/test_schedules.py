@@ -9,7 +9,7 @@ import pytest
 import interlock as il
 from interlock.config.documents import FIELDS, read
 from interlock.config.loading import load
-from interlock.model.job import Job
+from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.work import ProcessWork
 from tests.docs.blocks import ROOT, of_language, run_shell
@@ -80,7 +80,9 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     (job,) = [one.job for one in load([str(written)]).jobs]
     bare = Job(id="everything", work=ProcessWork(command=("sleep", "1000")))
     differs = {name for name in bare.__struct_fields__ if getattr(bare, name) != getattr(job, name)}
-    assert differs == {"schedule", "payload", "deadline", "max_runtime", "work", "version"}
+    assert differs == {"schedule", "payload", "deadline", "max_runtime", "retry", "work", "version"}
+    assert job is not None
+    assert job.retry == Retry(max_retries=msgspec.structs.replace(job, retry=Retry()).max_retries)
     assert job.schedule == Schedule(cron="0 2 * * *", tz="Europe/Paris")
     assert isinstance(job.work, ProcessWork)
     assert job.work.env == {"PORT": "9000", "DEBUG": "true", "LANG": None}

@@ -374,6 +374,23 @@ async def raises_with_note() -> None:
     raise error
 
 
+@app.job("raises.cancelled")
+async def raises_cancelled() -> None:
+    raise asyncio.CancelledError("by itself")
+
+
+@app.job("raises.cancelled.thread")
+def raises_cancelled_thread() -> None:
+    raise asyncio.CancelledError("by itself")
+
+
+@app.job("awaits.cancelled")
+async def awaits_cancelled() -> None:
+    task = asyncio.create_task(asyncio.sleep(60))
+    task.cancel("of its own")
+    await task
+
+
 @app.job("raises.group")
 async def raises_group() -> None:
     raise ExceptionGroup("both", [ValueError("the first"), ExceptionGroup("inner", [TypeError("the second")])])

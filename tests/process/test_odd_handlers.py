@@ -51,7 +51,7 @@ def test_a_handler_that_ends_the_loop_or_forks_or_returns_a_coroutine_ends_as_so
     run_async(body())
 
 
-@pytest.mark.behaviour("EXE-1")
+@pytest.mark.behaviour("EXE-1", "RET-2")
 @pytest.mark.parametrize(
     ("job", "why"),
     [
@@ -60,6 +60,9 @@ def test_a_handler_that_ends_the_loop_or_forks_or_returns_a_coroutine_ends_as_so
         ("returns.unbound", "RuntimeError: nothing is bound"),
         ("raises.with.note", "in line two"),
         ("raises.group", "ExceptionGroup: both (2 sub-exceptions)"),
+        ("raises.cancelled", "asyncio.exceptions.CancelledError: by itself"),
+        ("raises.cancelled.thread", "asyncio.exceptions.CancelledError: by itself"),
+        ("awaits.cancelled", "asyncio.exceptions.CancelledError: of its own"),
     ],
 )
 def test_whatever_is_raised_is_told_in_one_line(server: Server, job: str, why: str) -> None:

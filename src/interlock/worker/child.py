@@ -306,10 +306,11 @@ class Child:
         attempt.entered = True
         try:
             result = await definition.handler(**_arguments_of(attempt, definition))
-        except asyncio.CancelledError:
-            self._report(attempt, self._send_soon, Outcome.CANCELLED)
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
-            self._report_error(attempt, self._send_soon, error)
+            if isinstance(error, asyncio.CancelledError) and attempt.context.cancelled:
+                self._report(attempt, self._send_soon, Outcome.CANCELLED)
+            else:
+                self._report_error(attempt, self._send_soon, error)
         else:
             self._report_result(attempt, self._send_soon, result)
 

@@ -67,10 +67,11 @@ class Context:
         return self.stop_reason is not None
 
     def progress(self, percent: float, message: str = "") -> None:
-        if isinstance(percent, bool) or not isinstance(percent, (int, float)) or not 0 <= percent <= 100:
+        """Say how far this attempt is. Less than 0 counts as 0, and more than 100 as 100: a sum of floats may be."""
+        if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
             raise BadValue("percent", percent, "a number from 0 to 100")
         text = self.redact(clean(message))[:LONGEST_LINE]
-        self._send(Progress(self.run_id, self._dispatch.fence, float(percent), text))
+        self._send(Progress(self.run_id, self._dispatch.fence, float(min(max(percent, 0), 100)), text))
 
     def log(self, text: object, level: str = "info") -> None:
         """Add a line to the run's log; past the limit one last line says that it was cut."""
