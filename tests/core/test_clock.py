@@ -1,12 +1,17 @@
 """A wall clock that is set: spans count elapsed time, instants follow the clock."""
 
 import math
+from datetime import UTC, datetime
 
 import pytest
 
+import interlock as il
 from interlock.core.state import Limits
+from interlock.engine import intake
+from interlock.engine.catalog import Catalog, Entry
+from interlock.model.error import BadValue
 from interlock.model.job import Job, Retry
-from interlock.model.message import Stop
+from interlock.model.message import NewRun, Stop, Submit
 from interlock.model.state import State
 from tests.core.machine import ELAPSED, START, Machine
 
@@ -135,6 +140,31 @@ def test_the_deadline_of_a_job_counts_from_the_end_of_a_delay_and_changes_with_t
     machine.jobs = [Job(id="work", deadline=2 * HOUR)]
     machine.restart()
     assert machine.run(run_id).deadline_at == START + SPAN + 2 * HOUR
+
+
+@pytest.mark.behaviour("RUN-22")
+def test_a_delay_travels_as_a_span() -> None:
+    new = il.run("work", delay="10s", deadline="1m", now=START)
+    assert (new.delay, new.at, new.deadline_at) == (SPAN, None, START + SPAN + 60)
+    with pytest.raises(BadValue, match=r"^deadline: .* is not later than the end of the delay \(10s\)$"):
+        il.run("work", delay="10s", deadline=datetime.fromtimestamp(START + SPAN, UTC), now=START)
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"delay": -1.0}, "a number of seconds from 0 to 1e+10"),
+        ({"delay": math.nan}, "a number of seconds from 0 to 1e+10"),
+        ({"delay": 1e11}, "a number of seconds from 0 to 1e+10"),
+        ({"delay": 1.0, "at": START}, "allowed together with at; give one of them"),
+        ({"delay": 1.0, "occurrence": START}, "allowed together with occurrence; give one of them"),
+    ],
+)
+def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float], why: str) -> None:
+    submit = Submit(1, [NewRun("work", b"{}", **fields)])  # type: ignore[arg-type]  # these fields are numbers
+    with pytest.raises(BadValue) as caught:
+        intake.check(submit, Catalog([Entry(Job(id="work"), lambda payload: None)]), {})
+    assert str(caught.value) == f"delay: {fields['delay']} is not {why}"
 
 
 @pytest.mark.behaviour("RUN-22")
