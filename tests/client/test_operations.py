@@ -14,6 +14,7 @@ from interlock.client.http.exchange import Failure, Pause, Policy, Request, Resp
 from interlock.client.http.following import Following
 from interlock.client.http.operations import Operations, RunOptions
 from interlock.model.message import NewRun
+from interlock.model.run import CALL_KEY
 from interlock.model.state import TERMINAL
 from interlock.model.view import LogLine, LogPage, RunPage
 from tests.client.faulty import DETAIL
@@ -59,7 +60,8 @@ def test_a_submit_says_only_what_it_was_told() -> None:
     body, key = submitted("echo", {"value": 1})
     assert body == {"job": "echo", "payload": {"value": 1}}
     assert key is not None
-    assert len(key) == 32
+    assert key.startswith(CALL_KEY)
+    assert len(key) == len(CALL_KEY) + 32
 
 
 def test_every_submit_has_a_key_of_its_own_unless_it_needs_none() -> None:

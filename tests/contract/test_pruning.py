@@ -14,7 +14,7 @@ from hypothesis import given, settings
 
 from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
-from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
+from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.state import State
 from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, RunFilter
 from interlock.stores.memory import MemoryStore
@@ -289,6 +289,12 @@ def test_keys_go_by_their_age_but_not_while_their_runs_are_live(with_store: With
         assert await store.prune_keys(LATER) == count - 1 - MOST_PRUNED
         assert (await store.digests(ids)).keys() == {"live"}
         assert await store.tenant_of_pruned("gone 1") is None
+        calls = [("default", f"{key}{at}", f"{key} {at}", b"d", at) for key in (CALL_KEY, "k") for at in (8.0, 9.0)]
+        await store.commit(Batch(keys=[*calls]), NAME, lease.epoch)
+        assert await store.prune_keys(0.0, 9.0) == 1
+        assert await store.known_keys([("default", key) for _, key, *_ in calls]) == {
+            ("default", key): (run_id, b"d") for _, key, run_id, *_ in calls[1:]
+        }
         again = Batch(keys=[("default", "k1", "new", b"e", 9.0)])
         await store.commit(again, NAME, lease.epoch)
         assert await store.known_keys([("default", "k1")]) == {("default", "k1"): ("new", b"e")}
@@ -469,7 +475,7 @@ def test_looking_for_them_and_deleting_them_goes_through_no_table(database: Path
     values = {"most": 1, "limit": 1, "first": 1, "last": 1, "ended_before": 1.0, "position": 1, "numbers": "[1]"}
     values |= {"occurrences_before": 1.0, "created_before": 1.0, "run_id": "r"}
     names = ["get_number_range", "get_number_at", "get_created", "find_old_runs", "find_surplus_runs", "weigh_runs"]
-    names += ["find_oldest_runs", "get_key_range", "get_key_created", "find_old_keys", "prune_keys"]
+    names += ["find_oldest_runs", "get_key_range", "get_key_created", "find_old_keys", "find_old_calls", "prune_keys"]
     names += ["get_digest", "get_tenant_of_pruned", "get_first_time"]
     with closing(connect_writer(database)) as connection:
         for name in [*names, *PARTS]:

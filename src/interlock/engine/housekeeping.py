@@ -22,6 +22,8 @@ LOOK = 1.0
 STAY = 3600.0
 """seconds for which what a schedule created is kept in any case: so far the clock can be set back, and nothing that has
 run comes again"""
+CALL_KEYS = 3600.0
+"""seconds for which keys are kept that clients made up for one call: longer than any client repeats it"""
 BEHIND = 60.0
 """seconds of pruning without an end after which it is said"""
 SAID_AGAIN = 600.0
@@ -73,7 +75,8 @@ class Housekeeping:
         """Prune a part of what has to go; returns whether there is more."""
         keep, now = self._keep, self._clock.now()
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
-        keys = await self._store.prune_keys(now.wall - keep.keys_for) if keep.keys_for else 0
+        keys_before = now.wall - keep.keys_for if keep.keys_for else 0.0
+        keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
         pruned = await self._store.prune_runs(
             keep.runs or sys.maxsize,
             now.wall - keep.runs_for if keep.runs_for else 0.0,

@@ -15,6 +15,8 @@ CATCH_UP = "catch_up"
 TRIGGER = "trigger"
 """somebody wanted it at once"""
 _BACKFILL = "backfill:"
+CALL_KEY = "call-"
+"""the beginning of an idempotency key that a client made up, to be able to repeat one call"""
 
 
 def backfill(max_parallel: int) -> str:

@@ -269,8 +269,9 @@ class Store(Reader):
         """For each job, the time of the first run that its schedule created, of those that are still stored."""
 
     @abstractmethod
-    async def prune_keys(self, created_before: float) -> int:
-        """Delete the keys that were created before this, the oldest first, but for those of live runs.
+    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+        """Delete the keys that were created before this, the oldest first, but for those of live runs. Keys that begin
+        with `CALL_KEY` go if they were created before `calls_before`.
 
         Returns how many were deleted: no more than `MOST_PRUNED`, and less only when none is left to delete. Where the
         clock was set back, keys may be kept longer by as much.

@@ -189,9 +189,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.first_times(job_ids)
 
-    async def prune_keys(self, created_before: float) -> int:
+    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         await self._work(self._faults.longest_write)
-        return await self._disk.prune_keys(created_before)
+        return await self._disk.prune_keys(created_before, calls_before)
 
     async def prune_runs(
         self,

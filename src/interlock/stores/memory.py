@@ -16,7 +16,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
-from interlock.model.run import CATCH_UP, SCHEDULE, Run, Transition
+from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
@@ -232,11 +232,11 @@ class MemoryStore(Store, Leases):
                 found.setdefault(run.job_id, run.scheduled_at)
         return found
 
-    async def prune_keys(self, created_before: float) -> int:
+    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         old = [
             run_id
             for run_id, row in self._submitted.items()
-            if row.created_at < created_before
+            if row.created_at < (calls_before if (row.key or "").startswith(CALL_KEY) else created_before)
             and (run_id not in self.runs_by_id or self.runs_by_id[run_id].ended_at is not None)
         ]
         for run_id in old[:MOST_PRUNED]:

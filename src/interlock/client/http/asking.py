@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.client.http.exchange import Operation, Policy, Request, decoded, exchange
 from interlock.model.message import NewRun
+from interlock.model.run import CALL_KEY
 
 T = TypeVar("T")
 
@@ -62,4 +63,4 @@ def key_for(runs: list[NewRun]) -> str | None:
     """A key for this very call, so that it can be repeated; None if every run is safe to repeat by itself."""
     if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
         return None
-    return os.urandom(16).hex()
+    return CALL_KEY + os.urandom(16).hex()

@@ -116,12 +116,14 @@ def _divided(weights: Iterable[tuple[int, int]], hurry: bool) -> list[list[int]]
     return parts
 
 
-def find_old_keys(created_before: float, connection: sqlite3.Connection) -> list[int]:
+def find_old_keys(created_before: float, calls_before: float, connection: sqlite3.Connection) -> list[int]:
     with one_view(connection):
+        calls = {"created_before": calls_before, "limit": MOST_PRUNED}
+        found = [row[0] for row in connection.execute(QUERIES["find_old_calls"], calls)]
         first, last = connection.execute(QUERIES["get_key_range"]).fetchone()
         last = _last_created_before(connection, "get_key_created", created_before, first, last)
-        values = {"last": last, "created_before": created_before, "limit": MOST_PRUNED}
-        return [row[0] for row in connection.execute(QUERIES["find_old_keys"], values)]
+        values = {"last": last, "created_before": created_before, "limit": MOST_PRUNED - len(found)}
+        return found + [row[0] for row in connection.execute(QUERIES["find_old_keys"], values)]
 
 
 def prune_keys(numbers: Sequence[int], connection: sqlite3.Connection) -> int:

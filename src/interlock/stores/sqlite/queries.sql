@@ -166,8 +166,14 @@ SELECT created_at FROM idempotency_keys WHERE number >= ? ORDER BY number LIMIT 
 
 -- name: find_old_keys
 SELECT number FROM idempotency_keys NOT INDEXED WHERE number <= :last AND created_at < :created_before
+AND (idempotency_key IS NULL OR idempotency_key NOT GLOB 'call-*')
 AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = idempotency_keys.run_id AND runs.ended_at IS NULL)
 ORDER BY number LIMIT :limit;
+
+-- name: find_old_calls
+SELECT number FROM idempotency_keys WHERE idempotency_key GLOB 'call-*' AND created_at < :created_before
+AND NOT EXISTS (SELECT 1 FROM runs WHERE runs.id = idempotency_keys.run_id AND runs.ended_at IS NULL)
+ORDER BY created_at LIMIT :limit;
 
 -- name: prune_keys
 DELETE FROM idempotency_keys WHERE number IN (SELECT value FROM json_each(:numbers));

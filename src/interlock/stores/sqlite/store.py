@@ -401,8 +401,8 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def prune_keys(self, created_before: float) -> int:
-        numbers = await self._read(partial(find_old_keys, created_before))
+    async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
+        numbers = await self._read(partial(find_old_keys, created_before, calls_before))
         return await self._write(partial(prune_keys, numbers)) if numbers else 0
 
     async def prune_runs(

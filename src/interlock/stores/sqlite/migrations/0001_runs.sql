@@ -77,6 +77,9 @@ CREATE TABLE idempotency_keys (
 CREATE UNIQUE INDEX idempotency_keys_of_tenant ON idempotency_keys (tenant, idempotency_key)
 WHERE idempotency_key IS NOT NULL;
 
+-- Keys that clients made up for one call, which go sooner.
+CREATE INDEX idempotency_keys_of_calls ON idempotency_keys (created_at) WHERE idempotency_key GLOB 'call-*';
+
 CREATE TABLE job_versions (
   version TEXT NOT NULL PRIMARY KEY,
   job_id TEXT NOT NULL,
