@@ -9,7 +9,7 @@ PARALLEL ?= 3
 # Where commands in this folder look for a server without being told.
 DATABASE ?= interlock.db
 
-.PHONY: run test check unit bench soak clean
+.PHONY: run test quick check unit bench soak clean
 
 $(VENV)/ready: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or later is needed, this is " + sys.version.split()[0]) if sys.version_info < (3, 11) else None'
@@ -22,6 +22,11 @@ run: $(VENV)/ready
 	$(BIN)/interlock up -A examples.stream:app examples/timetable.yaml --db $(DATABASE) --submit demo.stream --drain 1s
 
 test: check unit
+
+# For the hand, in less than a minute: lint, and the tests that start no process.
+quick: $(VENV)/ready
+	$(BIN)/ruff check --quiet src tests examples
+	$(BIN)/pytest -n $(PARALLEL) tests/core tests/engine tests/contract
 
 check: $(VENV)/ready
 	$(BIN)/ruff format --check --quiet src tests examples
