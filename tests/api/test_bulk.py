@@ -47,9 +47,9 @@ def test_one_request_cancels_every_run_that_fits(http: Http) -> None:
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        ({}, "all: False is not true, and no other field chooses runs: give job, state or the like, or all: true"),
-        ({"reason": "none"}, "all: False is not true"),
-        ({"state": ["scheduled", "failed"]}, "state: 'failed' is not a state that runs can be cancelled in"),
+        ({}, "all: False is not enough to choose runs: give a filter such as job or state, or all: true for every run"),
+        ({"reason": "none"}, "all: False is not enough"),
+        ({"state": ["scheduled", "failed"]}, "state: 'failed' is not a state to cancel from"),
         ({"state": ["nowhere"]}, "state[0]: 'nowhere' is not"),
         ({"session": 7}, "session: 7 is not"),
         ({"live": True}, "live"),

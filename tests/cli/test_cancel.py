@@ -78,7 +78,7 @@ def test_runs_by_filter(server: Server) -> None:
     assert printed(server, "cancel", "--session", "chosen", "--yes", "--json")["done"] == 0
     says = "bulk request: 'nothing' does not exist"
     refused(server, "cancel", "--request", "nothing", exit_code=3, says=says, code="unknown_bulk")
-    says = "state: 'failed' is not a state that runs can be cancelled in"
+    says = "state: 'failed' is not a state to cancel from"
     refused(server, "cancel", "--state", "failed", "--yes", exit_code=2, says=says, code="bad_value")
 
 
@@ -111,7 +111,7 @@ def test_who_does_not_wait_is_told_how_to_look(folder: Path) -> None:
             terminal.wait_for("496,000 runs left")
             terminal.enter("\x03")
             assert terminal.ended() == 130
-            assert "the server goes on with it; to look: interlock cancel --request b1" in terminal.text
+            assert "the server carries on; to follow it: interlock cancel --request b1" in terminal.text
             assert "Traceback" not in terminal.text
 
 

@@ -16,7 +16,7 @@ from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.state import State
-from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, RunFilter
+from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, RunFilter
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
@@ -53,9 +53,9 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
 
 
 async def prune_all(store: AnyStore, most: int, ended_before: float, **limits: Any) -> int:
-    found = [await store.prune_runs(most, ended_before, **limits)]
+    found = [await store.prune_runs(PruneLimits(most, ended_before, **limits))]
     while found[-1].more:
-        found.append(await store.prune_runs(most, ended_before, **limits))
+        found.append(await store.prune_runs(PruneLimits(most, ended_before, **limits)))
     return sum(one.runs for one in found)
 
 
@@ -74,9 +74,9 @@ def test_what_is_too_old_or_too_much_of_its_job_goes(with_store: WithStore, most
         await put(store, make_run("live", job_id="other"))
         newest = {job: [run for run in runs if run.job_id == job][-most:] if most else [] for job in ("work", "play")}
         left = [run.id for run in runs if run in newest[run.job_id] and (run.ended_at or 0) >= ended_before]
-        assert await store.prune_runs(most, ended_before) == Pruned(len(runs) - len(left), False)
+        assert await store.prune_runs(PruneLimits(most, ended_before)) == Pruned(len(runs) - len(left), False)
         assert await listed(store) == ["live", *reversed(left)]
-        assert await store.prune_runs(most, ended_before) == Pruned(0, False)
+        assert await store.prune_runs(PruneLimits(most, ended_before)) == Pruned(0, False)
 
     with_store(body)
 
@@ -87,14 +87,14 @@ def test_one_goes_after_the_other_as_the_limit_passes_them(with_store: WithStore
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune_runs(ALL, 0.0) == Pruned(0, False)
+        assert await store.prune_runs(PruneLimits(ALL, 0.0)) == Pruned(0, False)
         first = 0
         for count in range(1, 9):
             first += count
-            assert await store.prune_runs(ALL, float(first)) == Pruned(count, False)
+            assert await store.prune_runs(PruneLimits(ALL, float(first))) == Pruned(count, False)
             assert (await listed(store))[-1] == f"{first}"
         for most in range(12, 0, -1):
-            assert await store.prune_runs(most, 0.0) == Pruned(1, False)
+            assert await store.prune_runs(PruneLimits(most, 0.0)) == Pruned(1, False)
             assert len(await listed(store)) == most
 
     with_store(body)
@@ -106,15 +106,17 @@ def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStor
         old = [make_run("live 1"), ended("dead 1"), ended("done 1"), make_run("live 2"), ended("dead 2")]
         await put(store, *old, ended("done 2"), letters=["dead 1", "dead 2"])
         await put(store, make_run("other", job_id="other"))
-        assert (await store.prune_runs(4, 0.0)).runs == 0, "beyond the newest four are a live one and a dead letter"
-        assert (await store.prune_runs(3, 0.0)).runs == 1
+        assert (await store.prune_runs(PruneLimits(4, 0.0))).runs == 0, (
+            "beyond the newest four are a live one and a dead letter"
+        )
+        assert (await store.prune_runs(PruneLimits(3, 0.0))).runs == 1
         assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
-        assert (await store.prune_runs(0, LATER)).runs == 1
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
         assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
         assert [letter.run_id for letter in await store.dead_letters()] == ["dead 1", "dead 2"]
         lease = await take(store)
         await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
-        assert (await store.prune_runs(0, LATER)).runs == 1
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
         assert await store.run("live 1") is None
 
     with_store(body)
@@ -129,13 +131,13 @@ def test_beyond_the_total_the_oldest_of_all_jobs_go(with_store: WithStore, total
         await put(store, *runs[:2], letters=["r0"])
         await put(store, make_run("live", job_id="job 1"), *runs[2:])
         # One is too old by itself, and counts no more.
-        pruned = await store.prune_runs(ALL, 1001.5, total)
+        pruned = await store.prune_runs(PruneLimits(ALL, 1001.5, total))
         left = ["r0", "live", *(f"r{number}" for number in range(2, 9))]
         while len(left) > total and (may_go := [one for one in left[:-1] if one not in ("r0", "live")]):
             left.remove(may_go[0])
         assert await listed(store) == left[::-1]
         assert pruned == Pruned(10 - len(left), False)
-        assert await store.prune_runs(ALL, 1001.5, total) == Pruned(0, False)
+        assert await store.prune_runs(PruneLimits(ALL, 1001.5, total)) == Pruned(0, False)
 
     with_store(body)
 
@@ -144,7 +146,7 @@ def test_new_runs_count_in_the_total_from_one_call_to_the_next(with_store: WithS
     async def body(store: AnyStore) -> None:
         for number in range(30):
             await put(store, *(ended(f"{number}-{one}", job_id=f"job {number}") for one in range(number % 4)))
-            await store.prune_runs(ALL, 0.0, 7)
+            await store.prune_runs(PruneLimits(ALL, 0.0, 7))
             assert len(await listed(store)) <= 7
         assert len(await listed(store)) == 7
 
@@ -230,7 +232,7 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         await put(store, make_run("keyed"))
         await put(store, ended("unknown"))
         last = await everything(store)
-        assert await store.prune_runs(ALL, 1500.0) == Pruned(2, False)
+        assert await store.prune_runs(PruneLimits(ALL, 1500.0)) == Pruned(2, False)
         left = await everything(store)
         assert left["keys"] == last["keys"] == {("blue", "k"): ("new", b"d"), ("default", "k"): ("old", b"d")}
         for part in ("runs", "histories", "logs"):
@@ -261,7 +263,7 @@ def test_keys_and_occurrences_outlive_their_runs_and_say_so(with_store: WithStor
         await put(store, make_run("last"))
         ids = ["keyed", "work:7", "plain", "unknown"]
         assert [await store.tenant_of_pruned(one) for one in ids] == [None] * 4
-        assert (await store.prune_runs(0, LATER)).runs == 3
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 3
         await store.commit(Batch(keys=batch.keys), NAME, lease.epoch)
         assert await store.known_keys([("blue", "k")]) == {("blue", "k"): ("keyed", b"1")}
         assert await store.digests(ids) == {"keyed": b"1", "work:7": b"2"}
@@ -322,7 +324,7 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         await put(store, ended("old", idempotency_key="k"), ended("older", idempotency_key="m"))
         await put(store, make_run("live", idempotency_key="l"))
-        assert (await store.prune_runs(0, LATER)).runs == 2
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
 
     run_with(SqliteStore(database), body)
     with closing(sqlite3.connect(database)) as connection:
@@ -355,7 +357,7 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
         assert await store.position() == (await store.load(0)).position == 10
         behind_c = (await store.runs(RunFilter(), None, 1)).next
         await put(store, ended("d"))
-        assert await store.prune_runs(0, LATER) == Pruned(2, False)
+        assert await store.prune_runs(PruneLimits(0, LATER)) == Pruned(2, False)
         await put(store, ended("e"))
         assert await store.runs(RunFilter(), behind_c, 10) == await store.runs(RunFilter(job_id="none"), None, 1)
         assert [one.position for one in (await store.events(0, 10)).events] == [*range(11, 17)]
@@ -377,8 +379,8 @@ def test_one_call_deletes_so_many_and_says_whether_there_are_more(with_store: Wi
         runs = [ended(f"r{number}", job_id=f"job {number % jobs}") for number in range(2 * MOST_PRUNED + 1)]
         await store.commit(created(*runs), NAME, lease.epoch)
         for limits in ((0, 0.0), (ALL, LATER)):
-            assert await store.prune_runs(*limits) == Pruned(MOST_PRUNED, True)
-            assert await store.prune_runs(*limits) == Pruned(MOST_PRUNED, False)
+            assert await store.prune_runs(PruneLimits(*limits)) == Pruned(MOST_PRUNED, True)
+            assert await store.prune_runs(PruneLimits(*limits)) == Pruned(MOST_PRUNED, False)
             assert await listed(store) == [runs[-1].id], "the last of all stays"
             # From here on it is by age.
             await store.commit(created(*runs[: 2 * MOST_PRUNED]), NAME, lease.epoch)
@@ -392,7 +394,7 @@ def test_in_a_hurry_one_call_deletes_more(with_store: WithStore) -> None:
         lease = await take(store)
         runs = [ended(f"r{number}") for number in range(2 * MOST_PRUNED + 1)]
         await store.commit(created(*runs), NAME, lease.epoch)
-        assert await store.prune_runs(0, 0.0, hurry=True) == Pruned(2 * MOST_PRUNED, False)
+        assert await store.prune_runs(PruneLimits(0, 0.0, hurry=True)) == Pruned(2 * MOST_PRUNED, False)
 
     with_store(body)
 
@@ -404,7 +406,7 @@ def test_pages_and_events_go_on_over_what_was_deleted_between_them(with_store: W
         await put(store, make_run("last", job_id="other"))
         first = await store.runs(wanted, None, 4)
         some = await store.events(0, 7)
-        assert (await store.prune_runs(ALL, 1050.0)).runs == 10
+        assert (await store.prune_runs(PruneLimits(ALL, 1050.0))).runs == 10
         assert first.next is not None
         found, before = [], first.next
         while page := await store.runs(wanted, before, 4):
@@ -437,7 +439,7 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
         reader = SqliteReader(database)
         await reader.open()
         seen: list[int] = []
-        pruning = asyncio.ensure_future(store.prune_runs(0, LATER))
+        pruning = asyncio.ensure_future(store.prune_runs(PruneLimits(0, LATER)))
         for seq in itertools.count(3):
             if pruning.done():
                 break
@@ -464,9 +466,9 @@ def test_where_nothing_can_be_written_nothing_is_deleted_and_it_works_again_late
         before = await everything(store)
         with files_no_larger_than(0):
             with pytest.raises(StoreUnavailable):
-                await store.prune_runs(0, LATER)
+                await store.prune_runs(PruneLimits(0, LATER))
             assert await everything(store) == before
-        assert (await store.prune_runs(0, LATER)).runs == 2
+        assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 2
 
     run_with(SqliteStore(database), body)
 

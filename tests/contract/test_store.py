@@ -16,6 +16,7 @@ from interlock.ports.store import (
     Inputs,
     LogEntry,
     Pruned,
+    PruneLimits,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -96,7 +97,7 @@ def test_a_store_begins_empty(with_store: WithStore) -> None:
         assert await store.kept() == {}
         assert await store.service_log("web") == []
         assert await store.prune_service_log(0, 0) == 0
-        assert await store.prune_runs(0, 1e12) == Pruned(0, False)
+        assert await store.prune_runs(PruneLimits(0, 1e12)) == Pruned(0, False)
         assert await store.run("r1") is None
         assert await store.history("r1") == []
         assert await store.logs("r1") == []

@@ -195,7 +195,7 @@ def test_ended_runs_cannot_be_cancelled() -> None:
     m = machine()
     m.submit()
     error = refusal(m.step(request(states=frozenset({State.FAILED, State.RUNNING}))))
-    assert str(error) == "state: 'failed' is not a state that runs can be cancelled in: they have ended"
+    assert str(error) == "state: 'failed' is not a state to cancel from: runs in it have ended"
     assert m.state.bulks == {}
 
 

@@ -15,12 +15,13 @@ from interlock.model.job import Job
 from interlock.model.message import NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
+from interlock.ports.store import PruneLimits
 from tests.core.machine import START, WORK, Machine, at_once
 
 
 def prune(machine: Machine) -> int:
     """Prune all that may go."""
-    return at_once(machine.store.prune_runs(0, machine.wall + 1e6)).runs
+    return at_once(machine.store.prune_runs(PruneLimits(0, machine.wall + 1e6))).runs
 
 
 @pytest.mark.behaviour("RUN-5")

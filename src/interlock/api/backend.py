@@ -5,7 +5,7 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -46,6 +46,8 @@ from interlock.model.view import (
     info_of,
 )
 from interlock.ports.store import Reader, RunFilter
+
+T = TypeVar("T", bound=m.Message)
 
 STANDSTILL = 5.0
 """seconds without a turn of the scheduler's loop after which it is not ready"""
@@ -102,12 +104,9 @@ class Backend:
             raise Overloaded("the scheduler has not taken what was submitted before; try again")
         self._submitting += size
         try:
-            async with asyncio.timeout(UNANSWERED):
-                accepted = await self.connection.ask(
-                    lambda number: m.Submit(number, runs, caller.name), m.Accepted, what="submit", repeatable=repeatable
-                )
-        except TimeoutError as error:
-            raise ConnectionLost("submit") from error
+            accepted = await self._ask(
+                lambda number: m.Submit(number, runs, caller.name), m.Accepted, "submit", repeatable
+            )
         finally:
             self._submitting -= size
         return accepted.run_ids
@@ -132,16 +131,7 @@ class Backend:
 
     async def cancel(self, run_id: str, reason: str, caller: Caller) -> m.RunReport:
         await self._run(run_id, caller)
-        try:
-            async with asyncio.timeout(UNANSWERED):
-                return await self.connection.ask(
-                    lambda number: m.Cancel(number, run_id, reason, caller.name),
-                    m.RunReport,
-                    what="cancel",
-                    repeatable=True,
-                )
-        except TimeoutError as error:
-            raise ConnectionLost("cancel") from error
+        return await self._ask(lambda number: m.Cancel(number, run_id, reason, caller.name), m.RunReport, "cancel")
 
     async def cancel_many(self, body: CancelManyBody, key: str | None, caller: Caller) -> BulkInfo:
         """Stored when this returns; the scheduler carries it out."""
@@ -156,24 +146,26 @@ class Backend:
         )
         if wanted == RunFilter() and not body.everything:
             raise BadValue(
-                "all", False, "true, and no other field chooses runs: give job, state or the like, or all: true"
+                "all", False, "enough to choose runs: give a filter such as job or state, or all: true for every run"
             )
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
         # The same key is the same request, within a tenant.
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
+        report = await self._ask(
+            lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
+            m.BulkReport,
+            "cancel",
+        )
+        return bulk_info_of(report.bulk)
+
+    async def _ask(self, make: Callable[[int], m.Message], kind: type[T], what: str, repeatable: bool = True) -> T:
         try:
             async with asyncio.timeout(UNANSWERED):
-                report = await self.connection.ask(
-                    lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
-                    m.BulkReport,
-                    what="cancel",
-                    repeatable=True,
-                )
+                return await self.connection.ask(make, kind, what=what, repeatable=repeatable)
         except TimeoutError as error:
-            raise ConnectionLost("cancel") from error
-        return bulk_info_of(report.bulk)
+            raise ConnectionLost(what) from error
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

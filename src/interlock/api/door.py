@@ -42,10 +42,6 @@ class Peer(Enum):
     ANYBODY = "any other TCP connection"
 
 
-# Looked up once: with each request it would take longer than all else that is new in it.
-_SOCKET, _OWN = Peer.SOCKET, Peer.OWN
-
-
 def asked_by(scope: Any) -> Caller | None:
     """Who asks, once they are in."""
     caller: Caller | None = scope[CALLER]
@@ -76,11 +72,11 @@ class Door:
         host = given.get(b"host", b"").decode("latin-1").lower()
         self._check_origin(host, given.get(b"origin"), given.get(b"sec-fetch-site"))
         peer = scope.get(PEER)
-        if peer is _SOCKET:
+        if peer is Peer.SOCKET:
             return OWNER
         if not self._grants:
             self._check_host(host)
-            if peer is not _OWN:
+            if peer is not Peer.OWN:
                 raise Unauthorized(NOT_OWN)
             return OWNER
         kind, _, token = given.get(b"authorization", b"").decode("latin-1").partition(" ")

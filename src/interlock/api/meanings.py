@@ -129,6 +129,9 @@ _JOB_BODY = {
 }
 _NEXT = "The cursor of the page that follows; null on the last."
 
+CHOICE = {name: PARAMETERS[name] for name in ("job", "tenant", "session", "lane", "since", "until")}
+"""what chooses runs, besides their states"""
+
 FIELDS: dict[str, dict[str, str]] = {
     "NewRunBody": {
         "job": "The job to run.",
@@ -185,13 +188,8 @@ FIELDS: dict[str, dict[str, str]] = {
     },
     "CancelBody": {"reason": "Why; it is kept with the run."},
     "CancelManyBody": {
-        "state": "Only runs in one of these states, which are not ends.",
-        "job": PARAMETERS["job"],
-        "tenant": PARAMETERS["tenant"],
-        "session": PARAMETERS["session"],
-        "lane": PARAMETERS["lane"],
-        "since": PARAMETERS["since"],
-        "until": PARAMETERS["until"],
+        "state": "Only runs in one of these states, none of them terminal.",
+        **CHOICE,
         "all": "Must be `true` if no other field chooses runs: every run that has not ended.",
         "reason": "Why; it is kept with the runs.",
     },
@@ -199,18 +197,13 @@ FIELDS: dict[str, dict[str, str]] = {
         "id": "Its id.",
         "action": "What it does to the runs: `cancel`.",
         "state": "Only to runs in one of these states; empty for any.",
-        "job": PARAMETERS["job"],
-        "tenant": PARAMETERS["tenant"],
-        "session": PARAMETERS["session"],
-        "lane": PARAMETERS["lane"],
-        "since": PARAMETERS["since"],
-        "until": PARAMETERS["until"],
+        **CHOICE,
         "reason": "Why.",
         "actor": "Who asked for it.",
         "created_at": "When; runs created later are not touched.",
         "ended_at": "When it had looked at every run; null while it is under way.",
         "done": "Runs that it has cancelled so far.",
-        "asked": "Running runs that it has asked to stop so far, besides those. They end when they have stopped.",
+        "asked": "Running runs that it has asked to stop so far, not counted in `done`. Each ends once it has stopped.",
         "left": "Runs that it has not looked at yet.",
     },
     "Submitted": {"id": "The run."},
@@ -389,8 +382,8 @@ CODES = {
     "head_too_large": "Path and headers are larger than 64 KiB.",
     "internal": "A fault of the server; its log says more.",
     "store_unavailable": "The disk does not take writes, or cannot be read. The request changed nothing.",
-    "database_gone": "The database was deleted, moved or replaced while the scheduler runs. What was submitted may or "
-    "may not have been stored.",
+    "database_gone": "The database was deleted, moved or replaced under the scheduler. A submit may or may not have "
+    "been stored.",
     "database_damaged": "The database is damaged. `interlock doctor --repair-copy` saves what can be read.",
     "draining": "The server is stopping and takes nothing new. Nothing was changed.",
     "not_running": "The scheduler is not there. Nothing was changed.",

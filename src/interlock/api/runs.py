@@ -191,7 +191,7 @@ async def cancel(request: Asked, run_id: RunId) -> Cancelled:
 async def cancel_many(request: Asked) -> Response[BulkInfo]:
     """Cancel the runs that have not ended and fit every field that is given. The answer comes once the request is
     durable; the scheduler then carries it out, a part at a time, and finishes it after a restart. Runs that are created
-    later are not touched. A run's state counts when its turn comes."""
+    later are not touched. `state` is compared when a run's turn comes."""
     caller = caller_of(request, Permission.CANCEL)
     body = await read_body(request, _cancel_many, CancelManyBody)
     found = await backend_of(request).cancel_many(body, key_of(request), caller)
@@ -202,7 +202,7 @@ async def cancel_many(request: Asked) -> Response[BulkInfo]:
 async def bulk(
     request: Asked, bulk_id: Annotated[str, PathParameter(description="The id of the request.", max_length=256)]
 ) -> BulkInfo:
-    """A request for many runs, and how far it has come. The newest 1,000 are kept."""
+    """The filter and the progress of a bulk request. The newest 1,000 are kept."""
     return await backend_of(request).bulk(bulk_id, caller_of(request, Permission.READ))
 
 

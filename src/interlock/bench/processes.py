@@ -1,4 +1,4 @@
-"""What processes take, as the system tells it, and that they do not outlive who started them."""
+"""Measure what processes use, and have them end with the process that started them."""
 
 import ctypes
 import os

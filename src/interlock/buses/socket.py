@@ -153,8 +153,8 @@ class SocketBus(Bus):
         return peer
 
     def watch_worker(self, worker_id: str, call: Callable[[], None]) -> None:
-        """Call once the process of a worker without a link has ended, at once if it has; never if that cannot be known.
-        A link of that process takes the place of this watch."""
+        """Call `call` when the process of a worker without a link ends: at once if it has ended, never if that cannot
+        be known. A new link of that process replaces this watch."""
         pid = process_of(worker_id)
         if pid == 0:
             asyncio.get_running_loop().call_soon(call)

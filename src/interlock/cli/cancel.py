@@ -29,21 +29,17 @@ def command(
     lane: LaneOption = None,
     since: SinceOption = None,
     everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
-    request: Annotated[
-        str | None, typer.Option(metavar="ID", help="Follow an earlier request that chose runs with options.")
-    ] = None,
+    request: Annotated[str | None, typer.Option(metavar="ID", help="Follow an earlier bulk request.")] = None,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the run.")] = "cancelled",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    no_wait: Annotated[
-        bool, typer.Option("--no-wait", help="With options that choose runs: do not wait until it has finished.")
-    ] = False,
+    no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for a bulk request to finish.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Stop runs: those that are named, or all that have not ended and fit the options.
+    """Cancel runs: those you name, or all that have not ended and match the options.
 
-    Options that choose runs make one request. The server carries it out, whether or not anybody waits, and finishes it
-    after a restart; runs created later are not touched. Piped: the id of the request, runs cancelled, running ones
-    asked to stop, and `finished` or `under way`, with tabs between them."""
+    Options that choose runs make one bulk request. The server carries it out whether or not you wait, and finishes it
+    after a restart; runs created later are not touched. In a pipe, the output is one line with tabs: request id, runs
+    cancelled, running runs asked to stop, and `finished` or `under way`."""
     from interlock.cli.runs import filter_of
     from interlock.cli.server import client_of, run_of
 
@@ -76,7 +72,7 @@ def _follow(client: "Client", request: str, wait: bool, json: bool) -> None:
                 sys.stderr.write(f"\r\x1b[K{_told(found)}")
                 sys.stderr.flush()
     except KeyboardInterrupt:
-        say(f"\nthe server goes on with it; to look: interlock cancel --request {request}")
+        say(f"\nthe server carries on; to follow it: interlock cancel --request {request}")
         raise
     finally:
         if drawn:
@@ -88,7 +84,7 @@ def _follow(client: "Client", request: str, wait: bool, json: bool) -> None:
     elif found.ended_at is not None:
         out(_told(found))
     else:
-        out(f"{_told(found)}; to look again: interlock cancel --request {request}")
+        out(f"{_told(found)}; to follow it: interlock cancel --request {request}")
 
 
 def _told(bulk: "BulkInfo") -> str:

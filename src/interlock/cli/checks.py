@@ -89,7 +89,7 @@ def _loopback() -> Finding:
     except OSError as error:
         why = str(error)
     fix = "allow AF_NETLINK to this process, configure tokens, or serve HTTP on the Unix socket alone (http: local)"
-    return Finding("loopback", "warning", f"{why}, so everybody is refused there", fix)
+    return Finding("loopback", "warning", f"{why}, so every TCP connection is refused", fix)
 
 
 def _files(settings: Settings) -> Finding:
@@ -115,10 +115,10 @@ def settings_file(resolved: Resolved) -> Finding:
     status = os.stat(resolved.file)
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, os.geteuid()):
-        detail = f"{resolved.file} belongs to another user (uid {status.st_uid}), who decides by it what runs here"
+        detail = f"{resolved.file} belongs to another user (uid {status.st_uid}), who can decide what runs here"
         return Finding("settings", "failed", detail, f"read it, then chown {os.geteuid()} {resolved.file}")
     if _others_may_write(status):
-        detail = f"{resolved.file} can be changed by other users (mode {mode:o}), who decide by it what runs here"
+        detail = f"{resolved.file} can be changed by other users (mode {mode:o}), who can decide what runs here"
         return Finding("settings", "failed", detail, f"read it, then chmod go-w {resolved.file}")
     for token in resolved.settings.tokens:
         try:
@@ -133,8 +133,8 @@ def settings_file(resolved: Resolved) -> Finding:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """The group does not count if it is the owner's own, as many systems make one for each user, with a umask that
-    lets it write."""
+    """Whether anyone but the owner may write. The owner's own group does not count: many systems make one for each
+    user, with a umask that lets it write."""
     if status.st_mode & stat.S_IWOTH:
         return True
     if not status.st_mode & stat.S_IWGRP:
@@ -226,7 +226,7 @@ def database(path: str) -> Iterator[Finding]:
         return
     deleted = holder_of_deleted(lock_path(path))
     if deleted is not None:
-        fix = f"stop process {deleted}, which acknowledges nothing, and start it again"
+        fix = f"restart process {deleted}; until then it acknowledges nothing"
         yield Finding("database", "failed", f"the lock file of process {deleted} was deleted", fix)
         return
     if not Path(path).exists():
@@ -275,7 +275,7 @@ def stored_runs(settings: Settings) -> Iterator[Finding]:
     surplus = max(of_jobs, total - (settings.keep_runs_total or sys.maxsize)) - live
     if surplus > MANY_TOO_MANY:
         detail = f"{total:,}, about {surplus:,} more than keep_runs and keep_runs_total allow"
-        fix = "pruning is behind: submit more slowly, put the database on a faster disk, or allow more"
+        fix = "pruning is behind: submit more slowly, use a faster disk, or raise the limits"
         yield Finding("stored runs", "warning", detail, fix)
     else:
         yield Finding("stored runs", "ok", f"{total:,}")

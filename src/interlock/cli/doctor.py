@@ -14,7 +14,7 @@ def command(
     flags: Flags,
     repair_copy: Annotated[
         str | None,
-        typer.Option(metavar="NEWFILE", help="Save what can be read of a damaged database into a new file instead."),
+        typer.Option(metavar="NEWFILE", help="Only save what can be read of a damaged database to a new file."),
     ] = None,
     json: JsonOption = False,
 ) -> None:

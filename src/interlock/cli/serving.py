@@ -56,7 +56,7 @@ def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
 
 
 def _check_file(resolved: Resolved) -> None:
-    """Refuse a settings file that somebody else decides on, and warn of one whose secrets others can read."""
+    """Refuse a settings file that another user can change; warn about one whose secrets others can read."""
     found = settings_file(resolved)
     if found.level == "failed":
         raise BadConfig(f"{found.detail}; {found.fix}")

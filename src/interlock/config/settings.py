@@ -126,7 +126,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     keep_keys: Annotated[
         float,
         Setting(
-            "How long an idempotency key is kept, whatever becomes of its run; 0s is for ever.", Span("0s", "36500d")
+            "How long an idempotency key is kept, even if its run is pruned; 0s is for ever.", Span("0s", "36500d")
         ),
     ] = 30 * 86400.0
 

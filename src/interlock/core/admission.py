@@ -74,16 +74,12 @@ def _create_one(p: Pass, new: NewRun, command: Create, place: int) -> str:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
         run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
-    if new.idempotency_key is not None or new.occurrence is not None:
-        _take_key(p, new, run_id, command.digests[place])
+    if (digest := command.digests.get(place)) is not None:
+        if new.idempotency_key is not None:
+            p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
+        p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, p.now))
     _begin(p, new, run_id, command.actor)
     return run_id
-
-
-def _take_key(p: Pass, new: NewRun, run_id: str, digest: bytes) -> None:
-    if new.idempotency_key is not None:
-        p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
-    p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, p.now))
 
 
 def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:

@@ -1,9 +1,9 @@
 """Bulk requests: one request for many runs, carried out a part in each pass.
 
-A request walks the runs that were live when it came, so later ones are not touched. It looks at the newest first: the
-oldest are those that run, or are about to, and a slot that they free would only go to a run that ends next. Counts are
-stored in the commit that acts. After a restart the walk begins again, over those of its runs that are still live, and
-passes over what has been asked to stop.
+A request walks the runs that were live when it came, so later ones are not touched. It begins with the newest: the
+oldest execute or soon will, and a slot freed by one of them would only go to a run that the request ends next. Counts
+are stored in the same commit as the changes. After a restart the walk begins again over those of its runs that are
+still live, and skips those already asked to stop.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
 
 def _begin(p: Pass, command: StartBulk) -> BulkRequest:
     if ended := command.wanted.states & TERMINAL:
-        raise BadValue("state", min(ended).value, "a state that runs can be cancelled in: they have ended")
+        raise BadValue("state", min(ended).value, "a state to cancel from: runs in it have ended")
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
     walk = list(p.state.runs.values())

@@ -33,7 +33,7 @@ RouteKey = tuple[str, Room]
 """job id and room: runs with equal keys can go to the same workers"""
 
 SUSPECT_SHARE = 4
-"""a worker takes one suspect for so many of its slots"""
+"""slots of a worker for each suspect that it takes"""
 
 ANYWHERE = ""
 """in place of the job's id where any worker can do it, for it is told what to do"""
@@ -79,7 +79,7 @@ def _size(count: int) -> str:
 
 WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
 """The kinds of spans: a delay or a retry that is waited for, the run time of a run, and that of an attempt. Each is the
-name of the field of a run that has changed once the span does not count any more."""
+name of a field of the run: once that field has changed, the span is void."""
 
 Span = tuple[float, int, str, str, float]
 """elapsed time at which it ends, tie-breaker, run id, kind, and the value of that field"""
@@ -235,7 +235,7 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        """Only a process that died under a run leaves an exit code beside a crash. A worker that died does not."""
+        """Return where a run may execute. A crash with an exit code means that its own process died, not its worker."""
         job = self.job_of(run)
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED
@@ -273,7 +273,7 @@ class SchedulerState:
 
 
 def waits_for_span(run: Run) -> bool:
-    """Whether `due_at` is the end of a delay or of a retry's, and not an instant."""
+    """Whether `due_at` is the end of a delay, of a submit or a retry, and not an instant that was asked for."""
     return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
 
 
@@ -292,8 +292,8 @@ def rebuild(
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no.
 
-    `spans` are those of the state before, if this scheduler had one: they go on. All others have lasted as long as the
-    wall clock says.
+    `spans` are those of this scheduler's previous state, if it had one: they continue. For all others the wall clock
+    decides what is left.
     """
     state = SchedulerState(limits, lanes)
     state.wall_ahead = now.wall - now.elapsed
@@ -321,7 +321,7 @@ def rebuild(
 
 
 def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
-    """What is left of a run's spans by the wall clock; never more than the whole, wherever that was put back to."""
+    """Yield what is left of a run's spans by the wall clock, never more than the whole if it was set back."""
     kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
     start = getattr(run, kind)
     if job.max_runtime is not None and start is not None:

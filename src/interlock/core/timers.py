@@ -78,7 +78,7 @@ def _end_spans(p: Pass) -> None:
 
 
 def follow_wall_clock(p: Pass) -> None:
-    """When the wall clock was set, have the records say by the new time when waits end."""
+    """After the wall clock was set, move the recorded ends of waits by as much."""
     ahead = p.now - p.elapsed
     jump = ahead - p.state.wall_ahead
     if abs(jump) < JUMP:

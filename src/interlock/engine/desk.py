@@ -432,7 +432,7 @@ class Desk(Endpoint):
 
 
 def _unread(error: InterlockError) -> InterlockError:
-    """What to tell those who only ask: nothing of changes, for what they ask about may have happened."""
+    """Return the error for a caller that only reads: it says nothing about changes, which may have been made."""
     return StoreUnavailable(error.why, asked=True) if type(error) is StoreUnavailable else error
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.engine.metrics import Metrics
 from interlock.ports.clock import Clock
-from interlock.ports.store import MOST_PRUNED, Store
+from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
 
 logger = logging.getLogger("interlock.housekeeping")
 
@@ -20,12 +20,12 @@ MANY_ENDED = 10_000
 LOOK = 1.0
 """seconds between two looks at how many have ended"""
 STAY = 3600.0
-"""seconds for which what a schedule created is kept in any case: so far the clock can be set back, and nothing that has
-run comes again"""
+"""seconds for which runs that a schedule created are always kept: if the clock is set back by no more than this, no
+occurrence runs twice"""
 CALL_KEYS = 3600.0
 """seconds for which keys are kept that clients made up for one call: longer than any client repeats it"""
 BEHIND = 60.0
-"""seconds of pruning without an end after which it is said"""
+"""seconds of pruning without catching up after which a warning is logged"""
 SAID_AGAIN = 600.0
 
 
@@ -77,13 +77,14 @@ class Housekeeping:
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
         keys_before = now.wall - keep.keys_for if keep.keys_for else 0.0
         keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
-        pruned = await self._store.prune_runs(
+        limits = PruneLimits(
             keep.runs or sys.maxsize,
             now.wall - keep.runs_for if keep.runs_for else 0.0,
             keep.runs_total or sys.maxsize,
             now.wall - STAY,
             self.falls_behind,
         )
+        pruned = await self._store.prune_runs(limits)
         if lines or keys or pruned.runs:
             logger.debug("pruned %d lines of services, %d keys and %d runs", lines, keys, pruned.runs)
         self._note(now.elapsed, pruned.runs, pruned.more)
@@ -103,7 +104,7 @@ class Housekeeping:
         if self._behind_since is not None and elapsed >= self._say_at:
             self._say_at = elapsed + SAID_AGAIN
             logger.warning(
-                "pruning is behind for %.0fs: %d runs have ended since, %d were pruned, so more are stored than "
+                "pruning has been behind for %.0fs: %d runs have ended since, %d were pruned, so more are kept than "
                 "keep_runs, keep_runs_total and keep_for allow; submit more slowly, or use a faster disk",
                 behind,
                 self._metrics.ended_total - self._ended,

@@ -154,16 +154,16 @@ async def look_up_times(command: LookedUp, state: SchedulerState, store: Store, 
 
 
 async def _states(run_ids: Sequence[str], store: Store) -> dict[str, State]:
-    """Of runs that exist, or did: whatever became of one that was pruned, it does not come again."""
+    """Return the states of runs; a pruned one counts as succeeded, so that it does not run again."""
     known = await store.states(run_ids)
     pruned = await store.digests([one for one in run_ids if one not in known])
     return known | dict.fromkeys(pruned, State.SUCCEEDED)
 
 
 async def _pruned(times: Mapping[str, tuple[str, float]], state: SchedulerState, store: Store) -> list[str]:
-    """Those of these occurrences, by id their job and time, that a schedule has created and that were pruned. All times
-    up to the cursor of a schedule have had their turn; where the store has older runs of it, but not this one, it was
-    passed over, for example by a pause."""
+    """Return which of these occurrences (id → job and time) a schedule created and pruning removed. Every time up to a
+    schedule's cursor has had its turn. Where the store still has older runs of the schedule, a missing one was never
+    created, for example because of a pause."""
     entries = state.timetable.entries
     passed = {
         run_id: (job_id, at)

@@ -159,7 +159,7 @@ class IdempotencyConflict(InterlockError):
     def __init__(self, key: str, run_id: str, field: str = "idempotency_key") -> None:
         super().__init__(
             f"{field}: {key!r} was used for run {run_id} with another job or payload; "
-            "repeat the first submit as it was, or use another"
+            f"repeat the first submit unchanged, or use another {field}"
         )
         self.key, self.run_id = key, run_id
 
@@ -192,7 +192,7 @@ class StoreUnavailable(InterlockError):
     code = "store_unavailable"
 
     def __init__(self, why: str, asked: bool = False) -> None:
-        """`asked`: somebody only asks. They hear nothing of changes: those they ask about may have happened."""
+        """`asked`: the caller only reads. The message then says nothing about changes, which may have been made."""
         super().__init__(
             f"the store cannot be read now ({why}); try again"
             if asked
@@ -202,14 +202,14 @@ class StoreUnavailable(InterlockError):
 
 
 class DatabaseGone(StoreUnavailable):
-    """A file was deleted, moved or replaced while the scheduler writes it: nothing that is written will be found."""
+    """A file was deleted, moved or replaced under the scheduler: whatever is written to it is lost."""
 
     code = "database_gone"
 
     def __init__(self, path: str) -> None:
         InterlockError.__init__(
             self,
-            f"database: {path} was deleted, moved or replaced while the scheduler runs, so nothing is acknowledged; "
+            f"database: {path} was deleted, moved or replaced under the scheduler, so nothing is acknowledged; "
             "put the same file back, or stop the scheduler, bring back a backup, and start it again",
         )
 

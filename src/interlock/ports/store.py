@@ -33,6 +33,21 @@ HURRIED = 20
 """times more runs in one call that is in a hurry"""
 
 
+class PruneLimits(msgspec.Struct, frozen=True):
+    """What `prune_runs` leaves."""
+
+    most: int
+    ended_before: float
+    total: int = sys.maxsize
+    occurrences_before: float = inf
+    hurry: bool = False
+
+    @property
+    def runs(self) -> int:
+        """How many one call deletes at the most."""
+        return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
+
+
 class Snapshot(msgspec.Struct, frozen=True):
     """What a scheduler needs to take over."""
 
@@ -254,7 +269,7 @@ class Store(Reader):
 
     @abstractmethod
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        """The digests of those of these runs that were submitted with a key or as an occurrence; of pruned ones too."""
+        """The digests of these runs, pruned ones too, where they were submitted with a key or as an occurrence."""
 
     @abstractmethod
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
@@ -278,19 +293,12 @@ class Store(Reader):
         """
 
     @abstractmethod
-    async def prune_runs(
-        self,
-        most: int,
-        ended_before: float,
-        total: int = sys.maxsize,
-        occurrences_before: float = inf,
-        hurry: bool = False,
-    ) -> Pruned:
-        """Delete runs that have ended, with all that belongs to them but their keys: those that ended before this, of
-        each job those beyond its `most` newest, and then the oldest of all until `total` are left. Runs with a dead
-        letter stay, and so do those that a schedule created at `occurrences_before` or later. So do, whatever their
-        age, the run that was created last and the one that the highest position belongs to: no place in the order is
-        given out twice.
+    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+        """Delete runs that have ended, with all that belongs to them but their keys: those that ended before
+        `ended_before`, of each job those beyond its `most` newest, and then the oldest of all until `total` are left.
+        Runs with a dead letter stay, and so do those that a schedule created at `occurrences_before` or later. So do,
+        whatever their age, the run that was created last and the one that the highest position belongs to: no place in
+        the order is given out twice.
 
         One call deletes `MOST_PRUNED` runs at the most, fewer where much belongs to them, and none in part; others may
         write between two of them. In a hurry it deletes `HURRIED` times as many, and others wait longer to write. Where

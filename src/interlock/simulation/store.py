@@ -4,9 +4,7 @@ The disk outlives every scheduler; a `FaultyStore` is how one scheduler reaches 
 """
 
 import asyncio
-import sys
 from collections.abc import Callable, Sequence
-from math import inf
 from random import Random
 from typing import NoReturn
 
@@ -26,6 +24,7 @@ from interlock.ports.store import (
     Inputs,
     LogEntry,
     Pruned,
+    PruneLimits,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -193,17 +192,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_write)
         return await self._disk.prune_keys(created_before, calls_before)
 
-    async def prune_runs(
-        self,
-        most: int,
-        ended_before: float,
-        total: int = sys.maxsize,
-        occurrences_before: float = inf,
-        hurry: bool = False,
-    ) -> Pruned:
+    async def prune_runs(self, limits: PruneLimits) -> Pruned:
         await self._work(self._faults.longest_write)
         before = len(self._disk.pruned)
-        found = await self._disk.prune_runs(most, ended_before, total, occurrences_before, hurry)
+        found = await self._disk.prune_runs(limits)
         for run in list(self._disk.pruned.values())[before:]:
             self._trace.add(f"{run.id[-12:]} is pruned")
             is_keyed = run.idempotency_key is not None

@@ -1,10 +1,8 @@
 """A store and leases in memory: for simulations and for work that need not last."""
 
-import sys
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from math import inf
 from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
@@ -20,7 +18,6 @@ from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, Run, Transition
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import (
-    HURRIED,
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
     MOST_PRUNED,
@@ -29,6 +26,7 @@ from interlock.ports.store import (
     Inputs,
     LogEntry,
     Pruned,
+    PruneLimits,
     RunFilter,
     RunRows,
     ServiceEntry,
@@ -248,25 +246,17 @@ class MemoryStore(Store, Leases):
         if row.key is not None:
             del self.keys[row.tenant, row.key]
 
-    async def prune_runs(
-        self,
-        most: int,
-        ended_before: float,
-        total: int = sys.maxsize,
-        occurrences_before: float = inf,
-        hurry: bool = False,
-    ) -> Pruned:
-        found = self._prunable(most, ended_before, total, occurrences_before)
-        limit = MOST_PRUNED * HURRIED if hurry else MOST_PRUNED
-        gone = {run.id for run in found[:limit]}
-        for run in found[:limit]:
+    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+        found = self._prunable(limits)
+        gone = {run.id for run in found[: limits.runs]}
+        for run in found[: limits.runs]:
             self._forget(run)
         if gone:
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if not _is_of(one, gone)]
-        return Pruned(len(gone), len(found) > limit)
+        return Pruned(len(gone), len(found) > limits.runs)
 
-    def _prunable(self, most: int, ended_before: float, total: int, occurrences_before: float) -> list[Run]:
+    def _prunable(self, limits: PruneLimits) -> list[Run]:
         """The oldest first."""
         kept = {letter.run_id for letter in self.letters} | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], StoredEvent):
@@ -275,14 +265,14 @@ class MemoryStore(Store, Leases):
         found: dict[str, Run] = {}
         others: list[Run] = []
         for _, run in self._numbered:
-            is_recent = run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= occurrences_before
+            is_recent = run.origin in (SCHEDULE, CATCH_UP) and run.created_at >= limits.occurrences_before
             if run.ended_at is not None and run.id not in kept and not is_recent:
-                if left[run.job_id] > most or run.ended_at < ended_before:
+                if left[run.job_id] > limits.most or run.ended_at < limits.ended_before:
                     found[run.id] = run
                 else:
                     others.append(run)
             left[run.job_id] -= 1
-        found |= {run.id: run for run in others[: max(0, len(self._numbered) - len(found) - total)]}
+        found |= {run.id: run for run in others[: max(0, len(self._numbered) - len(found) - limits.total)]}
         return [run for _, run in self._numbered if run.id in found]
 
     def _forget(self, run: Run) -> None:

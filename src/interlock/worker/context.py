@@ -67,7 +67,7 @@ class Context:
         return self.stop_reason is not None
 
     def progress(self, percent: float, message: str = "") -> None:
-        """Say how far this attempt is. Less than 0 counts as 0, and more than 100 as 100: a sum of floats may be."""
+        """Report how far this attempt is. It is kept within 0 and 100, because a sum of floats may be slightly off."""
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
             raise BadValue("percent", percent, "a number from 0 to 100")
         text = self.redact(clean(message))[:LONGEST_LINE]

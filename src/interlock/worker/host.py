@@ -166,7 +166,7 @@ class Host(Endpoint):
             self._peer.send([*self._heartbeat(), *ended])
 
     def _heartbeat(self) -> list[m.Message]:
-        """Name what runs, or is to run; nothing if that is nothing."""
+        """Return the heartbeat that names every attempt without an outcome; empty if there is none."""
         now, named = self._clock.now().elapsed, []
         for key, held in self._held.items():
             if held.outcome is None:

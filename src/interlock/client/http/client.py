@@ -85,16 +85,16 @@ class Client:
     def cancel_many(
         self, reason: str = "cancelled", *, everything: bool = False, **asked: Unpack[BulkFilter]
     ) -> BulkInfo:
-        """Cancel the runs that have not ended and fit what is asked; with `everything`, all of them. One request, which
-        is durable when this returns and which the server carries out: `bulk_progress` follows it."""
+        """Cancel the runs that have not ended and match the filter; with `everything`, all of them. The request is
+        durable when this returns. The server carries it out, and `bulk_progress` follows it."""
         return self._transport.perform(self._operations.cancel_many(reason, everything, asked))
 
     def bulk(self, bulk_id: str) -> BulkInfo:
-        """How far a request for many runs has come."""
+        """Return the progress of a bulk request."""
         return self._transport.perform(self._operations.bulk(bulk_id))
 
     def bulk_progress(self, bulk_id: str) -> Iterator[BulkInfo]:
-        """The same again and again, until it has finished. It survives the server."""
+        """Yield its progress until it has finished; a restart of the server does not end this."""
         return self._transport.iterate(self._operations.bulk_progress(bulk_id))
 
     def runs(self, **asked: Unpack[RunFilter]) -> Iterator[RunInfo]:

@@ -129,7 +129,7 @@ def _read_mark(text: bytes) -> tuple[str, int]:
 
 
 def holder_of_deleted(lock: str) -> str | None:
-    """The process that holds a lock file of this name that is deleted, so that its name is free for another."""
+    """Return the process that holds a deleted lock file of this name: a second scheduler could take a new one."""
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             _, kind, *_, pid, _, _, _ = line.split()
@@ -281,10 +281,10 @@ def is_damage(error: BaseException) -> bool:
 
 
 def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -> InterlockError | None:
-    """What an error of SQLite says of the file, if it says anything of it."""
+    """Return the error to raise if SQLite says that the file is damaged or no database; otherwise None."""
     if is_damage(error):
         with suppress(sqlite3.Error):
-            connection.execute("PRAGMA writable_schema = ON")  # or a file that was cut short tells nothing at all
+            connection.execute("PRAGMA writable_schema = ON")  # otherwise nothing of a truncated file can be read
             if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
                 return DatabaseDamaged(str(path), damage(connection) or str(error))
         return NotADatabase(str(path), str(error))

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from interlock.ports.store import HURRIED, MOST_PRUNED
+from interlock.ports.store import HURRIED, MOST_PRUNED, PruneLimits
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import one_view, read_position
 
@@ -17,21 +17,6 @@ HURRIED_AT_ONCE = 10
 
 PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_runs")
 """in this order, for the runs tell what belongs to them"""
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """As `Store.prune_runs` has them."""
-
-    most: int
-    ended_before: float
-    total: int
-    occurrences_before: float
-    hurry: bool
-
-    @property
-    def runs(self) -> int:
-        """How many one call deletes."""
-        return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -52,7 +37,7 @@ class Prunable(msgspec.Struct, frozen=True):
     counted: Counted
 
 
-def find_prunable(limits: Limits, counted: Counted, connection: sqlite3.Connection) -> Prunable:
+def find_prunable(limits: PruneLimits, counted: Counted, connection: sqlite3.Connection) -> Prunable:
     """Runs that are too old, too many of their job, or too many of all."""
     with one_view(connection):
         first, last = connection.execute(QUERIES["get_number_range"]).fetchone()
@@ -66,7 +51,7 @@ def find_prunable(limits: Limits, counted: Counted, connection: sqlite3.Connecti
     return Prunable(parts, sum(map(len, parts)) < len(found), counted)
 
 
-def _find(limits: Limits, first: int, last: int, counted: Counted, connection: sqlite3.Connection) -> list[int]:
+def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connection: sqlite3.Connection) -> list[int]:
     """Their numbers: all of them, or more than one call deletes."""
     owner = connection.execute(QUERIES["get_number_at"], {"position": read_position(connection)}).fetchone()
     stays = {last} if owner is None else {last, owner[0]}

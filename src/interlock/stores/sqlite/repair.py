@@ -82,8 +82,8 @@ def _opened(source: Path) -> sqlite3.Connection:
 
 
 class _Copy:
-    """One table on its way. From each end it is read up to the first row that cannot be; the rows between are looked
-    for one by one, where an index knows of them."""
+    """The copy of one table. It is read from each end up to the first unreadable row; the rows in between are fetched
+    one by one, where an index lists them."""
 
     def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, table: str, target: Path) -> None:
         self._old, self._new, self._table, self._target = old, new, table, target
@@ -168,6 +168,3 @@ class _Copy:
             raise CannotOpenDatabase(str(self._target), f"it cannot be written: {error}") from error
         self._saved += written
         self._lost += 1 - written
-
-
-__all__ = ["Saved", "repair_copy"]

@@ -4,13 +4,11 @@ import asyncio
 import os
 import queue
 import sqlite3
-import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +28,7 @@ from interlock.model.error import (
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
 from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, Snapshot, Store
+from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite.database import (
     BUSY_SECONDS,
     FileLock,
@@ -39,7 +37,7 @@ from interlock.stores.sqlite.database import (
     identity_of,
     is_damage,
 )
-from interlock.stores.sqlite.pruning import UNCOUNTED, Limits, find_old_keys, find_prunable, prune, prune_keys
+from interlock.stores.sqlite.pruning import UNCOUNTED, find_old_keys, find_prunable, prune, prune_keys
 from interlock.stores.sqlite.queries import QUERIES, write_rows
 from interlock.stores.sqlite.reader import SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
 
@@ -141,8 +139,8 @@ class _Writer(threading.Thread):
     def call(self, work: Callable[[], T], confirm: Callable[[], None] = lambda: None) -> "asyncio.Future[T]":
         """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it.
 
-        `confirm` is called on the loop once it is done, and may raise what is to be the answer instead. It makes system
-        calls: here each would give away the interpreter lock, and wait for it.
+        `confirm` is called on the loop once it is done, and may raise the error to answer with. It makes system calls,
+        each of which would cost this thread the interpreter lock.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._calls.put((work, future, confirm))
@@ -231,7 +229,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                 raise DatabaseGone(name)
 
     def _confirm(self, position: int) -> None:
-        """Before anybody hears that something is stored: see that it will be found, and note how far it goes."""
+        """Before a write is acknowledged, check that it went into the right files, and note its position."""
         try:
             self._check_files(self._files)
         except DatabaseGone as error:
@@ -374,18 +372,11 @@ class SqliteStore(SqliteReader, Store, Leases):
         return await self._read(work)
 
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        def work(connection: sqlite3.Connection) -> dict[str, bytes]:
-            rows = ((one, connection.execute(QUERIES["get_digest"], (one,)).fetchone()) for one in run_ids)
-            return {one: row[0] for one, row in rows if row is not None}
-
-        return await self._read(work)
+        return await self._read(partial(_values, "get_digest", run_ids))
 
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        def work(connection: sqlite3.Connection) -> dict[str, State]:
-            rows = ((one, connection.execute(QUERIES["get_state"], (one,)).fetchone()) for one in run_ids)
-            return {one: State(row[0]) for one, row in rows if row is not None}
-
-        return await self._read(work)
+        found = await self._read(partial(_values, "get_state", run_ids))
+        return {one: State(state) for one, state in found.items()}
 
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
         def work(connection: sqlite3.Connection) -> dict[str, float]:
@@ -395,25 +386,13 @@ class SqliteStore(SqliteReader, Store, Leases):
         return await self._read(work)
 
     async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        def work(connection: sqlite3.Connection) -> dict[str, float]:
-            rows = ((one, connection.execute(QUERIES["get_first_time"], (one,)).fetchone()) for one in job_ids)
-            return {one: row[0] for one, row in rows if row is not None}
-
-        return await self._read(work)
+        return await self._read(partial(_values, "get_first_time", job_ids))
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         numbers = await self._read(partial(find_old_keys, created_before, calls_before))
         return await self._write(partial(prune_keys, numbers)) if numbers else 0
 
-    async def prune_runs(
-        self,
-        most: int,
-        ended_before: float,
-        total: int = sys.maxsize,
-        occurrences_before: float = inf,
-        hurry: bool = False,
-    ) -> Pruned:
-        limits = Limits(most, ended_before, total, occurrences_before, hurry)
+    async def prune_runs(self, limits: PruneLimits) -> Pruned:
         found = await self._read(partial(find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
@@ -493,6 +472,12 @@ def _prune(connection: sqlite3.Connection, cuts: Mapping[str, int]) -> int:
         values = {"service": service, "cut": cut, "newest": newest, "limit": MOST_PRUNED - pruned}
         pruned += connection.execute(QUERIES["prune_service"], values).rowcount
     return pruned
+
+
+def _values(query: str, ids: Sequence[str], connection: sqlite3.Connection) -> dict[str, Any]:
+    """The first column of what a query finds for each id, where it finds anything."""
+    rows = ((one, connection.execute(QUERIES[query], (one,)).fetchone()) for one in ids)
+    return {one: row[0] for one, row in rows if row is not None}
 
 
 def _get_lease(connection: sqlite3.Connection, name: str) -> Lease | None:
