@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.model import payload
 from interlock.model.error import BadValue, CannotOpenDatabase, DatabaseBehind, DatabaseDamaged, NotADatabase
 from interlock.model.state import State
 from interlock.stores.sqlite import SqliteStore
@@ -211,6 +212,43 @@ def test_a_file_that_was_cut_short_is_not_opened_and_said_to_be_damaged(filled: 
         run_with(SqliteStore(filled), nothing)
 
 
+@pytest.mark.parametrize("table", ["history", "logs", "service_log", "runs_live", "leases"])
+def test_damage_at_the_root_of_a_table_is_said_to_be_damage(filled: Path, table: str) -> None:
+    with closing(sqlite3.connect(filled)) as connection:
+        root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = ?", (table,)).fetchone()[0]
+    overwrite(filled, root - 1)
+
+    async def load(store: AnyStore) -> None:
+        await store.load(256)
+
+    with pytest.raises(DatabaseDamaged):
+        run_with(SqliteStore(filled), load)
+
+
+@pytest.mark.behaviour("RUN-6")
+def test_keys_that_are_lost_are_made_anew_from_their_runs(database: Path) -> None:
+    run = make_run("keyed", idempotency_key="k", payload=b"{}")
+    digest = payload.digest(run.job_id, b"{}")
+
+    async def keyed(store: AnyStore) -> None:
+        lease = await take(store)
+        batch = created(run)
+        batch.jobs = [JOB]
+        batch.keys = [("default", "k", "keyed", digest, 1000.0)]
+        await store.commit(batch, NAME, lease.epoch)
+
+    async def known(store: AnyStore) -> object:
+        return await store.known_keys([("default", "k")])
+
+    run_with(SqliteStore(database), keyed)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("DELETE FROM idempotency_keys")
+        connection.commit()
+    copy = database.with_name("copy.db")
+    assert saved_by(repair_copy(database, copy))["idempotency_keys"].saved == 1
+    assert run_with(SqliteStore(copy), known) == {("default", "k"): ("keyed", digest)}
+
+
 # ── less than was stored ────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -255,6 +293,20 @@ def test_a_log_that_was_cut_or_removed_is_noticed(database: Path, loss: str) -> 
     os.unlink(f"{left}.lock")
     run_with(SqliteStore(left), nothing)
     run_with(SqliteStore(left), nothing)
+
+
+@pytest.mark.behaviour("RUN-17")
+def test_a_log_whose_database_is_missing_is_kept(database: Path) -> None:
+    left = crashed(database)
+    os.rename(left, aside := left.with_name("aside.db"))
+    with pytest.raises(DatabaseBehind):
+        run_with(SqliteStore(left), nothing)
+    os.rename(aside, left)
+
+    async def all_there(store: AnyStore) -> None:
+        assert len((await store.load(256)).runs) == RUNS
+
+    run_with(SqliteStore(left), all_there)
 
 
 def test_nothing_is_missed_after_a_crash_a_stop_or_a_new_beginning(database: Path) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -132,3 +133,22 @@ def test_no_second_scheduler_starts_because_the_lock_file_was_deleted(database: 
         await second.close()
 
     asyncio.run(body())
+
+
+@pytest.mark.behaviour("RUN-17")
+@pytest.mark.parametrize("size", [0, 5000])
+def test_nothing_is_acknowledged_once_the_log_was_cut(database: Path, size: int) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("before")), NAME, lease.epoch)
+        log = f"{database}-wal"
+        shutil.copy(log, aside(Path(log)))
+        os.truncate(log, size)
+        for _ in range(2):
+            with pytest.raises(DatabaseGone):
+                await store.commit(created(make_run("after")), NAME, lease.epoch)
+        shutil.copyfile(aside(Path(log)), log)
+        await store.commit(created(make_run("after")), NAME, lease.epoch)
+        assert set(await store.states(["before", "after"])) == {"before", "after"}
+
+    run_with(SqliteStore(database), body)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Created, Decisions, Failed
 from interlock.core.liveness import handed_over
-from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, Span, rebuild
+from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake
 from interlock.model.command import CancelRun, Create, Define, Learn, Put, WorkerDown, WorkerUp
@@ -105,13 +105,13 @@ class Machine:
 
     def restart(self) -> None:
         """The scheduler is killed, and the next one begins with what the store has."""
-        self._begin_again([])
+        self._begin_again(None)
 
     def recover(self) -> None:
         """The scheduler lives, and begins again with what the store has, for that could not be written to."""
-        self._begin_again(self.state.spans)
+        self._begin_again(self.state)
 
-    def _begin_again(self, spans: list[Span]) -> None:
+    def _begin_again(self, before: SchedulerState | None) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
         self.state = rebuild(
             self.limits,
@@ -124,7 +124,7 @@ class Machine:
             snapshot.put_jobs,
             snapshot.schedules,
             snapshot.bulks,
-            spans,
+            before,
         )
         self.step(("", Define(0, self.jobs)))
 

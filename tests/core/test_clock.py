@@ -171,3 +171,15 @@ def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float], 
 def test_a_delay_of_nothing_is_due_at_once() -> None:
     machine = Machine()
     assert machine.path(machine.submit(delay=0.0)) == ["pending", "scheduled"]
+
+
+@pytest.mark.behaviour("RUN-22", "RET-4")
+def test_a_clock_that_is_set_while_the_store_fails_moves_the_record_too() -> None:
+    machine, run_id = begin("delay")
+    due_at = machine.run(run_id).due_at
+    assert due_at is not None
+    machine.wall += HOUR
+    machine.recover()
+    assert machine.run(run_id).due_at == due_at + HOUR
+    machine.restart()
+    assert not is_over(machine, run_id)

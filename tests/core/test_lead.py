@@ -76,3 +76,17 @@ def test_its_time_is_forgotten_when_it_has_begun() -> None:
     machine.started(run_id)
     assert machine.store.runs_by_id[run_id].due_at is None
     assert machine.store.runs_by_id[run_id].started_at == pytest.approx(START + 20.01)
+
+
+@pytest.mark.behaviour("TIM-2", "RET-5")
+def test_what_was_handed_out_ahead_and_lost_does_not_begin_before_its_time() -> None:
+    machine = machine_of(job("first", 20))
+    machine.worker_up("two")
+    machine.advance(15)
+    machine.advance(5 - LEAD / 2)
+    (run_id,) = machine.dispatched()
+    machine.worker_down(str(machine.run(run_id).worker_id), dead=True)
+    machine.step()
+    assert machine.dispatched() == [run_id]
+    machine.advance(LEAD / 2)
+    assert machine.dispatched() == [run_id, run_id]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from interlock.core.state import Limits
 from interlock.model.command import Stalled
-from interlock.model.job import ExecutorKind, Job
+from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Leaving, Returned, Stop
 from interlock.model.state import State
 from tests.core.machine import ELAPSED, Machine
@@ -288,6 +288,27 @@ def test_only_a_run_whose_own_process_died_is_suspected(
     machine.worker_up(held=[machine.held(run_id)])
     machine.step((str(machine.run(run_id).worker_id), Returned(run_id, machine.run(run_id).fence, "leaving")))
     assert machine.messages(Dispatch)[-1].isolated is suspected, "the record knows after a restart"
+
+
+def test_an_attempt_that_ended_by_itself_raises_no_suspicion() -> None:
+    """Its handler called `sys.exit`, and its worker had died before: no process died alone."""
+    machine = Machine(Job(id="work", retry=Retry(max_retries=3, jitter=0)))
+    run_id = machine.running()
+    lost_with_its_worker(machine, run_id)
+    machine.started(run_id)
+    machine.finished(run_id, "failed", exit_code=3)
+    machine.advance(60)
+    assert machine.state_of(run_id) is State.DISPATCHED
+    assert not machine.messages(Dispatch)[-1].isolated
+
+
+def test_a_run_that_is_stopped_before_it_began_is_not_recorded_as_begun() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    machine.cancel(run_id)
+    machine.step(("one", Returned(run_id, machine.run(run_id).fence, "it was stopped before it began")))
+    assert machine.path(run_id)[2:] == ["dispatched", "cancelled"]
 
 
 @pytest.mark.behaviour("LAN-3")

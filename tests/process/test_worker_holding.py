@@ -28,7 +28,7 @@ def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_befo
             for name, hold in (("last", 0.5), ("first", 0.2), ("stopped", 0.3)):
                 script.say(replace(dispatch(name, "hold", folder), hold=hold))
             script.say(m.Stop("stopped", 1, "cancel"))
-            await until(lambda: "Finished" in script.of("stopped"), "it is over before it has begun")
+            await until(lambda: script.of("stopped"), "it is over before it has begun")
             await until(lambda: "Started" in script.of("first"), "the first begins")
             assert time.monotonic() - begun >= 0.2
             assert script.of("last") == []
@@ -37,7 +37,7 @@ def test_what_comes_ahead_of_its_time_is_kept_until_then_and_can_be_stopped_befo
             tell_to_go(folder, "first")
             tell_to_go(folder, "last")
             await until(lambda: "Finished" in script.of("first") and "Finished" in script.of("last"), "they end")
-            assert set(script.of("stopped")) == {"Finished"}, "it is said again until it is settled"
+            assert set(script.of("stopped")) == {"Returned"}, "it is said again until it is settled"
 
     run_async(body())
 

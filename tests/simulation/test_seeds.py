@@ -70,7 +70,7 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
     assert reached > 250
 
 
-BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "never accepted", "died under", "is not connected")
+BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "may have begun", "died under", "is not connected")
 
 
 def attempts_taken_for_lost(simulation: Simulation) -> list[str]:

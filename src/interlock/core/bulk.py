@@ -44,7 +44,9 @@ def _begin(p: Pass, command: StartBulk) -> BulkRequest:
         raise BadValue("state", min(ended).value, "a state to cancel from: runs in it have ended")
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
-    walk = list(p.state.runs.values())
+    # Runs of other tenants do not exist for it, not even as a number of those left.
+    tenant = command.wanted.tenant
+    walk = [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
     while walk and walk[-1].id in p.created:
         # For the store, a run of the same commit comes after the request.
         walk.pop()

@@ -117,7 +117,7 @@ def check_silence(p: Pass) -> None:
             worker.silent = True
             p.send(worker.id, Stop(run.id, run.fence, STALE))
             if run.state is State.DISPATCHED and not attempt.accepted and worker.connected:
-                give_back(p, attempt, "never accepted by its worker")
+                give_back(p, attempt, f"no word from {worker.id} for {silence:g}s; it may have begun there")
             else:
                 lose(p, run, f"no heartbeat from {worker.id} for {silence:g}s")
         _forget(p, worker)

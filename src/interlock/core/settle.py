@@ -184,6 +184,11 @@ def _again(p: Pass, run: Run, reason: str) -> None:
     """Back through the entry without a delay."""
     run.stop = None
     run.attempt_started_at = None
-    run.due_at = None
+    early = run.due_at is not None and run.due_at > p.now
+    run.due_at = run.due_at if early else None
     p.move(run, State.RETRYING, reason, "scheduler")
-    p.state.unsettled.append(run.id)
+    if run.due_at is None:
+        p.state.unsettled.append(run.id)
+    else:
+        # It was handed out ahead of its time, which has not come yet.
+        p.state.set_span(p.elapsed + run.due_at - p.now, run, WAIT)

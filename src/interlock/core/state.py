@@ -235,14 +235,16 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        """Return where a run may execute. A crash with an exit code means that its own process died, not its worker."""
+        """Only a process that died under its attempt leaves an exit code and no outcome. A worker that died leaves
+        neither."""
         job = self.job_of(run)
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED
         if job.executor is ExecutorKind.PROCESS:
             room = Room.OWN
         else:
-            room = Room.SUSPECT if run.crashes > 0 and run.exit_code is not None else Room.SHARED
+            died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
+            room = Room.SUSPECT if died else Room.SHARED
         return ANYWHERE if job.work is not None else run.job_id, room
 
     def set_timer(self, when: float, run: Run) -> None:
@@ -288,15 +290,15 @@ def rebuild(
     stored: Iterable[Job] = (),
     schedules: Iterable[ScheduleRow] = (),
     bulks: Iterable[tuple[BulkRequest, int]] = (),
-    spans: Iterable[Span] = (),
+    before: SchedulerState | None = None,
 ) -> SchedulerState:
     """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no.
 
-    `spans` are those of this scheduler's previous state, if it had one: they continue. For all others the wall clock
+    `before` is this scheduler's previous state, if it had one: its spans continue. For all others the wall clock
     decides what is left.
     """
     state = SchedulerState(limits, lanes)
-    state.wall_ahead = now.wall - now.elapsed
+    state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
     state.log_sizes = dict(log_sizes)
     state.lines = {run_id: Lines(*mark) for run_id, mark in log_marks.items()}
     state.jobs = {job.id: job for job in stored}
@@ -304,8 +306,9 @@ def rebuild(
     for bulk, reach in bulks:
         state.bulks[bulk.id] = bulk
         if bulk.ended_at is None:
-            state.walks[bulk.id] = list(runs[:reach])
-    known = {span[2:]: span[0] for span in spans}
+            tenant = bulk.wanted.tenant
+            state.walks[bulk.id] = [run for run in runs[:reach] if tenant in (None, run.tenant)]
+    known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for job in versions:
         state.versions[job.version] = job
     for run in sorted(runs, key=lambda run: (run.created_at, run.id)):

@@ -142,6 +142,8 @@ class Engine:
         self._draining = False
         self._stopping = False
         self.available = False
+        self._has_led = False
+        """whether `state` was ever taken over from the store"""
         self.trouble = StoreUnavailable("it is being recovered")
         """why it is not available, while it is not"""
         self.is_settled = False
@@ -465,14 +467,14 @@ class Engine:
             snapshot.put_jobs,
             snapshot.schedules,
             snapshot.bulks,
-            self.state.spans,
+            self.state if self._has_led else None,
         )
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
         self._inbox.put_first(Define(0, self._catalog.jobs()))
-        self.available = True
+        self.available = self._has_led = True
         self.is_settled = False
         self._families_until = 0.0
         self.desk.check_watched()

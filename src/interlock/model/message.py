@@ -201,6 +201,12 @@ class Expired(Message, frozen=True):
     fence: int
 
 
+class Begun(Message, frozen=True):
+    """Executor to host: these attempts are about to begin. Most need no `Started`, for they end at once."""
+
+    keys: list[tuple[str, int]]
+
+
 class Revoke(Message, frozen=True):
     """Host to executor: give this attempt back if it has not begun."""
 
@@ -529,7 +535,7 @@ class Problem(Message, frozen=True):
 
 AnyMessage = (
     Hello | Started | Finished | Lost | Returned | Heartbeat | Progress | LogLine | Checkpoint | Leaving
-    | Welcome | Heard | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked | Expired
+    | Welcome | Heard | Dispatch | Stop | Settled | Drain | Ready | Revoke | Revoked | Expired | Begun
     | Greeting | Submit | Cancel | Ask | Forget | AskHistory | AskLogs | AskStatus | AskMetrics | Watch | News
     | StatusReport | MetricsReport | AskProgress | ProgressReport
     | AskTree | TreeReport | ActOnService | ServiceReport | Reload | ReloadReport

@@ -100,7 +100,7 @@ class Scheduler:
                     log_lines=settings.log_lines,
                     log_bytes=settings.log_bytes,
                     prerun=settings.prerun,
-                    lead=min(LEAD, settings.prerun),
+                    lead=min(LEAD, settings.prerun, settings.heartbeat),
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,

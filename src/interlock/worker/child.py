@@ -46,6 +46,8 @@ QUICK = 0.0005
 """seconds that a function may take to be run by the thread that waits for the next time"""
 PATIENCE = 0.02
 """seconds after which another thread takes its place, if it takes longer after all"""
+MOST_NOTED = 32
+"""attempts in one word of what begins: such a word fits into one write"""
 MOST_UNHURRIED = 16
 """ends in such a time that may, and no more than a quarter of what the worker takes, or others could not go on"""
 
@@ -285,11 +287,26 @@ class Child:
             return False
         return True
 
+    def _note_begun(self, begun: Sequence[Attempt]) -> None:
+        """Leave word of what is about to begin, for the host to know what this process executed if it dies."""
+        for start in range(0, len(begun), MOST_NOTED):
+            keys = [(one.dispatch.run_id, one.dispatch.fence) for one in begun[start : start + MOST_NOTED]]
+            data = frames.encode([m.Begun(keys)])
+            try:
+                if len(data) > select.PIPE_BUF:
+                    raise BlockingIOError
+                os.write(self._ends, data)
+            except BlockingIOError:
+                self.send_now(m.Begun(keys))
+            except OSError:
+                os._exit(1)
+
     def _begin_arrived(self) -> None:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         begun = [attempt for attempt in arrived if self._begin(attempt)]
         now = time.monotonic()
+        self._note_begun(begun)
         with self._lock:
             self._begun.extend(begun)
         for attempt in begun:
@@ -319,6 +336,7 @@ class Child:
             return
         if attempt.began:
             attempt.began = time.monotonic()
+            self._note_begun([attempt])
             with self._lock:
                 self._begun.append(attempt)
             self._timed.tell_by(attempt.began + UNHURRIED)

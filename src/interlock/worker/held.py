@@ -14,6 +14,7 @@ class HeldAttempt:
         "begin_by",
         "begun",
         "dispatch",
+        "due",
         "ended",
         "is_termed",
         "is_timed",
@@ -30,6 +31,8 @@ class HeldAttempt:
         self.dispatch = dispatch
         self.begin_by = begin_by
         """elapsed time after which the scheduler is asked before it is begun"""
+        self.due = 0.0
+        """elapsed time before which it must not begin"""
         self.named = inf
         """elapsed time of the first heartbeat that named it"""
         self.is_timed = False

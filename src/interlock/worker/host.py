@@ -27,6 +27,7 @@ from interlock.worker.timed import UNHURRIED
 logger = logging.getLogger("interlock.worker")
 
 SHUTDOWN = "shutdown"
+NEVER_BEGUN = "it was stopped before it began"
 UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
@@ -234,7 +235,9 @@ class Host(Endpoint):
         if self._leaving:
             self._send(m.Returned(*key, "the worker is leaving"))
             return
-        self._held[key] = self._offers.take(dispatch)
+        held = self._held[key] = self._offers.take(dispatch)
+        if dispatch.hold:
+            held.due = self._clock.now().elapsed + dispatch.hold
 
     def _begin_offered(self) -> None:
         """Begin what may be begun, now that everything which has arrived with it is known."""
@@ -245,9 +248,12 @@ class Host(Endpoint):
             dispatch = held.dispatch
             if held.outcome is not None or (dispatch.run_id, dispatch.fence) not in self._held:
                 continue
+            if held.due:
+                # Its time may have come nearer while the scheduler was asked.
+                msgspec.structs.force_setattr(dispatch, "hold", max(0.0, held.due - now))
             if dispatch.hold > 0 and not self._executor.holds(dispatch):
                 held.is_timed = True
-                heappush(self._early, (now + dispatch.hold, dispatch.run_id, held))
+                heappush(self._early, (held.due, dispatch.run_id, held))
                 self._wait_for_time()
             else:
                 self._begin(held)
@@ -262,7 +268,7 @@ class Host(Endpoint):
         """An executor process did not come to begin it in time."""
         held = self._held.get(key)
         if held is not None and held.stop is not None:
-            self.report(m.Finished(*key, Outcome.CANCELLED))
+            self.report(m.Returned(*key, NEVER_BEGUN))
         elif held is not None:
             held.waits = True
             self._offers.doubtful.append(held)
@@ -289,9 +295,7 @@ class Host(Endpoint):
         """Begin what was kept until now, and has not ended meanwhile."""
         now = self._clock.now().elapsed
         while self._early and self._early[0][0] <= now:
-            held = heappop(self._early)[2]
-            msgspec.structs.force_setattr(held.dispatch, "hold", 0.0)
-            self._offers.taken.append(held)
+            self._offers.taken.append(heappop(self._early)[2])
         self._begin_offered()
         self._executor.flush()
         self._wait_for_time()
@@ -397,7 +401,7 @@ class Host(Endpoint):
         is_asked = held.stop is not None
         held.stop = reason
         if held.waits:
-            self.report(m.Finished(*key, Outcome.CANCELLED))
+            self.report(m.Returned(*key, NEVER_BEGUN))
         elif not is_asked:
             # To ask a program is to send it TERM, so what follows is the end.
             held.is_termed = isinstance(held.dispatch.work, ProcessWork)

@@ -64,10 +64,10 @@ class Offers:
 
     def confirm(self, heard: Heard, every: Iterable[HeldAttempt]) -> None:
         """The scheduler has answered a heartbeat."""
-        self._ahead = heard.now - heard.at
+        self._ahead = min(self._ahead, heard.now - heard.at)
         for held in every:
             if held.waits and held.named <= heard.at:
-                held.begin_by = heard.at + self._stands
+                held.begin_by = heard.now - self._ahead + self._stands
                 force_setattr(held.dispatch, "begin_by", held.begin_by)
         if self.asked is not None and heard.at >= self.asked:
             self.asked = None

@@ -328,6 +328,9 @@ class ProcessPool(Executor):
         elif kind is m.Started:
             assert isinstance(message, m.Started)
             self._started(child, message)
+        elif isinstance(message, m.Begun):
+            for key in message.keys:
+                child.waiting.pop(key, None)
         elif isinstance(message, m.Expired):
             self._settle(child, message)
         elif isinstance(message, m.Revoked):
@@ -381,8 +384,8 @@ class ProcessPool(Executor):
             elif child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
-                # A process that had not loaded the app executed nothing: its exit code raises no suspicion.
-                code = exit_code if child.ready else None
+                # What had not begun is not suspected of the death: no exit code is reported of it.
+                code = None if key in waiting else exit_code
                 self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", code))
         if not self._children:
             self._emptied.set()

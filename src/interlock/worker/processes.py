@@ -18,6 +18,7 @@ from interlock.model.error import InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork
+from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
 from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
@@ -135,6 +136,9 @@ class _Attempt:
         self._is_starting = True
         limits = Limits()
         try:
+            await self._runner.guard.open()
+            if elapsed() > self._dispatch.begin_by:
+                return m.Expired(self._dispatch.run_id, self._dispatch.fence)
             limits = Limits(**msgspec.structs.asdict(self._work.limits))
             self.process = await self._start(limits)
         except NotSpawned as error:

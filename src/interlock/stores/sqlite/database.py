@@ -118,9 +118,14 @@ def lock_path(database: str | Path) -> str:
 def read_lock(database: str | Path) -> tuple[str, int]:
     """The holder and the position that the lock of a database names; nobody and 0 if there is none."""
     try:
-        return _read_mark(Path(lock_path(database)).read_bytes())
+        # What others may have put there, a pipe or a link, is not read.
+        descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return "", 0
+    try:
+        return _read_mark(os.read(descriptor, 64))
+    finally:
+        os.close(descriptor)
 
 
 def _read_mark(text: bytes) -> tuple[str, int]:

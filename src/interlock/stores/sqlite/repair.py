@@ -11,8 +11,10 @@ import msgspec
 
 from interlock.model.error import BadValue, CannotOpenDatabase
 from interlock.model.job import Job
+from interlock.model.payload import digest
 from interlock.model.run import Run, Transition
 from interlock.stores.sqlite.database import check_header, connect_writer
+from interlock.stores.sqlite.queries import QUERIES
 
 Row = tuple[Any, ...]
 
@@ -58,10 +60,29 @@ def _copy(old: sqlite3.Connection, new: sqlite3.Connection, target: Path) -> lis
     gone = new.execute(
         "DELETE FROM runs WHERE ended_at IS NULL AND job_version NOT IN (SELECT version FROM job_versions)"
     ).rowcount
+    found = _restore_keys(new)
+    saved = [
+        Saved(one.table, one.saved + found, max(0, one.lost - found), one.exact)
+        if one.table == "idempotency_keys"
+        else one
+        for one in saved
+    ]
     new.execute("COMMIT")
     return [
         Saved(one.table, one.saved - gone, one.lost + gone, one.exact) if one.table == "runs" else one for one in saved
     ]
+
+
+def _restore_keys(new: sqlite3.Connection) -> int:
+    """Runs know their keys too."""
+    rows = new.execute(
+        "SELECT id, tenant, idempotency_key, job_id, payload, created_at FROM runs "
+        "WHERE idempotency_key IS NOT NULL AND id NOT IN (SELECT run_id FROM idempotency_keys)"
+    ).fetchall()
+    for run_id, tenant, key, job_id, data, created_at in rows:
+        values = (tenant, key, run_id, digest(job_id, data), created_at)
+        new.execute(QUERIES["insert_key"], values)
+    return len(rows)
 
 
 def _opened(source: Path) -> sqlite3.Connection:

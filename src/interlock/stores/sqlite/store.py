@@ -17,6 +17,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.core.timing import ScheduleRow
 from interlock.model.error import (
+    CannotOpenDatabase,
     DatabaseBehind,
     DatabaseDamaged,
     DatabaseGone,
@@ -32,6 +33,7 @@ from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, Snap
 from interlock.stores.sqlite.database import (
     BUSY_SECONDS,
     FileLock,
+    check_files,
     check_header,
     connect_writer,
     identity_of,
@@ -135,6 +137,8 @@ class _Writer(threading.Thread):
         super().__init__(name="interlock-store", daemon=True)
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Callable[[], None]] | None]
         self._calls = queue.SimpleQueue()
+        self.under_way = 0
+        """calls that are not answered yet; counted on the loop"""
 
     def call(self, work: Callable[[], T], confirm: Callable[[], None] = lambda: None) -> "asyncio.Future[T]":
         """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it.
@@ -143,6 +147,7 @@ class _Writer(threading.Thread):
         each of which would cost this thread the interpreter lock.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.under_way += 1
         self._calls.put((work, future, confirm))
         return future
 
@@ -155,26 +160,26 @@ class _Writer(threading.Thread):
             except BaseException as raised:  # noqa: BLE001 - whatever it is belongs to the caller
                 error = raised
             with suppress(RuntimeError):  # the loop that asked is closed: nobody waits for the answer
-                future.get_loop().call_soon_threadsafe(_settle, future, result, error, confirm)
+                future.get_loop().call_soon_threadsafe(self._settle, future, result, error, confirm)
 
     def finish(self) -> None:
         self._calls.put(None)
 
-
-def _settle(
-    future: "asyncio.Future[Any]", result: Any, error: BaseException | None, confirm: Callable[[], None]
-) -> None:
-    if future.done():
-        return
-    if error is None:
-        try:
-            confirm()
-        except StoreUnavailable as raised:
-            error = raised
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+    def _settle(
+        self, future: "asyncio.Future[Any]", result: Any, error: BaseException | None, confirm: Callable[[], None]
+    ) -> None:
+        self.under_way -= 1
+        if future.done():
+            return
+        if error is None:
+            try:
+                confirm()
+            except StoreUnavailable as raised:
+                error = raised
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
 
 
 class SqliteStore(SqliteReader, Store, Leases):
@@ -209,8 +214,17 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._trouble = None
         if not is_new:
             check_header(self._path)
+        self._log_name, self._log_size = f"{os.path.realpath(self._path)}-wal", 0
+        if is_new and not check_files(self._path) and _size_of(self._log_name):
+            # SQLite would delete the log of a file that is not there, and with it runs that can still be saved.
+            raise DatabaseBehind(str(self._path), 0, self._lock.position)
         self._connection = connect_writer(self._path)
-        position = read_position(self._connection)
+        try:
+            position = read_position(self._connection)
+        except sqlite3.Error as error:
+            if is_damage(error):
+                raise self._damaged(self._connection, error) from error
+            raise CannotOpenDatabase(str(self._path), str(error)) from error
         if position < self._lock.position and not is_new:
             raise DatabaseBehind(str(self._path), position, self._lock.position)
         self._lock.note(position)
@@ -235,6 +249,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         except DatabaseGone as error:
             self._trouble = error
             raise
+        self._log_size = _size_of(self._log_name)
         if position > self._lock.position:
             self._lock.note(position)
 
@@ -263,7 +278,10 @@ class SqliteStore(SqliteReader, Store, Leases):
                 # What is written to a damaged file may damage it further.
                 raise self._trouble
             self._check_files(self._files)
+            self._check_log()
             self._trouble = None
+        if not self._writer.under_way:
+            self._check_log()
         return self._writer.call(lambda: self._transact(work), partial(self._confirm, position))
 
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -288,6 +306,13 @@ class SqliteStore(SqliteReader, Store, Leases):
             raise
         self._fold_log(connection)
         return result
+
+    def _check_log(self) -> None:
+        """Raise if the log was cut since the last write: what is written behind the cut would never be found. A log
+        that is gone altogether is noticed by its identity."""
+        if _size_of(self._log_name, self._log_size) < self._log_size:
+            self._trouble = DatabaseGone(self._log_name)
+            raise self._trouble
 
     def _fold_log(self, connection: sqlite3.Connection) -> None:
         """Begin the write-ahead log anew when it has grown too long. Readers that overlap without a pause keep that
@@ -316,7 +341,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         except InterlockError as error:
             raise StoreUnavailable(str(error)) from error
         self._know_files()
-        self._broken = False
+        self._broken, self._log_size = False, 0
         return self._connection
 
     # ── store ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -436,6 +461,13 @@ class SqliteStore(SqliteReader, Store, Leases):
                 _put_lease(connection, msgspec.structs.replace(lease, holder="", token="", ends_at=0.0))
 
         await self._write(work)
+
+
+def _size_of(name: str, otherwise: int = 0) -> int:
+    try:
+        return os.stat(name).st_size
+    except OSError:
+        return otherwise
 
 
 def _schedule(
