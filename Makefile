@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SEEDS ?= 5000
+# What the chaos program does; it prints the seed of a run that fails.
+SEED ?= 7
 # How many tests run at the same time: one more than two cores, because many of them wait.
 PARALLEL ?= 3
 # Where commands in this folder look for a server without being told.
@@ -46,6 +48,7 @@ bench: $(VENV)/ready
 soak: $(VENV)/ready
 	$(BIN)/python -m interlock.simulation.soak_zones
 	$(BIN)/python -m interlock.simulation.soak --seeds $(SEEDS)
+	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)
 
 clean:
 	rm -rf $(VENV) $(DATABASE) $(DATABASE)-* $(DATABASE).* tour bench.json build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,155 @@
+"""The invariants, and how often each was broken. Executions are those that the executors noted, not those on record."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from interlock.model.run import Transition, replay
+from interlock.model.state import ALLOWED, TERMINAL, State
+from tests.chaos.faults import Stop
+from tests.chaos.load import PASSING, Load
+from tests.chaos.record import Record, Run
+
+SCHEDULED = ("tick", "beat")
+MAX_CRASHES = 3
+CERTAIN = 0.05
+"""seconds after the noted end of a run from which a begin counts as late: notes of programs are that coarse"""
+
+
+class Execution(NamedTuple):
+    run_id: str
+    attempt: int
+    begin: float
+    host: int
+    alone: bool
+    end: float | None
+
+    def __str__(self) -> str:
+        return f"{self.run_id} attempt {self.attempt}"
+
+
+class Row(NamedTuple):
+    invariant: str
+    checked: int
+    violations: list[str]
+
+
+def read_executions(folder: Path) -> list[Execution]:
+    found: list[Execution] = []
+    for path in folder.iterdir():
+        begun: dict[tuple[str, str], int] = {}
+        for line in path.read_text().splitlines():
+            what, run_id, attempt, at, host, alone = line.split()
+            if what == "begin":
+                begun[run_id, attempt] = len(found)
+                found.append(Execution(run_id, int(attempt), float(at), int(host), alone == "1", None))
+            else:
+                place = begun[run_id, attempt]
+                found[place] = found[place]._replace(end=float(at))
+    return sorted(found, key=lambda one: one.begin)
+
+
+def check(load: Load, record: Record, executions: list[Execution], stops: list[Stop]) -> Iterator[Row]:
+    pruned, kept = record.runs(is_pruned=True), record.runs(is_pruned=False)
+    histories = record.histories()
+    runs: dict[str, list[Run]] = defaultdict(list)
+    for run in pruned + kept:
+        runs[run.id].append(run)
+    yield from _check_record(load, runs, histories)
+    yield Row("only runs that have ended are pruned", len(pruned), [run.id for run in pruned if run.ended_at is None])
+    yield from _check_executions(executions, runs, histories, record.ended)
+    yield from _check_overlaps(executions, stops)
+    yield _check_keys(load, pruned + kept)
+    yield from _check_schedules(pruned + kept)
+    yield Row("no lane was overfull at any look", record.looks, record.overfull)
+    yield Row("the database is intact", 1, record.damage())
+    codes = [f"{count} × {code}" for code, count in load.refused.items() if code not in PASSING]
+    yield Row("clients were refused only what was away", load.refused.total(), codes)
+
+
+def _check_record(load: Load, runs: dict[str, list[Run]], histories: dict[str, list[Transition]]) -> Iterator[Row]:
+    acknowledged = load.acknowledged
+    yield Row(
+        "every acknowledged run is on record", len(acknowledged), [one for one in acknowledged if one not in runs]
+    )
+    ends = {run_id: sum(entry.after in TERMINAL for entry in history) for run_id, history in histories.items()}
+    wrong = [one for one in acknowledged if one in runs and not ends.get(one)]
+    wrong += [one for one, rows in runs.items() if ends.get(one, 0) > len(rows)]
+    yield Row("each ended exactly once", len(acknowledged), wrong)
+    broken = [one for one, rows in runs.items() if len(rows) == 1 and _is_broken(rows[0], histories.get(one, []))]
+    yield Row("its history replays to its state", len(runs), broken)
+    crashed = [one for one, rows in runs.items() if any(run.crashes > MAX_CRASHES for run in rows)]
+    yield Row("at most max_crashes", len(runs), crashed)
+
+
+def _is_broken(run: Run, history: list[Transition]) -> bool:
+    try:
+        state = replay(history)
+    except ValueError:
+        return True
+    allowed = all(entry.before is None or entry.after in ALLOWED[entry.before] for entry in history)
+    return state != run.state or not allowed or (run.ended_at is not None) != (state in TERMINAL)
+
+
+def _check_executions(
+    executions: list[Execution],
+    runs: dict[str, list[Run]],
+    histories: dict[str, list[Transition]],
+    ended: dict[str, float],
+) -> Iterator[Row]:
+    times = Counter(map(str, executions))
+    yield Row("no attempt was begun twice", len(executions), [one for one, count in times.items() if count > 1])
+    late = [str(one) for one in executions if one.begin > ended.get(one.run_id, one.begin) + CERTAIN]
+    yield Row("no run was begun after its end", len(executions), late)
+    unknown = [
+        str(one)
+        for one in executions
+        if all(run.attempt < one.attempt for run in runs.get(one.run_id, ()))
+        or not any(
+            entry.after is State.DISPATCHED and entry.attempt == one.attempt for entry in histories.get(one.run_id, ())
+        )
+    ]
+    yield Row("every execution is on record", len(executions), unknown)
+
+
+def _check_overlaps(executions: list[Execution], stops: list[Stop]) -> Iterator[Row]:
+    """Two executions of one run at once are allowed only if the worker of the first was stopped after its begin."""
+    together = [one for one in executions if not one.alone]
+    allowed = [
+        one
+        for one in together
+        if any(
+            first.run_id == one.run_id
+            and first.begin <= one.begin <= (first.end or one.begin)
+            and any(stop.pid == first.host and stop.since <= one.begin and stop.until >= first.begin for stop in stops)
+            for first in executions
+            if first is not one
+        )
+    ]
+    wrong = [f"{one} at {one.begin:.3f}" for one in together if one not in allowed]
+    yield Row("no run was executed twice at the same time", len(executions), wrong)
+    yield Row("  (allowed: under an old fence, worker cut off)", len(allowed), [])
+
+
+def _check_keys(load: Load, every: list[Run]) -> Row:
+    found: dict[str, set[str]] = defaultdict(set, {key: set(ids) for key, ids in load.keys.items()})
+    for run in every:
+        if run.key is not None:
+            found[run.key].add(run.id)
+    several = [f"{key}: {' '.join(sorted(ids))}" for key, ids in found.items() if len(ids) > 1]
+    return Row("a key has one run, whatever was pruned", len(found), several)
+
+
+def _check_schedules(every: list[Run]) -> Iterator[Row]:
+    times: dict[tuple[str, int], list[Run]] = defaultdict(list)
+    for run in every:
+        if run.job_id in SCHEDULED:
+            times[run.job_id, int(run.scheduled_at)].append(run)
+    twice = [found[0].id for found in times.values() if sum(run.state != State.SKIPPED for run in found) > 1]
+    yield Row("a fire time has one run that is not skipped", len(times), twice)
+    missing = []
+    for job in SCHEDULED:
+        seconds = {at for name, at in times if name == job}
+        missing += [f"{job}:{at}" for at in range(min(seconds), max(seconds)) if at not in seconds]
+    yield Row("each second of a schedule has a run", len(times), missing)
