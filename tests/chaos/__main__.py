@@ -22,7 +22,7 @@ from tests.chaos.record import Record
 from tests.helpers.processes import processes_of, wait_until
 from tests.helpers.server import Server
 
-LANES = {"main": 30, "narrow": 6}
+LANES = {"main": 30, "narrow": 10}
 OPTIONS = ("--workers=2", "--slots=16", "--heartbeat=1s", "--keep-runs=5", "--http", "local", "--drain", "1s")
 CLIENTS = 3
 """over HTTP, and as many over the socket"""
@@ -134,7 +134,7 @@ class Chaos:
         executions = read_executions(self._folder / "executions")
         self._executed = len(executions)
         return [
-            *check(self._load, self._record, executions, faults.stops),
+            *check(self._load, self._record, executions, faults.cuts),
             Row("the scheduler ended only when it was made to", faults.done.total(), faults.deaths),
             Row("nothing is left running", 1, left),
         ]

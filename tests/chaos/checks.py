@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from interlock.model.run import Transition, replay
 from interlock.model.state import ALLOWED, TERMINAL, State
-from tests.chaos.faults import Stop
+from tests.chaos.faults import Cut
 from tests.chaos.load import PASSING, Load
 from tests.chaos.record import Record, Run
 
@@ -50,7 +50,7 @@ def read_executions(folder: Path) -> list[Execution]:
     return sorted(found, key=lambda one: one.begin)
 
 
-def check(load: Load, record: Record, executions: list[Execution], stops: list[Stop]) -> Iterator[Row]:
+def check(load: Load, record: Record, executions: list[Execution], cuts: list[Cut]) -> Iterator[Row]:
     pruned, kept = record.runs(is_pruned=True), record.runs(is_pruned=False)
     histories = record.histories()
     runs: dict[str, list[Run]] = defaultdict(list)
@@ -59,7 +59,7 @@ def check(load: Load, record: Record, executions: list[Execution], stops: list[S
     yield from _check_record(load, runs, histories)
     yield Row("only runs that have ended are pruned", len(pruned), [run.id for run in pruned if run.ended_at is None])
     yield from _check_executions(executions, runs, histories, record.ended)
-    yield from _check_overlaps(executions, stops)
+    yield from _check_overlaps(executions, cuts)
     yield _check_keys(load, pruned + kept)
     yield from _check_schedules(pruned + kept)
     yield Row("no lane was overfull at any look", record.looks, record.overfull)
@@ -113,23 +113,29 @@ def _check_executions(
     yield Row("every execution is on record", len(executions), unknown)
 
 
-def _check_overlaps(executions: list[Execution], stops: list[Stop]) -> Iterator[Row]:
-    """Two executions of one run at once are allowed only if the worker of the first was stopped after its begin."""
-    together = [one for one in executions if not one.alone]
-    allowed = [
-        one
-        for one in together
-        if any(
-            first.run_id == one.run_id
-            and first.begin <= one.begin <= (first.end or one.begin)
-            and any(stop.pid == first.host and stop.since <= one.begin and stop.until >= first.begin for stop in stops)
-            for first in executions
-            if first is not one
-        )
-    ]
-    wrong = [f"{one} at {one.begin:.3f}" for one in together if one not in allowed]
+def _check_overlaps(executions: list[Execution], cuts: list[Cut]) -> Iterator[Row]:
+    """Two executions of one run at once are allowed only while the worker of the first is cut off."""
+    together = [(one, _how_cut_off(one, executions, cuts)) for one in executions if not one.alone]
+    wrong = [f"{one} at {one.begin:.3f}" for one, how in together if how is None]
     yield Row("no run was executed twice at the same time", len(executions), wrong)
-    yield Row("  (allowed: under an old fence, worker cut off)", len(allowed), [])
+    for how in ("stopped", "killed"):
+        yield Row(f"  (allowed: under an old fence, worker {how})", sum(found == how for _, found in together), [])
+
+
+def _how_cut_off(one: Execution, executions: list[Execution], cuts: list[Cut]) -> str | None:
+    """What had become of the worker of an earlier execution that went on. One that was stopped may go on with its work
+    after it was continued, until it hears that it must not; one that was killed is gone within a moment."""
+    return next(
+        (
+            cut.kind
+            for first in executions
+            if first.run_id == one.run_id and first.begin <= one.begin <= (first.end or one.begin) and first is not one
+            for cut in cuts
+            if cut.pid == first.host and first.begin <= cut.until and cut.since <= one.begin
+            if cut.kind == "stopped" or one.begin <= cut.until
+        ),
+        None,
+    )
 
 
 def _check_keys(load: Load, every: list[Run]) -> Row:

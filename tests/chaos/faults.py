@@ -17,6 +17,8 @@ from tests.helpers.processes import processes_of
 from tests.helpers.server import Server
 
 SIZE = "256m"
+DYING = 1.0
+"""seconds that the system may take to end executors whose worker was killed"""
 
 Fault = Callable[[], Coroutine[Any, Any, None]]
 
@@ -25,8 +27,11 @@ def succeeds(*command: str) -> bool:
     return shutil.which(command[0]) is not None and not subprocess.run(command, capture_output=True).returncode
 
 
-class Stop(NamedTuple):
+class Cut(NamedTuple):
+    """A worker was stopped, or killed: until it goes on, or its executors have surely died with it."""
+
     pid: int
+    kind: str
     since: float
     until: float
 
@@ -77,7 +82,7 @@ class Faults:
         self._chance = random.Random(f"{seed}/faults")
         self._clock = clock
         self._lasting: set[asyncio.Task[None]] = set()
-        self.stops: list[Stop] = []
+        self.cuts: list[Cut] = []
         self.done: Counter[str] = Counter()
         self.deaths: list[str] = []
         """ends of the scheduler that nobody asked for"""
@@ -125,6 +130,8 @@ class Faults:
 
     async def _kill(self, command: str) -> None:
         if (pid := self._find(command)) is not None:
+            now = time.monotonic()
+            self.cuts.append(Cut(pid, "killed", now, now + DYING))
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 
@@ -142,7 +149,7 @@ class Faults:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGSTOP)
             await asyncio.sleep(seconds)
-            self.stops.append(Stop(pid, since, time.monotonic()))
+            self.cuts.append(Cut(pid, "stopped", since, time.monotonic()))
             os.kill(pid, signal.SIGCONT)
 
     async def _step_clock(self) -> None:
