@@ -121,7 +121,7 @@ class Metrics:
         self._refused[code] += 1
 
     def pruned(self, runs: int, behind: float) -> None:
-        """These runs were pruned; for so many seconds there has been more to prune."""
+        """Count pruned runs, and note for how many seconds pruning has been behind."""
         self._pruned += runs
         self._behind = behind
 

@@ -116,7 +116,7 @@ def lock_path(database: str | Path) -> str:
 
 
 def read_lock(database: str | Path) -> tuple[str, int]:
-    """The holder and the position that the lock of a database names; nobody and 0 if there is none."""
+    """Return the holder and the position in the lock file of a database; empty and 0 without one."""
     try:
         # What others may have put there, a pipe or a link, is not read.
         descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

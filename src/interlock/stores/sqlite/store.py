@@ -275,7 +275,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             raise StoreUnavailable("it is closed")
         if self._trouble is not None:
             if isinstance(self._trouble, DatabaseDamaged):
-                # What is written to a damaged file may damage it further.
+                # Another write may damage the file further.
                 raise self._trouble
             self._check_files(self._files)
             self._check_log()
