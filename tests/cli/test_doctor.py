@@ -40,7 +40,7 @@ def levels(findings: dict[str, dict[str, Any]], but: str) -> set[str]:
 
 def test_all_is_well_before_the_first_start(folder: Path) -> None:
     findings = found(folder, "--http", "127.0.0.1:0", "-A", JOBS)
-    assert {one["level"] for one in findings.values()} == {"ok"}
+    assert [one for one in findings.values() if one["level"] != "ok"] == []
     assert "is not there yet" in findings["database"]["detail"]
     assert "interlock up" in findings["server"]["detail"]
     assert findings["app"]["detail"].startswith(f"{JOBS} has ")
@@ -56,7 +56,7 @@ def test_an_app_that_prints_does_not_spoil_the_json(folder: Path) -> None:
 
 def test_all_is_well_while_a_server_runs(server: Server) -> None:
     findings = found(server.folder, "--http", "local")
-    assert {one["level"] for one in findings.values()} == {"ok"}
+    assert [one for one in findings.values() if one["level"] != "ok"] == []
     assert findings["lock"]["detail"] == f"held by process {server.pid}"
     assert findings["socket"]["detail"] == f"{server.socket} answers"
     assert findings["http socket"]["detail"] == f"{server.http_socket} answers"

@@ -13,7 +13,7 @@ from interlock.model.state import State
 from tests.helpers.invariants import check_database
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_running, until_true
-from tests.helpers.processes import alive
+from tests.helpers.processes import alive, wait_until
 from tests.helpers.server import JOBS, Command, Server
 from tests.helpers.submitter import Submitter
 
@@ -221,8 +221,7 @@ def test_the_processes_of_a_killed_scheduler_are_not_left_alone(folder: Path) ->
         server.kill()
         assert all(alive(pid) for pid in old)
         server.start()
-        server.wait_for_strays()
-        assert not any(alive(pid) for pid in old)
+        wait_until(lambda: not any(alive(pid) for pid in old), "the workers of before have left")
         run_async(body())
         assert server.stop() == 0
     finally:

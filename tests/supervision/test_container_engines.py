@@ -296,7 +296,7 @@ def test_cancelled_while_an_engine_makes_it(peer: Peer) -> None:
         question = "POST containers/create"
         held = peer.held[question] = asyncio.Event()
         async with peer.serving():
-            starting = asyncio.get_running_loop().create_task(make(peer.path).start())
+            starting = asyncio.get_running_loop().create_task(make(peer.path, patience=PATIENCE).start())
             await until(lambda: question in peer.asked, "it is being made")
             starting.cancel()
             await asyncio.wait([starting], timeout=0.01)
