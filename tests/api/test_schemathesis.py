@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from interlock.model.child import ServiceAction
+from interlock.model.child_info import ServiceAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go

@@ -23,9 +23,9 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
-from interlock.engine.services import ServiceBook
+from interlock.engine.service_book import ServiceBook
 from interlock.model.access import Caller, Grant, Role, digest_of
-from interlock.model.child import Change, ChildInfo, Exit, ServiceAction, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.job import Job
 from interlock.model.message import Family
 from interlock.model.reloaded import Difference, Reloaded

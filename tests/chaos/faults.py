@@ -95,8 +95,8 @@ class Faults:
             "stop gateway": (2, lambda: self._stop(self._find("interlock.cli.gateway_process"))),
             "kill worker": (6, lambda: self._kill("interlock.cli.worker_process")),
             "stop worker": (12, self._stop_worker),
-            "kill executor": (6, lambda: self._kill("interlock.worker.child")),
-            "stop executor": (6, lambda: self._stop(self._find("interlock.worker.child"))),
+            "kill executor": (6, lambda: self._kill("interlock.worker.executor_process")),
+            "stop executor": (6, lambda: self._stop(self._find("interlock.worker.executor_process"))),
             "full disk": (2 * disk.works, lambda: self._last(disk.fill_for(self._chance.choice((0.5, 1, 3))))),
             "clock step": (2, self._step_clock),
         }

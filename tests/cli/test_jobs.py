@@ -19,7 +19,7 @@ from interlock.cli.tables import console
 from interlock.cli.timetable import print_plain
 from interlock.client.http.client import Client
 from interlock.model.error import InterlockError
-from interlock.model.jobs import JobInfo, JobTimes, LastRun, Timetable
+from interlock.model.job_info import JobInfo, JobTimes, LastRun, Timetable
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.cli.conftest import serving

@@ -13,7 +13,7 @@ from interlock.cli.children import drawing, line_of, sentence_of
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from interlock.cli.tables import console
-from interlock.model.child import ChildInfo, Exit, Status
+from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage
 from tests.cli.asking import ask, printed, refused

@@ -11,7 +11,7 @@ import pytest
 import interlock as il
 from interlock.client.http.exchange import Failure, Pause, Request, Tell
 from interlock.client.http.operations import Operations
-from interlock.model.jobs import JobInfo, JobPage
+from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
 from tests.client.faces import KINDS, Face, face

@@ -9,7 +9,7 @@ import pytest
 import interlock as il
 from interlock.client.http.exchange import Failure, Pause, Request, Response, Tell
 from interlock.client.http.operations import Operations
-from interlock.model.child import ChildInfo, Exit, ServiceAction, Status
+from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
 from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage
 from tests.client.faces import KINDS, face

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.config import jobs
+from interlock.config import job_documents
 from interlock.config.documents import FIELDS, parse
 from interlock.config.faults import Faults
 from interlock.config.loading import Loaded, build
 from interlock.config.schema import documents_schema
-from interlock.config.services import CONTAINER, PARTS, RUNS
+from interlock.config.service_documents import CONTAINER, PARTS, RUNS
 from interlock.model.error import BadConfig
 from interlock.model.job import Retry
 from interlock.model.schedule import KINDS, Schedule
@@ -81,10 +81,10 @@ OTHERS = st.fixed_dictionaries(
 
 MAPPINGS = {
     "schedule": some_of(Schedule.__struct_fields__) | st.dictionaries(st.sampled_from(KINDS), SCALARS, max_size=1),
-    "run": st.dictionaries(st.sampled_from(jobs.RUNS), VALUES, min_size=1, max_size=1),
+    "run": st.dictionaries(st.sampled_from(job_documents.RUNS), VALUES, min_size=1, max_size=1),
     "retry": some_of(Retry.__struct_fields__),
     "limits": some_of(PARTS["limits"].__struct_fields__),
-    "constraints": some_of(jobs.CONSTRAINTS),
+    "constraints": some_of(job_documents.CONSTRAINTS),
 }
 JOBS = st.fixed_dictionaries(
     {"kind": st.just("Job"), "id": VALUES | st.just("a")},
@@ -175,6 +175,8 @@ def test_any_values_in_the_body_of_a_request(document: dict[str, Any]) -> None:
 
 def read_outcome(document: dict[str, Any]) -> Any:
     try:
-        return jobs.read_job(json.loads(json.dumps(document)), "a" if "id" not in document else str(document["id"]))
+        return job_documents.read_job(
+            json.loads(json.dumps(document)), "a" if "id" not in document else str(document["id"])
+        )
     except BadConfig:
         return None

@@ -9,7 +9,7 @@ import pytest
 
 from interlock.config.documents import FIELDS
 from interlock.config.schema import documents_schema
-from interlock.config.services import PARTS
+from interlock.config.service_documents import PARTS
 from interlock.model.job import Retry
 from interlock.model.schedule import Schedule
 from tests.helpers.server import ROOT

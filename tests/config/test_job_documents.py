@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.config.jobs import read_job
+from interlock.config.job_documents import read_job
 from interlock.config.loading import FromApp, load
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import CatchUp, Schedule

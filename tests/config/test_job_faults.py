@@ -8,7 +8,7 @@ import pytest
 import interlock as il
 from interlock.config.documents import read
 from interlock.config.faults import Faults
-from interlock.config.jobs import read_job
+from interlock.config.job_documents import read_job
 from interlock.config.loading import FromApp, build, load
 from interlock.model.error import BadConfig
 from interlock.model.schedule import instant

@@ -7,9 +7,9 @@ import msgspec
 from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkAction, BulkRequest
-from interlock.model.child import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill

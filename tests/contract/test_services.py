@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from interlock.core.decisions import Batch
-from interlock.model.child import Exit, Kept
+from interlock.model.child_info import Exit, Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.state import State

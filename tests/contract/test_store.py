@@ -7,7 +7,7 @@ import itertools
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.model.error import StaleEpoch
 from interlock.model.run import Run
 from interlock.model.state import State

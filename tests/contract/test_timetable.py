@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, backfill

@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.decisions import Batch
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.model.command import NoteServices, ServiceRow
 from tests.core.machine import Machine
 

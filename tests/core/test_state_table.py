@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from interlock.core.passing import Pass
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
+from interlock.core.transition import Pass
 from interlock.model.error import InvalidTransition
 from interlock.model.run import Now, Run, replay
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from interlock.core.timing import first_time, following, newest_between, times_between
+from interlock.core.fire_times import first_time, following, newest_between, times_between
 from interlock.model.command import Define, Pause
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from interlock.core.decisions import Batch
-from interlock.engine import backlog, services
-from interlock.engine.services import ServiceBook
+from interlock.engine import backlog, service_book
+from interlock.engine.service_book import ServiceBook
 from interlock.model import message as m
-from interlock.model.child import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.error import StoreUnavailable
 from interlock.ports.store import ServiceEntry
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
@@ -161,7 +161,7 @@ def test_what_is_kept_and_changes_do_not_wait_for_the_pace_of_lines() -> None:
         bench.book.change(change(Status.STOPPED), "db")
         await until(lambda: bool(bench.store.commits[-1].service_log))
         await pass_time(0.001)
-        assert now() - begun < services.PACE
+        assert now() - begun < service_book.PACE
         assert await bench.texts() == ["line", "next", "another", "running"]
         assert await bench.texts("db") == ["stopped"]
         await bench.stop()
@@ -184,7 +184,7 @@ def test_runs_go_on_beside_a_flood_of_lines_and_all_of_it_is_stored_in_its_time(
             await pass_time(0.05)
         assert await bench.texts() == [str(number) for number in range(10_000)]
         assert bench.book.dropped == 0
-        assert max(len(batch.service_log) for batch in bench.store.commits) <= services.MOST_ROWS
+        assert max(len(batch.service_log) for batch in bench.store.commits) <= service_book.MOST_ROWS
         await bench.stop()
 
     on_virtual_time(body)
@@ -194,14 +194,14 @@ def test_a_loud_service_gets_what_the_others_leave_and_holds_up_nobody() -> None
     async def body() -> None:
         bench = Books()
         await bench.start()
-        for number in range(5 * services.MOST_ROWS):
+        for number in range(5 * service_book.MOST_ROWS):
             bench.say(f"{number}", "loud")
         quiet = [f"quiet {number}" for number in range(99)]
         for name in quiet:
             bench.say("one line", name)
         await until(lambda: bool(bench.store.commits))
         counts = Counter(row[0] for row in bench.store.commits[0].service_log)
-        assert counts == dict.fromkeys(quiet, 1) | {"loud": services.MOST_ROWS - 99}
+        assert counts == dict.fromkeys(quiet, 1) | {"loud": service_book.MOST_ROWS - 99}
         await bench.stop()
 
     on_virtual_time(body)
@@ -262,7 +262,7 @@ def test_nobody_waits_for_a_store_that_does_not_work_and_all_is_stored_once_it_d
         begun = now()
         bench.say("line")
         await bench.book.keep("web", ONE)
-        assert now() - begun == pytest.approx(services.PATIENCE)
+        assert now() - begun == pytest.approx(service_book.PATIENCE)
         assert await bench.book.recall("web") == ONE
         bench.book.change(change(Status.RUNNING), "web")
         waiting = bench.book.keep("web", TWO)
@@ -304,12 +304,12 @@ def test_flushing_does_not_wait_for_the_pace() -> None:
     async def body() -> None:
         bench = Books()
         await bench.start()
-        for number in range(5 * services.MOST_ROWS):
+        for number in range(5 * service_book.MOST_ROWS):
             bench.say(f"{number}")
         begun = now()
         assert await bench.book.flush()
-        assert now() - begun < services.PACE
-        assert len(await bench.texts()) == 5 * services.MOST_ROWS
+        assert now() - begun < service_book.PACE
+        assert len(await bench.texts()) == 5 * service_book.MOST_ROWS
         await bench.stop()
 
     on_virtual_time(body)
@@ -326,7 +326,7 @@ def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_noth
         for number in range(10):
             bench.say(f"{number}", "quiet")
         bench.book.change(change(Status.RUNNING, pid=1), "loud")
-        count = 2 * services.MOST_WAITING // backlog.ROW_BYTES
+        count = 2 * service_book.MOST_WAITING // backlog.ROW_BYTES
         for number in range(count):
             bench.say(f"{number}", "loud")
         bench.book.change(change(Status.RUNNING, pid=2), "loud")
@@ -337,7 +337,7 @@ def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_noth
         assert (first, running, last) == ("first of all", "running (pid 1)", "running (pid 2)")
         assert mark == f"{bench.book.dropped} lines were left out: more came than could be stored"
         assert rest == [str(number) for number in range(bench.book.dropped, count)]
-        assert len(rest) * backlog.ROW_BYTES > services.MOST_WAITING // 3, "no more than need be"
+        assert len(rest) * backlog.ROW_BYTES > service_book.MOST_WAITING // 3, "no more than need be"
         await bench.stop()
 
     on_virtual_time(body)
@@ -452,9 +452,9 @@ def test_a_command_of_which_nothing_is_heard_is_handed_in_again() -> None:
         assert await bench.texts() == ["line"]
         bench.say("next")
         begun = now()
-        assert not await bench.book.flush(services.NO_WORD - 1)
+        assert not await bench.book.flush(service_book.NO_WORD - 1)
         assert await bench.book.flush(2)
-        assert now() - begun == pytest.approx(services.NO_WORD, abs=0.5)
+        assert now() - begun == pytest.approx(service_book.NO_WORD, abs=0.5)
         assert await bench.texts() == ["line", "next"]
         await bench.stop()
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.wording import in_words
-from interlock.model.child import Change, ChildInfo, Exit, Status
+from interlock.engine.service_text import in_words
+from interlock.model.child_info import Change, ChildInfo, Exit, Status
 
 CODE = Exit(at=9.0, code=3)
 SIGNAL = Exit(at=9.0, signal=9)

@@ -70,7 +70,9 @@ def test_what_an_executor_process_did_not_come_to_begin_in_time_is_asked_about(f
 
     async def body() -> None:
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            (executor,) = [one.pid for one in processes_of(folder) if "interlock.worker.child" in one.command]
+            (executor,) = [
+                one.pid for one in processes_of(folder) if "interlock.worker.executor_process" in one.command
+            ]
             os.kill(executor, signal.SIGSTOP)
             try:
                 # From now on the played scheduler has the machine's elapsed time, and its offers stand for 300 ms.
@@ -117,7 +119,9 @@ def test_of_a_process_that_dies_only_what_had_begun_is_suspected(folder: Path) -
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
             script.say(dispatch("begun", "hold", folder), dispatch("thread", "hold.thread", folder))
             await told(script, "Started", "begun", "thread")
-            (executor,) = [one.pid for one in processes_of(folder) if "interlock.worker.child" in one.command]
+            (executor,) = [
+                one.pid for one in processes_of(folder) if "interlock.worker.executor_process" in one.command
+            ]
             os.kill(executor, signal.SIGSTOP)
             script.say(dispatch("waiting", "hold", folder))
             await until(lambda: any("waiting" in beat for beat in script.beats()), "the process has it")

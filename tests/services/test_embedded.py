@@ -10,7 +10,7 @@ import pytest
 
 from interlock.config import Settings
 from interlock.config.loading import Loaded
-from interlock.model.child import ChildInfo, ServiceAction, Status
+from interlock.model.child_info import ChildInfo, ServiceAction, Status
 from interlock.model.error import WrongStatus
 from interlock.model.reloaded import Difference, Reloaded
 from interlock.supervision import Budget, Group, Process

@@ -42,7 +42,9 @@ def others(keeper: Keeper) -> list[Found]:
     return [
         one
         for one in processes_of(keeper.folder)
-        if not any(name in one.command for name in ("interlock.cli.worker_process", "interlock.worker.child"))
+        if not any(
+            name in one.command for name in ("interlock.cli.worker_process", "interlock.worker.executor_process")
+        )
     ]
 
 

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.core.timing import times_between
+from interlock.core.fire_times import times_between
 from interlock.model.duration import seconds
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule, instant

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from interlock.supervision.guarding import Guard, Program, Spawned
+from interlock.supervision.guard_client import Guard, Program, Spawned
 from tests.helpers.processes import alive, children_of, look, wait_until, zombies
 
 ROOT = Path(__file__).parents[2]

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.model.error import CannotStart
 from interlock.simulation.loop import VirtualLoop
 from interlock.supervision import Backoff, Birth, Custom, Instance, Supervisor

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, NoContainerEngine
 from interlock.supervision.container import ContainerInstance
 from interlock.supervision.container_log import Frames, LogPlace

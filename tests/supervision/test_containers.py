@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import BadValue, CannotStart, WrongStatus
 from interlock.supervision import Backoff, Restart, Supervisor
 from interlock.supervision.container import CHILD_LABEL, RESUME_LABEL, ContainerInstance, container_name

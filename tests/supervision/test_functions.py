@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.model.error import CannotStart, Fatal
 from interlock.supervision import ChildContext, Function, ServiceAction
 from tests.supervision.stage import AFTER_1, at, now, quiet, running, status, supervisor, virtually

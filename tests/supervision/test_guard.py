@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from interlock.supervision.guarding import Ended, NotSpawned, Program, Spawned
+from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.lineage import MARKER, NOT_YET, marked
 from interlock.supervision.spec import Limits
 from tests.helpers.places import folder, until

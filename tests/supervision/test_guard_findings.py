@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.supervision import lineage
-from interlock.supervision.guarding import Ended, Guard, NotSpawned, Spawned
+from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Spawned
 from interlock.supervision.instance import Birth
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Process
@@ -226,7 +226,7 @@ def test_when_the_guard_is_killed_what_descends_from_a_child_that_lives_is_found
 IMPORTS = """
 import asyncio, os, pathlib, signal, sys
 from interlock.supervision import Process, Supervisor
-from interlock.supervision.guarding import Ended, Guard, NotSpawned
+from interlock.supervision.guard_client import Ended, Guard, NotSpawned
 from tests.helpers.places import until
 from tests.helpers.processes import alive, children_of, zombies
 from tests.supervision.programs import SLEEP, spawn

@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 
 import pytest
 
-from interlock.model.child import Exit, Kept, Status
+from interlock.model.child_info import Exit, Kept, Status
 from interlock.model.error import CannotStart
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision import Birth, ChildContext, Function, Group, ServiceAction

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from interlock.model.child import Change, Exit, Status
+from interlock.model.child_info import Change, Exit, Status
 from interlock.model.error import CannotStart
 from interlock.supervision import Alive, Backoff, Process, Ready, Restart, ServiceAction, Supervisor
 from tests.helpers.places import folder, until

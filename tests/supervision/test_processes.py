@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import uvloop
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import BadValue, CannotStart
 from interlock.supervision import output
-from interlock.supervision.guarding import Guard
+from interlock.supervision.guard_client import Guard
 from interlock.supervision.instance import Birth
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Limits, Process

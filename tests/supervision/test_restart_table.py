@@ -4,7 +4,7 @@ from itertools import product
 
 import pytest
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.supervision import Budget, OnExhausted, Restart, Strategy
 from interlock.supervision.restart import Decision, decide, status_after
 from tests.supervision.stage import Stage, running, virtually

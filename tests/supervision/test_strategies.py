@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.model.child import Status
+from interlock.model.child_info import Status
 from interlock.supervision import Backoff, Budget, Group, ServiceAction
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, now, quiet, running, status, virtually
 

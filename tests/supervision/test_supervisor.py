@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.supervision import Group, ServiceAction, Supervisor
 from tests.supervision.stage import (

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.model.child import Status
+from interlock.model.child_info import Status
 from interlock.model.error import WrongStatus
 from interlock.supervision import Backoff, Budget, Function, Group, OnExhausted, ServiceAction
 from tests.supervision.stage import AFTER_1, Stage, at, now, quiet, running, status, supervisor, virtually

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from interlock.model.child import Change, ChildInfo, Status
+from interlock.model.child_info import Change, ChildInfo, Status
 from interlock.supervision import Group, ServiceAction, Watch
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, quiet, running, supervisor, virtually
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from interlock.model.child import ChildInfo
+from interlock.model.child_info import ChildInfo
 from interlock.model.state import State
 
 MOST_RUNS = 1000

@@ -14,13 +14,13 @@ from interlock.api.cursors import job_cursor, read_job_cursor
 from interlock.api.patience import within
 from interlock.client.connection import Connection
 from interlock.client.http.exchange import IN_DOUBT
-from interlock.core.timing import first_time, following
+from interlock.core.fire_times import first_time, following
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
-from interlock.model.jobs import (
+from interlock.model.job_info import (
     Backfilled,
     FireTimes,
     JobInfo,

@@ -12,8 +12,8 @@ from interlock.api.door import OPEN
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
-from interlock.model import child, jobs, reloaded, view
-from interlock.model.child import ServiceAction
+from interlock.model import child_info, job_info, reloaded, view
+from interlock.model.child_info import ServiceAction
 
 REFERENCE = "#/components/schemas/{name}"
 
@@ -51,14 +51,14 @@ TYPES = (
     view.BulkInfo,
     view.History,
     view.LogPage,
-    jobs.JobPage,
-    jobs.JobInfo,
-    jobs.JobLog,
-    jobs.FireTimes,
-    jobs.Timetable,
-    jobs.Backfilled,
+    job_info.JobPage,
+    job_info.JobInfo,
+    job_info.JobLog,
+    job_info.FireTimes,
+    job_info.Timetable,
+    job_info.Backfilled,
     view.ServiceLogPage,
-    child.ChildInfo,
+    child_info.ChildInfo,
     reloaded.Reloaded,
     view.RunEvent,
     view.LogEvent,

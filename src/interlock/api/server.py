@@ -19,7 +19,7 @@ from litestar.exceptions import (
 )
 from litestar.openapi.config import OpenAPIConfig
 
-from interlock.api import events, health, jobs, problems, runs, services
+from interlock.api import events, health, job_routes, problems, runs, service_routes
 from interlock.api.backend import Backend
 from interlock.api.door import Door
 from interlock.api.openapi import document
@@ -134,7 +134,14 @@ def routes(settings: GatewaySettings) -> tuple[Litestar, dict[str, Any]]:
     async def openapi() -> Response[bytes]:
         return Response(described, media_type="application/json")
 
-    handlers = [*runs.HANDLERS, *jobs.HANDLERS, *services.HANDLERS, *events.HANDLERS, *health.HANDLERS, openapi]
+    handlers = [
+        *runs.HANDLERS,
+        *job_routes.HANDLERS,
+        *service_routes.HANDLERS,
+        *events.HANDLERS,
+        *health.HANDLERS,
+        openapi,
+    ]
     app = Litestar(
         handlers,
         exception_handlers={

@@ -12,7 +12,7 @@ from interlock.client.connection import Connection
 from interlock.client.http.exchange import IN_DOUBT
 from interlock.model import message as m
 from interlock.model.access import Caller
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.error import UnknownChild
 from interlock.model.reloaded import Reloaded
 from interlock.model.view import ServiceLine, ServiceLogPage

@@ -13,7 +13,8 @@ import uvloop
 from interlock.bench import processes
 from interlock.bench.server import Server, running
 from interlock.core.decisions import Batch
-from interlock.core.timing import Entry, first_time
+from interlock.core.fire_times import first_time
+from interlock.core.schedule_table import Entry
 from interlock.model import message as m
 from interlock.model.error import BadSchedule
 from interlock.model.job import Job

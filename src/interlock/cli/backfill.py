@@ -8,7 +8,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.submit import ParameterOption, PayloadOption
 
 if TYPE_CHECKING:
-    from interlock.model.jobs import Backfilled
+    from interlock.model.job_info import Backfilled
 
 
 @takes(*FINDING)

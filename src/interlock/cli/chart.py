@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
 
-from interlock.model.jobs import JobTimes, Timetable
+from interlock.model.job_info import JobTimes, Timetable
 
 LEAST_WIDTH = 40
 STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)

@@ -81,7 +81,7 @@ def _refuse(faults: "Faults", json: bool) -> NoReturn:
 
 def _next(job: "Job", now: float) -> float | None:
     """When it would fire first, were it known from now on."""
-    from interlock.core.timing import first_time
+    from interlock.core.fire_times import first_time
 
     at = None if job.schedule is None else first_time(job.schedule, now)
     return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)

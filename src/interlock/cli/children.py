@@ -5,7 +5,7 @@ from typing import Any
 
 from interlock.cli.tables import GAP, LEAST, Column, console, plain, rich_table
 from interlock.cli.words import ago, exact, span
-from interlock.model.child import UP, ChildInfo, Status
+from interlock.model.child_info import UP, ChildInfo, Status
 
 STATUS_COLOURS = {
     Status.RUNNING: "green",

@@ -11,7 +11,7 @@ from interlock.cli.options import Flags
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.jobs import JobInfo, LoggedRun
+    from interlock.model.job_info import JobInfo, LoggedRun
 
 JobArguments = Annotated[list[str], typer.Argument(metavar="JOB...", help="The ids of the jobs.")]
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from interlock.cli.tables import plain
 from interlock.cli.words import COLOURS
-from interlock.model.child import UP
+from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.sockets import MEMORY
 from interlock.model.state import TERMINAL, State

@@ -89,7 +89,7 @@ def schedule_of(text: str, tz: str | None) -> "Schedule":
 
 
 def _times_of(schedule: "Schedule", count: int, now: float) -> list[float]:
-    from interlock.core.timing import first_time, following
+    from interlock.core.fire_times import first_time, following
 
     found: list[float] = []
     at = first_time(schedule, now)

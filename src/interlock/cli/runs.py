@@ -164,8 +164,8 @@ def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
     from rich.live import Live
     from rich.text import Text
 
+    from interlock.cli.event_watch import Watcher
     from interlock.cli.tables import console
-    from interlock.cli.watching import Watcher
     from interlock.model.error import ConnectionLost, NotRunning
 
     screen = console()

@@ -6,7 +6,7 @@ import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import NotUp
-from interlock.model.child import ServiceAction
+from interlock.model.child_info import ServiceAction
 
 
 @takes(*FINDING)
@@ -36,7 +36,7 @@ def command(
     from interlock.cli.server import client_of
     from interlock.cli.tables import out, print_json
     from interlock.config.kinds import did_you_mean
-    from interlock.model.child import UP, Status
+    from interlock.model.child_info import UP, Status
     from interlock.model.error import BadValue
 
     if action not in list(ServiceAction):

@@ -76,7 +76,7 @@ def _follow(client: "Client", run_id: str, json: bool) -> None:
     """Until the end, in a terminal with a drawing that stays current."""
     import sys
 
-    from interlock.cli.watching import Watcher
+    from interlock.cli.event_watch import Watcher
     from interlock.model.error import ConnectionLost, NotRunning
     from interlock.model.state import TERMINAL
 

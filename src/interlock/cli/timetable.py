@@ -7,7 +7,7 @@ import typer
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 if TYPE_CHECKING:
-    from interlock.model.jobs import Timetable
+    from interlock.model.job_info import Timetable
 
 MOST_NAMED = 5
 

@@ -51,8 +51,8 @@ def _draw(client: "Client") -> None:
     from rich.text import Text
 
     from interlock.cli.children import drawing
+    from interlock.cli.event_watch import Watcher
     from interlock.cli.tables import console
-    from interlock.cli.watching import Watcher
     from interlock.model.error import ConnectionLost, NotRunning
 
     shown = drawing(client.tree(), time.time())  # a server that is not there is said at once
@@ -70,8 +70,8 @@ def _follow(client: "Client", json: bool) -> None:
     import sys
 
     from interlock.cli.children import everybody, line_of
+    from interlock.cli.event_watch import Watcher
     from interlock.cli.tables import json_text, out
-    from interlock.cli.watching import Watcher
     from interlock.model.error import ConnectionLost, NotRunning
 
     known: dict[str, str] = {}

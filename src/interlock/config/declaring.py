@@ -10,7 +10,7 @@ from interlock.config.faults import Spot
 from interlock.config.fields import MEMORY
 from interlock.config.kinds import Place, did_you_mean
 from interlock.config.running import NOTHING
-from interlock.config.services import CONTAINER
+from interlock.config.service_documents import CONTAINER
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue
 from interlock.supervision.checks import check_command, check_env

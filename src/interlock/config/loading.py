@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from interlock.config import jobs, services
+from interlock.config import job_documents, service_documents
 from interlock.config.declared import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
@@ -64,16 +64,16 @@ def load(paths: Sequence[str], app: FromApp = NO_APP, strict: bool = False) -> L
 def build(documents: Sequence[Document], faults: Faults, app: FromApp = NO_APP, now: float | None = None) -> Loaded:
     """The same of documents that are read; raises the faults that were found before together with its own. With a time
     given, it is a fault of a job to be for an earlier one."""
-    declared = services.declared_in(app.services, app.target)
+    declared = service_documents.declared_in(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in declared]
     found: list[DeclaredJob] = []
     for document in documents:
         one: Declared | DeclaredJob | None
         if document.kind == "Job":
-            one = jobs.declared_job(Fields(document, faults, jobs.OPTIONAL), now)
+            one = job_documents.declared_job(Fields(document, faults, job_documents.OPTIONAL), now)
         else:
-            one = services.READERS[document.kind](Fields(document, faults, services.OPTIONAL))
+            one = service_documents.READERS[document.kind](Fields(document, faults, service_documents.OPTIONAL))
         if isinstance(one, DeclaredJob):
             found.append(one)
         elif one is not None:
@@ -99,7 +99,7 @@ def _check_app(definitions: Mapping[str, Definition], faults: Faults, now: float
         for warning in schedule.warnings:
             faults.warn(spot, f"job {definition.job.id!r}: {warning}")
         if now is not None and schedule.at is not None and schedule.at <= now:
-            faults.add(spot, f"job {definition.job.id!r}: schedule.at: {schedule} {jobs.PAST}")
+            faults.add(spot, f"job {definition.job.id!r}: schedule.at: {schedule} {job_documents.PAST}")
 
 
 def _are_groups(children: Iterable[Child]) -> Iterator[bool]:

@@ -5,8 +5,8 @@ from typing import Any
 from interlock.config.declared import NEWEST_RUN
 from interlock.config.documents import FIELDS
 from interlock.config.fields import MEMORY
-from interlock.config.jobs import RUNS as JOB_RUNS
-from interlock.config.services import CONTAINER, RUNS
+from interlock.config.job_documents import RUNS as JOB_RUNS
+from interlock.config.service_documents import CONTAINER, RUNS
 from interlock.config.settings import DEFAULTS, SETTINGS
 from interlock.core.state import DEFAULT_LANES
 from interlock.model import schedule

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 from interlock.core.decisions import Created
 from interlock.core.lanes import enqueue
-from interlock.core.passing import Pass
 from interlock.core.state import WAIT
+from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob

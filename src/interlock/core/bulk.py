@@ -11,8 +11,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from interlock.core.decisions import BulkStarted
-from interlock.core.passing import Pass
 from interlock.core.stopping import cancel_run
+from interlock.core.transition import Pass
 from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.command import StartBulk
 from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild

@@ -1,9 +1,9 @@
 """Runs that have had their time."""
 
-from interlock.core.passing import Pass
 from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME
 from interlock.core.stopping import ask_to_stop
+from interlock.core.transition import Pass
 from interlock.model.outcome import Outcome
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import InterlockError
 from interlock.model.job import Job

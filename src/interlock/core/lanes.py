@@ -3,9 +3,9 @@
 from collections import deque
 from heapq import heapify, heappop, heappush
 
-from interlock.core.passing import Pass
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import Lane, RouteKey, SchedulerState
+from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
 

@@ -8,9 +8,9 @@ the next one, first says what it holds; both sides then drop what the other does
 
 from collections.abc import Sequence
 
-from interlock.core.passing import Pass
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import Attempt, Lines, SchedulerState, Worker
+from interlock.core.transition import Pass
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
 from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, LogLine, Message, Progress, Stop
 from interlock.model.state import State

@@ -1,7 +1,7 @@
 """Which worker a run goes to, and the handing over under a new fence."""
 
-from interlock.core.passing import Pass
 from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, Room, RouteKey, SchedulerState, Worker
+from interlock.core.transition import Pass
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State

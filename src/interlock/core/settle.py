@@ -1,8 +1,8 @@
 """How an attempt ends and what follows: success, a retry after a delay, or the end."""
 
 from interlock.core.lanes import requeue
-from interlock.core.passing import Pass
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
+from interlock.core.transition import Pass
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run

@@ -8,7 +8,7 @@ from math import inf
 
 import msgspec
 
-from interlock.core.timing import ScheduleRow, Series, Table, series_of
+from interlock.core.schedule_table import ScheduleRow, Series, Table, series_of
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Now, Run, RunIds

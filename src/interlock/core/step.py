@@ -3,10 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import admission, bulk, jobs, lanes, liveness, settle, stopping, timers, timetable
+from interlock.core import admission, bulk, job_changes, lanes, liveness, settle, stopping, timers, timetable
 from interlock.core.decisions import Decisions, Failed
-from interlock.core.passing import Pass
 from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
 from interlock.model import command, message
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now
@@ -30,7 +30,7 @@ def step(state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Ran
             p.problems.append(str(error))
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
-    jobs.adopt_changes(p)
+    job_changes.adopt_changes(p)
     bulk.proceed(p)
     liveness.check_silence(p)
     timetable.fire(p)
@@ -63,11 +63,11 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.Create: admission.create,
     command.CancelRun: stopping.cancel,
     command.StartBulk: bulk.start,
-    command.Define: jobs.define,
-    command.Put: jobs.put,
-    command.Drop: jobs.drop,
-    command.Pause: jobs.pause,
-    command.Refill: jobs.refill,
+    command.Define: job_changes.define,
+    command.Put: job_changes.put,
+    command.Drop: job_changes.drop,
+    command.Pause: job_changes.pause,
+    command.Refill: job_changes.refill,
     command.Learn: lambda p, _, content: timetable.learn(p, content),
     command.WorkerUp: lambda p, _, content: liveness.worker_up(p, content),
     command.WorkerDown: lambda p, _, content: liveness.worker_down(p, content),

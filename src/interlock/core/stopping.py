@@ -1,8 +1,8 @@
 """Stopping a run: at once where it waits, by asking where it executes."""
 
 from interlock.core.decisions import Cancelling
-from interlock.core.passing import Pass
 from interlock.core.settle import CANCEL, TIMEOUT
+from interlock.core.transition import Pass
 from interlock.model.command import CancelRun
 from interlock.model.error import UnknownRun
 from interlock.model.message import Stop

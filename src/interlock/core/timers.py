@@ -5,9 +5,9 @@ from heapq import heappop, heappush
 from interlock.core import timetable
 from interlock.core.admission import admit
 from interlock.core.deadlines import expired, overrun
-from interlock.core.passing import Pass
+from interlock.core.schedule_table import goes_early
 from interlock.core.state import WAIT, waits_for_span
-from interlock.core.timing import goes_early
+from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
 

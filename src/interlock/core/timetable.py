@@ -12,8 +12,9 @@ import msgspec
 
 from interlock.core.admission import admit, lane_of
 from interlock.core.deadlines import expired
-from interlock.core.passing import Pass
-from interlock.core.timing import Entry, Series, following, newest_between, series_key, series_of
+from interlock.core.fire_times import following, newest_between
+from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Learn
 from interlock.model.job import Job

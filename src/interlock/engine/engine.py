@@ -30,11 +30,11 @@ from interlock.core.decisions import (
 from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
-from interlock.engine import dispatching, intake, logs
+from interlock.engine import inputs, intake, logs
 from interlock.engine.catalog import Catalog
-from interlock.engine.declaring import Declarations
-from interlock.engine.desk import Desk
+from interlock.engine.declarations import Declarations
 from interlock.engine.inbox import Inbox
+from interlock.engine.links import Desk
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
 from interlock.model.command import (
@@ -359,13 +359,13 @@ class Engine:
             self._flight = None
         failure: StoreUnavailable | None = None
         try:
-            await dispatching.fill(flight.decisions, self._store)
+            await inputs.fill(flight.decisions, self._store)
         except StoreUnavailable as error:
             # The batch is stored, so it is answered. What cannot be handed out without reading is found again by the
             # recovery that follows.
             failure = error
-            dispatching.keep_back(flight.decisions)
-        dispatching.shorten(flight.decisions, self._clock.now().elapsed - flight.decided)
+            inputs.keep_back(flight.decisions)
+        inputs.shorten(flight.decisions, self._clock.now().elapsed - flight.decided)
         self._deliver(flight.decisions, flight.commands, self._wrote_at - flight.began)
         if failure is not None:
             raise failure

@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from interlock.core.fire_times import times_between
+from interlock.core.schedule_table import has_passed
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN
-from interlock.core.timing import has_passed, times_between
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
 from interlock.model.command import Create, Define, Learn, Put, Refill

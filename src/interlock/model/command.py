@@ -3,7 +3,7 @@
 import msgspec
 
 from interlock.model.bulk import BulkAction
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.model.job import Job
 from interlock.model.message import Held, NewRun
 from interlock.model.run_filter import RunFilter

@@ -9,8 +9,8 @@ import msgspec
 
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
+from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
-from interlock.model.sharing import shared
 from interlock.model.work import Work
 
 JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")

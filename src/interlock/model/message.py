@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.bulk import BulkAction, BulkRequest
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.job import Job
-from interlock.model.jobs import JobInfo
+from interlock.model.job_info import JobInfo
 from interlock.model.reloaded import Reloaded
 from interlock.model.run import Transition
 from interlock.model.run_filter import RunFilter

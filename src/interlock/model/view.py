@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.model.bulk import BulkAction, BulkRequest
-from interlock.model.child import ChildInfo
+from interlock.model.child_info import ChildInfo
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.state import State
 

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Generator
 
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 
 
 class Handover(ABC):

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.message import Family
 from interlock.model.reloaded import Reloaded
 

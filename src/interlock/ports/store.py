@@ -12,9 +12,9 @@ from math import inf
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
-from interlock.model.child import Change, Kept
+from interlock.model.child_info import Change, Kept
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import UNSUCCESSFUL as UNSUCCESSFUL

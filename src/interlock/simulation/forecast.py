@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from random import Random
 from typing import Any
 
-from interlock.core import timing
+from interlock.core import fire_times, schedule_table
 from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
@@ -70,7 +70,7 @@ def estimate(job: Job, plan: Plan) -> int:
     """How often it fires; of one that does so very often, by how often it does in the beginning."""
     if job.schedule is None:
         return 0
-    found = timing.times_between(job.schedule, plan.start, plan.start, plan.until, SAMPLE)
+    found = fire_times.times_between(job.schedule, plan.start, plan.start, plan.until, SAMPLE)
     if len(found) <= SAMPLE:
         return len(found)
     return round((len(found) - 1) * (plan.until - plan.start) / (found[-1] - found[0]))
@@ -179,8 +179,8 @@ class _Rehearsal:
         start, before = self._plan.start, self._plan.start - 1e-6
         for job in self._jobs:
             if job.schedule is not None and job.schedule.cron is not None:
-                first = timing.following(job.schedule, start, before)
-                self._store.schedules[job.id] = timing.Entry(job, 0, start, before, first).row()
+                first = fire_times.following(job.schedule, start, before)
+                self._store.schedules[job.id] = schedule_table.Entry(job, 0, start, before, first).row()
 
     def _start_worker(self, number: int) -> "asyncio.Task[None]":
         plan = self._plan

@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.model.bulk import BulkRequest
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
-from interlock.model.child import Change, Kept
+from interlock.model.child_info import Change, Kept
 from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, Run, Transition

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from interlock.model.child import Change, ChildInfo, Exit, Kept, ServiceAction, Status
+    from interlock.model.child_info import Change, ChildInfo, Exit, Kept, ServiceAction, Status
     from interlock.model.error import CannotStart
     from interlock.ports.handover import Handover, MemoryHandover
     from interlock.supervision.function import ChildContext
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         Strategy,
     )
     from interlock.supervision.supervisor import Supervisor
-    from interlock.supervision.watching import Watch
+    from interlock.supervision.watches import Watch
 
 __all__ = [
     "Alive",
@@ -61,13 +61,13 @@ __all__ = [
 # A worker whose app declares a service needs the words for it and not the machinery: each name is imported when it is
 # first used.
 _WHERE = {
-    "model.child": ("Change", "ChildInfo", "Exit", "Kept", "ServiceAction", "Status"),
+    "model.child_info": ("Change", "ChildInfo", "Exit", "Kept", "ServiceAction", "Status"),
     "model.error": ("CannotStart",),
     "ports.handover": ("Handover", "MemoryHandover"),
     "supervision.function": ("ChildContext",),
     "supervision.instance": ("Birth", "Instance"),
     "supervision.supervisor": ("Supervisor",),
-    "supervision.watching": ("Watch",),
+    "supervision.watches": ("Watch",),
 }
 _PLACES = {name: module for module, names in _WHERE.items() for name in names}
 

@@ -1,6 +1,6 @@
 """What somebody asks for by hand: that one child is started, stopped, restarted, suspended or resumed."""
 
-from interlock.model.child import UP, ServiceAction, Status
+from interlock.model.child_info import UP, ServiceAction, Status
 from interlock.model.error import WrongStatus
 from interlock.supervision.child import ChildRunner
 

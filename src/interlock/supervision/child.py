@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from interlock.model.child import OVER, UP, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, Status
 from interlock.model.duration import brief
 from interlock.supervision.goal import Goal, unless, words
 from interlock.supervision.instance import Birth, Instance

@@ -7,7 +7,7 @@ from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogLines, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine

@@ -5,7 +5,7 @@ import inspect
 import logging
 from collections.abc import Callable
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue, CannotStart, InterlockError
 from interlock.supervision.goal import words

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, InterlockError
 
 T = TypeVar("T")

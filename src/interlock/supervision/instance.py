@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 
 LineSink = Callable[[str, str, str, float], None]
 """(path of the child, "stdout" or "stderr", the line, wall time); must not block, and does not raise"""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.model.error import BadValue
 from interlock.supervision.goal import Goal, first, unless, words
 from interlock.supervision.instance import Instance

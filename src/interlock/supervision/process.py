@@ -7,10 +7,10 @@ import signal
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, InterlockError, shown
+from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_handed_down
-from interlock.supervision.guarding import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.output import Pipes
 from interlock.supervision.spec import Limits, Process, check_command

@@ -7,7 +7,7 @@ started again with it is the strategy's.
 from collections import deque
 from enum import Enum
 
-from interlock.model.child import Exit, Status
+from interlock.model.child_info import Exit, Status
 from interlock.supervision.spec import Backoff, Budget, OnExhausted, Restart, Strategy
 
 

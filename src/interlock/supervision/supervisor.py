@@ -7,18 +7,18 @@ import time
 from collections.abc import Awaitable, Callable, Container, Iterator, Sequence
 from difflib import get_close_matches
 
-from interlock.model.child import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
+from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.ports.handover import Handover
 from interlock.supervision.acting import act, check_possible
 from interlock.supervision.child import ChildRunner
-from interlock.supervision.errands import Errands
 from interlock.supervision.group import GroupInstance
 from interlock.supervision.instance import Instance, LineSink
 from interlock.supervision.spec import Child, Group, Strategy
+from interlock.supervision.strategies import Together
 from interlock.supervision.surroundings import Surroundings
-from interlock.supervision.together import Together
-from interlock.supervision.watching import SIZE, Watch, Watches
+from interlock.supervision.task_set import Errands
+from interlock.supervision.watches import SIZE, Watch, Watches
 
 logger = logging.getLogger("interlock.supervision")
 

@@ -8,14 +8,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from interlock.model.child import Exit
+from interlock.model.child_info import Exit
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.function import FunctionInstance
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.spec import Child, Container, Custom, Function, Process
 
 if TYPE_CHECKING:
-    from interlock.supervision.guarding import Guard
+    from interlock.supervision.guard_client import Guard
 
 
 class Surroundings:
@@ -68,7 +68,7 @@ class Surroundings:
     def guard(self) -> "Guard":
         """What starts processes, made when the first one is."""
         if self._guard is None:
-            from interlock.supervision.guarding import Guard
+            from interlock.supervision.guard_client import Guard
 
             self._guard = Guard()
         return self._guard

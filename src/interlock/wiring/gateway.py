@@ -20,7 +20,7 @@ from interlock.api.server import HttpServer, application
 from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
-from interlock.config.jobs import read_job
+from interlock.config.job_documents import read_job
 from interlock.model.error import NotRunning
 from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader

@@ -2,9 +2,9 @@
 
 from collections.abc import Awaitable
 
-from interlock.model.child import Kept
+from interlock.model.child_info import Kept
 from interlock.ports.handover import Handover, MemoryHandover
-from interlock.wiring.services import SERVICES
+from interlock.wiring.service_tree import SERVICES
 
 
 class TreeHandover(Handover):

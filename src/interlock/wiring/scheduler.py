@@ -19,17 +19,17 @@ from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
-from interlock.engine.services import ServiceBook
-from interlock.model.child import Change, ChildInfo
+from interlock.engine.service_book import ServiceBook
+from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.reloaded import Difference, Reloaded
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
+from interlock.wiring.file_watch import FileWatch
 from interlock.wiring.front import Front
 from interlock.wiring.handover import TreeHandover, service_of
-from interlock.wiring.services import SERVICES, WORKERS, Load, Services
-from interlock.wiring.watching import FileWatch
+from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.definition import Definition
 

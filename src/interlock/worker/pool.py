@@ -84,7 +84,13 @@ class _Child(asyncio.Protocol):
         # it can be killed with all it has started; in the host's session, so that whoever keeps the host can do so too.
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-u", "-m", "interlock.worker.child", msgspec.json.encode(options).decode()],
+                [
+                    sys.executable,
+                    "-u",
+                    "-m",
+                    "interlock.worker.executor_process",
+                    msgspec.json.encode(options).decode(),
+                ],
                 pass_fds=(there.fileno(), its_ends),
                 stdin=subprocess.DEVNULL,
                 process_group=0,

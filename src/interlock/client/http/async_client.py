@@ -12,9 +12,9 @@ from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
 from interlock.client.http.job_operations import Instant, TriggerOptions
 from interlock.client.http.operations import BulkFilter, Operations, RunFilter, RunOptions
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
-from interlock.model.jobs import Backfilled, JobInfo, LoggedRun, Timetable
+from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
 from interlock.model.message import NewRun
 from interlock.model.reloaded import Reloaded
 from interlock.model.run import RunStats

@@ -13,7 +13,7 @@ from interlock.client.submitting import check_text, instant, new_run
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, UnknownJob
-from interlock.model.jobs import Backfilled, FireTimes, JobInfo, JobLog, JobPage, LoggedRun, Timetable
+from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, LoggedRun, Timetable
 from interlock.model.schedule import Schedule
 from interlock.model.schedule import instant as written_instant
 

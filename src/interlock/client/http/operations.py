@@ -23,7 +23,7 @@ from interlock.client.http.exchange import (
 )
 from interlock.client.http.job_operations import JobOperations
 from interlock.client.submitting import check_size, check_text, instant, new_run
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import (
     BadValue,

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.model.bulk import BulkRequest
-from interlock.model.child import Change, Exit, Kept
+from interlock.model.child_info import Change, Exit, Kept
 from interlock.model.error import (
     DatabaseDamaged,
     DatabaseTooNew,

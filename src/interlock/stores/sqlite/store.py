@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.timing import ScheduleRow
+from interlock.core.schedule_table import ScheduleRow
 from interlock.model.error import (
     CannotOpenDatabase,
     DatabaseBehind,

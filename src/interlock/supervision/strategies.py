@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Container
 from contextlib import suppress
 
-from interlock.model.child import Status
+from interlock.model.child_info import Status
 from interlock.supervision.child import ChildRunner
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from interlock.config.loading import FileJob, Loaded
-from interlock.model.child import OVER, ChildInfo, ServiceAction, Status
+from interlock.model.child_info import OVER, ChildInfo, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.message import Family
 from interlock.model.reloaded import Difference, Reloaded

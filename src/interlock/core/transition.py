@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import astuple
 
 from interlock.core.decisions import Answer, Batch, Decisions
+from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
-from interlock.core.timing import ScheduleRow, goes_early
 from interlock.model.error import InvalidTransition
 from interlock.model.job import Job
 from interlock.model.message import Message

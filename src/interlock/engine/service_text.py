@@ -1,6 +1,6 @@
 """What became of a service, in plain words."""
 
-from interlock.model.child import Change, ChildInfo, Exit, Status
+from interlock.model.child_info import Change, ChildInfo, Exit, Status
 from interlock.model.duration import brief
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from interlock.core.jobs import refusals
+from interlock.core.job_changes import refusals
 from interlock.engine.catalog import PYTHON, Catalog, Entry
 from interlock.model.command import Define
 from interlock.model.error import BadConfig

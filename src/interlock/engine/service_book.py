@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from interlock.engine.backlog import Backlog, Waiting
-from interlock.engine.wording import in_words
-from interlock.model.child import Change, Kept
+from interlock.engine.service_text import in_words
+from interlock.model.child_info import Change, Kept
 from interlock.model.command import NoteServices, ServiceRow
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from interlock.core.admission import adopt, lane_of, note_reached
 from interlock.core.decisions import Backfilled, Defined
 from interlock.core.decisions import Jobs as JobsAnswer
-from interlock.core.passing import Pass
+from interlock.core.fire_times import first_time, following
+from interlock.core.schedule_table import GONE, Entry
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN, PAUSED, go, let_go, occurrence, skip, turn_back
-from interlock.core.timing import GONE, Entry, first_time, following
+from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Define, Drop, Pause, Put, Refill
 from interlock.model.error import BadSchedule, Draining, NotPut, UnknownJob

@@ -4,13 +4,14 @@ from collections.abc import Iterator
 from heapq import nsmallest
 from itertools import islice
 
+from interlock.core.fire_times import following, times_between
+from interlock.core.schedule_table import Entry, Table
 from interlock.core.state import SchedulerState
-from interlock.core.timing import Entry, Table, following, times_between
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
 from interlock.model.error import BadSchedule, BadValue, UnknownJob
 from interlock.model.job import Job
-from interlock.model.jobs import JobInfo
+from interlock.model.job_info import JobInfo
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
 MOST_JOBS = 1000

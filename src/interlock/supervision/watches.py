@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 
-from interlock.model.child import Change
+from interlock.model.child_info import Change
 from interlock.model.error import BadValue
 
 logger = logging.getLogger("interlock.supervision")

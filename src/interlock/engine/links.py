@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from interlock.core.decisions import Backfilled, BulkStarted, Cancelling, Created, Jobs
-from interlock.engine import changing, intake, logs, showing
+from interlock.engine import intake, job_queries, logs, requests
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
 from interlock.model.command import CancelRun, WorkerDown, WorkerUp
@@ -195,7 +195,7 @@ class Desk(Endpoint):
     def _take(self, name: str, message: m.Message) -> None:
         if isinstance(message, m.Forget):
             self._forget(name, message.request)
-        elif not self._engine.is_settled and isinstance(message, (*showing.QUESTIONS, *changing.KINDS)):
+        elif not self._engine.is_settled and isinstance(message, (*job_queries.QUESTIONS, *requests.KINDS)):
             self._too_early.append((name, message))
         elif isinstance(message, (m.ActOnService, m.Reload)):
             self._do(self._operate(name, message))
@@ -210,7 +210,7 @@ class Desk(Endpoint):
             self._cancel(name, message)
         elif isinstance(message, Question):
             self._ask(name, message)
-        elif isinstance(message, changing.KINDS):
+        elif isinstance(message, requests.KINDS):
             self._change(name, message)
         else:
             raise Refused(f"link: a client does not send {type(message).__name__}")
@@ -222,8 +222,8 @@ class Desk(Endpoint):
         else:
             self.ask_state(name, message.request, message.run_id)
 
-    def _change(self, name: str, message: changing.Change) -> None:
-        self._engine.post(name, changing.command_of(message, message.actor or name, self._engine, self._catalog))
+    def _change(self, name: str, message: requests.Change) -> None:
+        self._engine.post(name, requests.command_of(message, message.actor or name, self._engine, self._catalog))
         if isinstance(message, m.PutJobs) and self.operations is not None:
             self.operations.have_workers()
 
@@ -241,8 +241,8 @@ class Desk(Endpoint):
             return m.MetricsReport(
                 message.request, families if self.operations is None else families + self.operations.families()
             )
-        if isinstance(message, showing.QUESTIONS) and self._engine.available:
-            return showing.answer(message, self._engine.state, self._catalog, self._engine.now())
+        if isinstance(message, job_queries.QUESTIONS) and self._engine.available:
+            return job_queries.answer(message, self._engine.state, self._catalog, self._engine.now())
         if isinstance(message, m.AskTree) and self.operations is not None:
             return m.TreeReport(message.request, self.operations.tree())
         return None
@@ -301,7 +301,7 @@ class Desk(Endpoint):
         self._tell(name, m.BackfillReport(answer.request, answer.created, answer.existing))
 
     def about_jobs(self, name: str, answer: Jobs) -> None:
-        self._tell(name, showing.jobs_report(answer.request, answer.job_ids, self._engine.state, self._catalog))
+        self._tell(name, job_queries.jobs_report(answer.request, answer.job_ids, self._engine.state, self._catalog))
 
     def cancelling(self, name: str, answer: Cancelling | BulkStarted) -> None:
         if isinstance(answer, BulkStarted):

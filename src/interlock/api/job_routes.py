@@ -26,7 +26,7 @@ from interlock.api.runs import (
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
-from interlock.model.jobs import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
+from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule, instant
 from interlock.model.view import RunDetail

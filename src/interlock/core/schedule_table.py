@@ -2,12 +2,11 @@
 
 from collections import deque
 from heapq import heapify, heappush
-from math import floor
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.model.cron import NeverAgain, cron_of
+from interlock.core.fire_times import following
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
 from interlock.model.schedule import Schedule
@@ -156,62 +155,7 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
     return series is None or (job is not None and len(series.live) < job.max_concurrent_runs)
 
 
-def first_time(schedule: Schedule, now: float) -> float | None:
-    """The first time of a schedule that is first known now."""
-    if schedule.cron is not None:
-        return following(schedule, now, now)
-    return schedule.at if schedule.at is not None else now + schedule.wait
-
-
-def following(schedule: Schedule, anchor: float, after: float) -> float | None:
-    """The first time later than `after`; None if there is none."""
-    if schedule.every is not None:
-        first, every = anchor + schedule.wait, schedule.every
-        # Counted from the anchor each time, so that nothing adds up; where the division was rounded, one more or less.
-        place = floor((after - first) / every) + 1
-        while first + (place - 1) * every > after:
-            place -= 1
-        while first + place * every <= after:
-            place += 1
-        return first + place * every
-    if schedule.cron is not None:
-        try:
-            return cron_of(schedule.cron, schedule.zone).after(after)
-        except NeverAgain:
-            return None
-    only = schedule.at if schedule.at is not None else anchor + schedule.wait
-    return only if only > after else None
-
-
 def has_passed(entry: Entry, at: float) -> bool:
     """Whether this second is one of the schedule's times, and has had its turn."""
     found = following(entry.schedule, entry.anchor, int(at) - 1e-6)
     return found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor
-
-
-def times_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
-    """The times from `start` up to before `end`, in order; one more than `most` if there are more."""
-    found: list[float] = []
-    at = following(schedule, anchor, start - 1e-6)
-    while at is not None and at < end and len(found) <= most:
-        found.append(at)
-        at = following(schedule, anchor, at)
-    return found
-
-
-def newest_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
-    """The newest of the times from `start` up to and including `end`, in order, at most so many."""
-    if most <= 0 or start > end:
-        return []
-    # No schedule fires more often than so, mostly far less: look back ever farther until there are enough.
-    span = (schedule.every or 60.0) * (most + 1)
-    while True:
-        begin = max(start, end - span)
-        found: deque[float] = deque(maxlen=most)
-        at = following(schedule, anchor, begin - 1e-6)
-        while at is not None and at <= end:
-            found.append(at)
-            at = following(schedule, anchor, at)
-        if begin == start or len(found) == most:
-            return list(found)
-        span *= 8

@@ -11,7 +11,7 @@ from interlock.api.bodies import ServiceList
 from interlock.api.runs import Asked, backend_of, caller_of, seconds_of, while_wanted
 from interlock.api.tree import Tree
 from interlock.model.access import Caller, Permission
-from interlock.model.child import ChildInfo, ServiceAction
+from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.reloaded import Reloaded
 from interlock.model.view import ServiceLogPage
 

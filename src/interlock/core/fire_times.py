@@ -1,0 +1,62 @@
+"""The times a schedule has: worked out from it and its anchor, one after another or within a span."""
+
+from collections import deque
+from math import floor
+
+from interlock.model.cron import NeverAgain, cron_of
+from interlock.model.schedule import Schedule
+
+
+def first_time(schedule: Schedule, now: float) -> float | None:
+    """The first time of a schedule that is first known now."""
+    if schedule.cron is not None:
+        return following(schedule, now, now)
+    return schedule.at if schedule.at is not None else now + schedule.wait
+
+
+def following(schedule: Schedule, anchor: float, after: float) -> float | None:
+    """The first time later than `after`; None if there is none."""
+    if schedule.every is not None:
+        first, every = anchor + schedule.wait, schedule.every
+        # Counted from the anchor each time, so that nothing adds up; where the division was rounded, one more or less.
+        place = floor((after - first) / every) + 1
+        while first + (place - 1) * every > after:
+            place -= 1
+        while first + place * every <= after:
+            place += 1
+        return first + place * every
+    if schedule.cron is not None:
+        try:
+            return cron_of(schedule.cron, schedule.zone).after(after)
+        except NeverAgain:
+            return None
+    only = schedule.at if schedule.at is not None else anchor + schedule.wait
+    return only if only > after else None
+
+
+def times_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
+    """The times from `start` up to before `end`, in order; one more than `most` if there are more."""
+    found: list[float] = []
+    at = following(schedule, anchor, start - 1e-6)
+    while at is not None and at < end and len(found) <= most:
+        found.append(at)
+        at = following(schedule, anchor, at)
+    return found
+
+
+def newest_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
+    """The newest of the times from `start` up to and including `end`, in order, at most so many."""
+    if most <= 0 or start > end:
+        return []
+    # No schedule fires more often than so, mostly far less: look back ever farther until there are enough.
+    span = (schedule.every or 60.0) * (most + 1)
+    while True:
+        begin = max(start, end - span)
+        found: deque[float] = deque(maxlen=most)
+        at = following(schedule, anchor, begin - 1e-6)
+        while at is not None and at <= end:
+            found.append(at)
+            at = following(schedule, anchor, at)
+        if begin == start or len(found) == most:
+            return list(found)
+        span *= 8
