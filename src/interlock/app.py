@@ -17,7 +17,7 @@ from interlock.client.submitting import new_run, submit
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
 from interlock.model.schedules import Constraints
 from interlock.worker.definition import Definition, kind_of

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import msgspec.inspect as types
@@ -19,7 +19,9 @@ from interlock.api.bodies import BatchBody, CancelBody, NewRunBody
 from interlock.client.submitting import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import InterlockError
+from interlock.model.request import MESSAGES
 from tests.api.conftest import sound
 from tests.helpers.http import Http
 from tests.helpers.jobs import app
@@ -34,7 +36,6 @@ BOUNDED = settings(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-MESSAGES = get_args(m.AnyMessage)
 RUNS: list[str] = []
 """runs that there are"""
 KNOWN = ["echo", "hold", "w1", "client-1", "default", "main", "succeeded", "failed"]
@@ -185,8 +186,8 @@ def send(server: Server, data: list[bytes], how: str) -> None:
 
 
 def check_answers(target: Server, good: Good) -> None:
-    status = good.ask(m.AskStatus(1))
-    assert isinstance(status, m.StatusReport)
+    status = good.ask(r.AskStatus(1))
+    assert isinstance(status, r.StatusReport)
     assert status.available
     assert target.process is not None
     assert target.process.poll() is None
@@ -212,8 +213,8 @@ def test_a_client_that_says_anything(target: Server, good: Good, data: list[byte
 @BOUNDED
 @given(HELLO, st.lists(FRAME, min_size=1, max_size=5), HOW)
 def test_a_worker_that_says_anything(target: Server, good: Good, hello: Any, data: list[bytes], how: str) -> None:
-    accepted = good.ask(m.Submit(1, [m.NewRun("echo", b"{}")]))
-    assert isinstance(accepted, m.Accepted)
+    accepted = good.ask(r.Submit(1, [r.NewRun("echo", b"{}")]))
+    assert isinstance(accepted, r.Accepted)
     # The newest are those that such a worker is given.
     RUNS[:] = [*RUNS[-7:], *accepted.run_ids]
     send(target, [framed(msgspec.msgpack.encode([hello])), *data], how)
@@ -247,7 +248,7 @@ def test_after_all_that_every_run_can_be_looked_at(target: Server, good: Good) -
             assert answer.status == 200, answer
     with http.events(after=0) as stream:
         stream.until(lambda told: told.data["run_id"] == runs[0]["id"])
-    assert isinstance(good.ask(m.Submit(7, [m.NewRun("echo", b"{}")])), m.Accepted)
+    assert isinstance(good.ask(r.Submit(7, [r.NewRun("echo", b"{}")])), r.Accepted)
 
 
 # ── payloads and bodies ─────────────────────────────────────────────────────────────────────────────────────────────

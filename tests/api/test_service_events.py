@@ -26,8 +26,8 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.service_book import ServiceBook
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
+from interlock.model.exposition import Family
 from interlock.model.job import Job
-from interlock.model.message import Family
 from interlock.model.reloaded import Difference, Reloaded
 from interlock.model.view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.ports.operations import Operations

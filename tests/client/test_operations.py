@@ -13,7 +13,7 @@ from interlock.client.http.address import read_address
 from interlock.client.http.exchange import Failure, Pause, Policy, Request, Response, Tell
 from interlock.client.http.following import Following
 from interlock.client.http.operations import Operations, RunOptions
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
 from interlock.model.state import TERMINAL
 from interlock.model.view import LogLine, LogPage, RunPage

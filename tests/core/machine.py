@@ -12,7 +12,8 @@ from interlock.core.step import Command, step
 from interlock.engine import intake
 from interlock.model.command import CancelRun, Create, Define, Learn, Put, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
-from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, NewRun, Started, Submit
+from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
+from interlock.model.request import NewRun, Submit
 from interlock.model.run import Now, Run, Transition
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore

@@ -9,7 +9,7 @@ from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry, any_object
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.message import Backfill
+from interlock.model.request import Backfill
 from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule
 from interlock.model.state import State

@@ -12,7 +12,8 @@ from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.command import StartBulk, StartDraining
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.message import NewRun, Stop
+from interlock.model.message import Stop
+from interlock.model.request import NewRun
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from tests.core.machine import START, Machine

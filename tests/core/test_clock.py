@@ -11,7 +11,8 @@ from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model.error import BadValue
 from interlock.model.job import Job, Retry
-from interlock.model.message import NewRun, Stop, Submit
+from interlock.model.message import Stop
+from interlock.model.request import NewRun, Submit
 from interlock.model.state import State
 from tests.core.machine import ELAPSED, START, Machine
 

@@ -12,23 +12,19 @@ from interlock.model import frames
 from interlock.model.error import Refused
 from interlock.model.frames import FrameReader
 from interlock.model.message import (
-    Accepted,
     Checkpoint,
     Dispatch,
     Finished,
     Heartbeat,
     Held,
     Hello,
-    HistoryReport,
     Leaving,
     LogLine,
     Message,
-    NewRun,
     Problem,
     Progress,
-    RunReport,
-    Submit,
 )
+from interlock.model.request import Accepted, HistoryReport, NewRun, RunReport, Submit
 from interlock.model.run import Transition
 from interlock.model.state import State
 

@@ -27,13 +27,13 @@ from interlock.model.message import (
     LogLine,
     Lost,
     Message,
-    NewRun,
     Progress,
     Returned,
     Settled,
     Started,
     Stop,
 )
+from interlock.model.request import NewRun
 from interlock.model.run import Run, replay
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
 from tests.core.machine import START, Machine, at_once

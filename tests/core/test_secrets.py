@@ -20,7 +20,8 @@ from interlock.engine.catalog import Catalog
 from interlock.model import payload
 from interlock.model.error import BadPayload, InterlockError, NotJson, PayloadTooLarge
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Submit
+from interlock.model.message import Dispatch
+from interlock.model.request import Submit
 from interlock.model.secret import MASK, SECRET_NAMES, Secret, mask, matcher
 from interlock.wiring.scheduler import entries_of
 from interlock.worker.context import Context

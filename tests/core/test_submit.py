@@ -12,7 +12,7 @@ from interlock.core.decisions import Created, Failed
 from interlock.model.command import StartDraining
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.state import State
 from tests.helpers.invariants import check_database
 from tests.helpers.jobs import app

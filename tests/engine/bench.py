@@ -10,6 +10,7 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Now
@@ -140,7 +141,7 @@ class Bench:
 
     def submit(self, payload: bytes = b"{}") -> int:
         self._requests += 1
-        self.client.say(m.Submit(self._requests, [m.NewRun("job", payload)]))
+        self.client.say(r.Submit(self._requests, [r.NewRun("job", payload)]))
         return self._requests
 
     def worker(self, name: str, *held: m.Held) -> Link:

@@ -4,6 +4,7 @@ import pytest
 
 from interlock.core.state import Limits
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.bulk import BulkAction, BulkRequest
 from interlock.model.run_filter import RunFilter
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
@@ -15,11 +16,11 @@ async def begun(store: SlowStore) -> Bench:
     """A bench with a request under way that takes a second for each of the sixty runs it ends."""
     bench = Bench(store, limits=Limits(bulk_runs=1))
     await bench.start()
-    bench.client.say(m.Submit(1, [m.NewRun("job", b"{}")] * RUNS))
-    await until(lambda: bool(bench.client.of(m.Accepted)))
+    bench.client.say(r.Submit(1, [r.NewRun("job", b"{}")] * RUNS))
+    await until(lambda: bool(bench.client.of(r.Accepted)))
     store.takes = 1.0
-    bench.client.say(m.StartBulk(2, "b1", BulkAction.CANCEL, RunFilter(job_id="job"), "not needed"))
-    await until(lambda: bool(bench.client.of(m.BulkReport)))
+    bench.client.say(r.StartBulk(2, "b1", BulkAction.CANCEL, RunFilter(job_id="job"), "not needed"))
+    await until(lambda: bool(bench.client.of(r.BulkReport)))
     return bench
 
 
@@ -32,12 +33,12 @@ def test_others_have_their_turn_while_a_request_is_under_way() -> None:
     async def body() -> None:
         store = SlowStore()
         bench = await begun(store)
-        assert [one.bulk.id for one in bench.client.of(m.BulkReport)] == ["b1"]
+        assert [one.bulk.id for one in bench.client.of(r.BulkReport)] == ["b1"]
         assert stored(store).done == 1, "it is answered with the commit that accepts it, not when it is done"
         for _ in range(3):
             bench.client.heard.clear()
             bench.submit()
-            await until(lambda: bool(bench.client.of(m.Accepted)), limit=3.0)
+            await until(lambda: bool(bench.client.of(r.Accepted)), limit=3.0)
         assert stored(store).ended_at is None
         await until(lambda: stored(store).ended_at is not None, limit=2 * RUNS)
         assert (stored(store).done, stored(store).left) == (RUNS, 0)
@@ -72,7 +73,7 @@ def test_a_store_that_fails_in_between_loses_no_request() -> None:
         store = SlowStore()
         bench = await begun(store)
         store.failing = True
-        bench.client.say(m.StartBulk(3, "b2", BulkAction.CANCEL, RunFilter(), "not stored"))
+        bench.client.say(r.StartBulk(3, "b2", BulkAction.CANCEL, RunFilter(), "not stored"))
         await until(lambda: bool(bench.client.of(m.Problem)))
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(3, "store_unavailable")]
         store.failing, store.takes = False, 0.0

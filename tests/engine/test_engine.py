@@ -6,6 +6,7 @@ import pytest
 
 from interlock.engine.engine import LEASE
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.state import State
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, until
 
@@ -23,7 +24,7 @@ def test_what_arrives_during_a_write_is_the_next_write() -> None:
         for _ in range(300):
             bench.submit()
         asked = asyncio.get_running_loop().time()
-        await until(lambda: len(bench.client.of(m.Accepted)) == 301)
+        await until(lambda: len(bench.client.of(r.Accepted)) == 301)
         assert asyncio.get_running_loop().time() - asked <= 1.0
         assert [len(batch.created) for batch in store.commits[1:]] == [1, 300]
         await bench.stop()
@@ -39,7 +40,7 @@ def test_an_idle_writer_writes_at_once() -> None:
         await pass_time(5)
         begin = asyncio.get_running_loop().time()
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         assert asyncio.get_running_loop().time() - begin <= 0.01
         await bench.stop()
 
@@ -60,7 +61,7 @@ def test_a_stop_flushes_everything() -> None:
             bench.submit()
         await bench.stop()
         assert len(store.runs_by_id) == 100
-        assert len(bench.client.of(m.Accepted)) == 100
+        assert len(bench.client.of(r.Accepted)) == 100
 
     on_virtual_time(body)
 
@@ -72,7 +73,7 @@ def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
         bench = Bench(store)
         await bench.start()
         kept = bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         store.failing = True
         refused = bench.submit()
         await until(lambda: len(bench.client.of(m.Problem)) == 1)
@@ -85,8 +86,8 @@ def test_a_failing_write_refuses_submits_and_recovers_by_itself() -> None:
         store.failing = False
         await until(lambda: bench.engine.available)
         again = bench.submit()
-        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
-        accepted = {one.request: one.run_ids[0] for one in bench.client.of(m.Accepted)}
+        await until(lambda: len(bench.client.of(r.Accepted)) == 2)
+        accepted = {one.request: one.run_ids[0] for one in bench.client.of(r.Accepted)}
         assert list(accepted) == [kept, again]
         assert set(store.runs_by_id) == set(accepted.values())
         await bench.stop()
@@ -166,7 +167,7 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         assert LoopClock().now().wall >= now + 20
         assert store.leases[LEASE].epoch == thief.epoch + 1
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()
 
     on_virtual_time(body)
@@ -184,7 +185,7 @@ def test_a_fault_of_our_own_is_answered_and_survived() -> None:
         assert not store.runs_by_id
         await until(lambda: bench.engine.available)
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()
 
     on_virtual_time(body)
@@ -204,9 +205,9 @@ def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
         worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
         await pass_time(0.1)
         assert store.runs_by_id[dispatch.run_id].state is State.DISPATCHED
-        bench.client.say(m.Cancel(99, dispatch.run_id, "too late"))
-        await until(lambda: bool(bench.client.of(m.RunReport)))
-        (answer,) = bench.client.of(m.RunReport)
+        bench.client.say(r.Cancel(99, dispatch.run_id, "too late"))
+        await until(lambda: bool(bench.client.of(r.RunReport)))
+        (answer,) = bench.client.of(r.RunReport)
         assert (answer.request, answer.state) == (99, State.SUCCEEDED)
         await bench.stop()
 
@@ -224,8 +225,8 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
         worker = bench.worker("w")
         for _ in range(12):  # several batches, so that some are decided while others are being written
             bench.submit()
-        while len(bench.client.of(m.Accepted)) < 12:
-            told = {run_id for one in bench.client.of(m.Accepted) for run_id in one.run_ids}
+        while len(bench.client.of(r.Accepted)) < 12:
+            told = {run_id for one in bench.client.of(r.Accepted) for run_id in one.run_ids}
             assert told <= set(store.runs_by_id)
             for dispatch in worker.of(m.Dispatch):
                 assert store.runs_by_id[dispatch.run_id].fence >= dispatch.fence

@@ -4,14 +4,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.exposition import exposition
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
 
 def values(bench: Bench) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """What a client is answered, as Prometheus reads it."""
-    bench.client.say(m.AskMetrics(999))
-    report = bench.client.of(m.MetricsReport)[-1]
+    bench.client.say(r.AskMetrics(999))
+    report = bench.client.of(r.MetricsReport)[-1]
     families = text_string_to_metric_families(exposition(report.families))
     return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
 
@@ -29,7 +30,7 @@ def test_an_engine_tells_what_it_has_committed_refused_and_lost() -> None:
         sent = worker.of(m.Dispatch)[0]
         worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
         await until(lambda: bool(worker.of(m.Settled)))
-        bench.client.say(m.Submit(50, [m.NewRun("nothing", b"{}")]))
+        bench.client.say(r.Submit(50, [r.NewRun("nothing", b"{}")]))
         store.failing = True
         bench.submit()
         await until(lambda: len(bench.client.of(m.Problem)) == 2)

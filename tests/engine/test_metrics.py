@@ -12,9 +12,9 @@ from interlock.core.decisions import Decisions
 from interlock.core.step import Command
 from interlock.engine.metrics import SECONDS, Histogram, Metrics
 from interlock.model.error import LeaseLost, StoreUnavailable
-from interlock.model.exposition import exposition
+from interlock.model.exposition import Family, exposition
 from interlock.model.job import Job
-from interlock.model.message import Family, LogLine
+from interlock.model.message import LogLine
 from interlock.model.state import TERMINAL, State
 from tests.core.machine import Machine, retrying_job
 

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.state import State
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
@@ -13,12 +14,12 @@ async def asked_during_a_write() -> tuple[Bench, str]:
     bench = Bench(store)
     await bench.start()
     bench.submit()
-    await until(lambda: bool(bench.client.of(m.Accepted)))
-    run_id = bench.client.of(m.Accepted)[0].run_ids[0]
+    await until(lambda: bool(bench.client.of(r.Accepted)))
+    run_id = bench.client.of(r.Accepted)[0].run_ids[0]
     store.takes = 0.5
     bench.submit()
     await pass_time(0.1)
-    bench.client.say(m.Ask(90, run_id, True))
+    bench.client.say(r.Ask(90, run_id, True))
     await pass_time(0.1)
     return bench, run_id
 
@@ -26,16 +27,16 @@ async def asked_during_a_write() -> tuple[Bench, str]:
 def test_a_wait_given_up_while_a_pass_is_under_way_is_forgotten() -> None:
     async def body() -> None:
         bench, run_id = await asked_during_a_write()
-        bench.client.say(m.Forget(90))
-        bench.client.say(m.Ask(91, run_id, True))
-        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
+        bench.client.say(r.Forget(90))
+        bench.client.say(r.Ask(91, run_id, True))
+        await until(lambda: len(bench.client.of(r.Accepted)) == 2)
         worker = bench.worker("one")
         await until(lambda: len(worker.of(m.Dispatch)) == 2)
         for sent in worker.of(m.Dispatch):
             worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"null"))
-        await until(lambda: bool(bench.client.of(m.RunReport)))
+        await until(lambda: bool(bench.client.of(r.RunReport)))
         await pass_time(2)
-        assert [report.request for report in bench.client.of(m.RunReport)] == [91]
+        assert [report.request for report in bench.client.of(r.RunReport)] == [91]
         await bench.stop()
 
     on_virtual_time(body)
@@ -68,10 +69,10 @@ def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
         store.takes = 100.0
         bench.submit()
         await pass_time(0.1)
-        bench.client.say(m.AskProgress(70, sent.run_id), m.AskProgress(71, "unknown"))
-        assert bench.client.of(m.ProgressReport) == [
-            m.ProgressReport(70, (40.0, "far")),
-            m.ProgressReport(71, None),
+        bench.client.say(r.AskProgress(70, sent.run_id), r.AskProgress(71, "unknown"))
+        assert bench.client.of(r.ProgressReport) == [
+            r.ProgressReport(70, (40.0, "far")),
+            r.ProgressReport(71, None),
         ]
         await bench.stop()
 
@@ -85,8 +86,8 @@ def test_the_status_tells_of_work_that_nobody_takes() -> None:
         await bench.start()
 
         def starved() -> float:
-            bench.client.say(m.AskStatus(80))
-            return bench.client.of(m.StatusReport)[-1].starved
+            bench.client.say(r.AskStatus(80))
+            return bench.client.of(r.StatusReport)[-1].starved
 
         await pass_time(20)
         assert starved() == 0.0, "there is nothing to do"
@@ -119,15 +120,15 @@ def test_the_status_tells_of_a_write_that_hangs() -> None:
         store.takes = 30.0
         bench.submit()
         await pass_time(12)
-        bench.client.say(m.AskStatus(80))
-        status = bench.client.of(m.StatusReport)[-1]
+        bench.client.say(r.AskStatus(80))
+        status = bench.client.of(r.StatusReport)[-1]
         assert status.since_pass > 10
         assert status.since_write > 10
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         store.takes = 0.0
         await pass_time(5)
-        bench.client.say(m.AskStatus(81))
-        status = bench.client.of(m.StatusReport)[-1]
+        bench.client.say(r.AskStatus(81))
+        status = bench.client.of(r.StatusReport)[-1]
         assert status.since_pass < 2
         assert status.since_write < 5
         await bench.stop()
@@ -140,21 +141,21 @@ def test_the_position_told_is_one_that_is_stored() -> None:
         store = SlowStore()
         bench = Bench(store)
         await bench.start()
-        bench.client.say(m.Watch(60, True))
-        assert bench.client.of(m.StatusReport)[-1].position == 0
+        bench.client.say(r.Watch(60, True))
+        assert bench.client.of(r.StatusReport)[-1].position == 0
         store.takes = 0.5
         bench.submit()
         await pass_time(0.1)
-        bench.client.say(m.AskStatus(61))
-        assert bench.client.of(m.StatusReport)[-1].position == 0, "it is under way"
+        bench.client.say(r.AskStatus(61))
+        assert bench.client.of(r.StatusReport)[-1].position == 0, "it is under way"
         store.failing = True
         await until(lambda: bool(bench.client.of(m.Problem)))
         store.failing, store.takes = False, 0.0
         await until(lambda: bench.engine.available)
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
-        assert [news.position for news in bench.client.of(m.News)][-1] == await store.position() == 1
-        run = store.runs_by_id[bench.client.of(m.Accepted)[0].run_ids[0]]
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        assert [news.position for news in bench.client.of(r.News)][-1] == await store.position() == 1
+        run = store.runs_by_id[bench.client.of(r.Accepted)[0].run_ids[0]]
         assert run.state is State.SCHEDULED
         await bench.stop()
 

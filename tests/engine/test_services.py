@@ -13,6 +13,7 @@ from interlock.core.decisions import Batch
 from interlock.engine import backlog, service_book
 from interlock.engine.service_book import ServiceBook
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.error import StoreUnavailable
 from interlock.ports.store import ServiceEntry
@@ -178,7 +179,7 @@ def test_runs_go_on_beside_a_flood_of_lines_and_all_of_it_is_stored_in_its_time(
             bench.say(f"{number}")
         begun = now()
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)), 0.1)
+        await until(lambda: bool(bench.client.of(r.Accepted)), 0.1)
         while len(await bench.texts()) < 10_000:
             assert now() - begun < 10
             await pass_time(0.05)
@@ -425,7 +426,7 @@ class BrokenLink(Link):
     """A client whose link raises what it must not."""
 
     def send(self, messages: Sequence[m.Message]) -> None:
-        if any(isinstance(one, m.RunReport) for one in messages):
+        if any(isinstance(one, r.RunReport) for one in messages):
             raise RuntimeError("a fault of the link")
         super().send(messages)
 
@@ -440,7 +441,7 @@ def test_a_command_of_which_nothing_is_heard_is_handed_in_again() -> None:
         dispatch = worker.of(m.Dispatch)[0]
         broken = BrokenLink(bench.engine)
         broken.say(m.Greeting(m.PROTOCOL))
-        broken.say(m.Ask(1, dispatch.run_id, True))
+        broken.say(r.Ask(1, dispatch.run_id, True))
         # Both wait for what is being committed, and so go together: the engine fails when they are stored, before it
         # says so.
         bench.store.takes = 0.1

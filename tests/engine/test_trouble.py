@@ -7,6 +7,7 @@ import pytest
 from interlock.core.state import Limits
 from interlock.engine.inbox import Inbox
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.command import Create
 from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
 from interlock.model.state import State
@@ -14,7 +15,7 @@ from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_tim
 
 
 def flood(runs: int) -> Create:
-    return Create(1, [m.NewRun("job", b"{}")] * runs, "client", {}, {}, {}, False, 2 * runs)
+    return Create(1, [r.NewRun("job", b"{}")] * runs, "client", {}, {}, {}, False, 2 * runs)
 
 
 @pytest.mark.behaviour("LIV-1", "LIV-2")
@@ -107,7 +108,7 @@ def test_a_dispatch_decided_before_a_worker_rejoined_does_not_go_to_its_new_link
         bench = Bench(store)
         await bench.start()
         bench.submit()
-        await until(lambda: len(bench.client.of(m.Accepted)) == 1)
+        await until(lambda: len(bench.client.of(r.Accepted)) == 1)
         store.takes = 3.0
         first = bench.worker("w")
         await pass_time(1.0)  # the dispatch is decided, and being stored
@@ -129,11 +130,11 @@ def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_re
         bench = Bench(store)
         await bench.start()
         bench.submit(b'{"text": "' + b"x" * 1000 + b'"}')
-        await until(lambda: len(bench.client.of(m.Accepted)) == 1)
+        await until(lambda: len(bench.client.of(r.Accepted)) == 1)
         store.unreadable = True
         worker = bench.worker("w")
         bench.submit()  # decided on in the same pass as the large one is handed out
-        await until(lambda: len(bench.client.of(m.Accepted)) == 2)
+        await until(lambda: len(bench.client.of(r.Accepted)) == 2)
         await until(lambda: not worker.open)
         assert not bench.client.of(m.Problem)
         assert all(dispatch.payload for dispatch in worker.of(m.Dispatch))
@@ -192,14 +193,14 @@ def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
         worker = bench.worker("w")
         run = await _running(bench, worker)
         for request in range(100, 150):
-            bench.client.say(m.Ask(request, run.run_id, True))
+            bench.client.say(r.Ask(request, run.run_id, True))
             await pass_time(0.01)
             if request != 149:
-                bench.client.say(m.Forget(request))
+                bench.client.say(r.Forget(request))
         worker.say(m.Finished(run.run_id, run.fence, "succeeded", b"1"))
-        await until(lambda: bool(bench.client.of(m.RunReport)))
+        await until(lambda: bool(bench.client.of(r.RunReport)))
         await pass_time(1)
-        assert [one.request for one in bench.client.of(m.RunReport)] == [149]
+        assert [one.request for one in bench.client.of(r.RunReport)] == [149]
         await bench.stop()
 
     on_virtual_time(body)
@@ -217,7 +218,7 @@ def test_a_surprise_while_recovering_is_survived() -> None:
         store.failing = False
         await until(lambda: bench.engine.available)
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
+        await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()
 
     on_virtual_time(body)
@@ -234,7 +235,7 @@ def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
         bench.submit()
         await pass_time(0.1)
         bench.engine.drain()
-        bench.client.say(m.Ask(77, "nothing", False))
+        bench.client.say(r.Ask(77, "nothing", False))
         await until(lambda: not bench.engine.available)
         store.failing = False
         await until(lambda: bench.engine.available)
@@ -255,7 +256,7 @@ def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> Non
         await bench.start()
         worker = bench.worker("w")
         run = await _running(bench, worker)
-        bench.client.say(m.Cancel(50, run.run_id, "ticket 4711"))
+        bench.client.say(r.Cancel(50, run.run_id, "ticket 4711"))
         await until(lambda: bool(worker.of(m.Stop)))
         worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
         await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
@@ -274,14 +275,14 @@ def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnavailabl
         bench = Bench(store)
         await bench.start()
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
-        (accepted,) = bench.client.of(m.Accepted)
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        (accepted,) = bench.client.of(r.Accepted)
         store.failing = error
         bench.submit()
         await until(lambda: len(bench.client.of(m.Problem)) == 1)
         await pass_time(5)
         bench.submit()
-        bench.client.say(m.Ask(90, accepted.run_ids[0], True))
+        bench.client.say(r.Ask(90, accepted.run_ids[0], True))
         await pass_time(5)
         told = [(one.code, one.text) for one in bench.client.of(m.Problem)]
         assert told == [(error.code, str(error))] * 3
@@ -296,13 +297,13 @@ def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
         bench = Bench(store)
         await bench.start()
         bench.submit()
-        await until(lambda: bool(bench.client.of(m.Accepted)))
-        (accepted,) = bench.client.of(m.Accepted)
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        (accepted,) = bench.client.of(r.Accepted)
         store.failing = True
         bench.submit()
-        bench.client.say(m.Ask(90, accepted.run_ids[0], True))
+        bench.client.say(r.Ask(90, accepted.run_ids[0], True))
         await until(lambda: len(bench.client.of(m.Problem)) == 1)
-        bench.client.say(m.Ask(91, accepted.run_ids[0], True))
+        bench.client.say(r.Ask(91, accepted.run_ids[0], True))
         told = {one.request: one.text for one in bench.client.of(m.Problem)}
         assert "nothing was changed" in told.pop(2)
         assert told

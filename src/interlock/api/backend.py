@@ -18,6 +18,7 @@ from interlock.client.connection import Connection
 from interlock.client.submitting import check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
+from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bulk import BulkAction
 from interlock.model.error import (
@@ -30,6 +31,7 @@ from interlock.model.error import (
     UnknownBulk,
     UnknownRun,
 )
+from interlock.model.exposition import Family
 from interlock.model.run import Run, stats_of
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
@@ -74,7 +76,7 @@ class Backend:
         self.feed = Feed(reader, connection)
         self.tree = Tree(reader, connection, self.feed)
         self.jobs = KnownJobs(reader, connection, read_job)
-        self._waits: set[asyncio.Task[m.RunReport]] = set()
+        self._waits: set[asyncio.Task[r.RunReport]] = set()
         """those who wait for a run to end"""
         self._submitting = 0
         """bytes of payloads that the scheduler has not answered for"""
@@ -105,13 +107,13 @@ class Backend:
         self._submitting += size
         try:
             accepted = await self._ask(
-                lambda number: m.Submit(number, runs, caller.name), m.Accepted, "submit", repeatable
+                lambda number: r.Submit(number, runs, caller.name), r.Accepted, "submit", repeatable
             )
         finally:
             self._submitting -= size
         return accepted.run_ids
 
-    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> m.NewRun:
+    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
         return new_run(
@@ -129,9 +131,9 @@ class Backend:
             origin=origin,
         )
 
-    async def cancel(self, run_id: str, reason: str, caller: Caller) -> m.RunReport:
+    async def cancel(self, run_id: str, reason: str, caller: Caller) -> r.RunReport:
         await self._run(run_id, caller)
-        return await self._ask(lambda number: m.Cancel(number, run_id, reason, caller.name), m.RunReport, "cancel")
+        return await self._ask(lambda number: r.Cancel(number, run_id, reason, caller.name), r.RunReport, "cancel")
 
     async def cancel_many(self, body: CancelManyBody, key: str | None, caller: Caller) -> BulkInfo:
         """Stored when this returns; the scheduler carries it out."""
@@ -154,8 +156,8 @@ class Backend:
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
         report = await self._ask(
-            lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
-            m.BulkReport,
+            lambda number: r.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
+            r.BulkReport,
             "cancel",
         )
         return bulk_info_of(report.bulk)
@@ -198,7 +200,7 @@ class Backend:
 
     async def _until_ended(self, run_id: str, wait: float) -> None:
         asking = self.connection.ask(
-            lambda number: m.Ask(number, run_id, True), m.RunReport, what="result", repeatable=True
+            lambda number: r.Ask(number, run_id, True), r.RunReport, what="result", repeatable=True
         )
         task = asyncio.get_running_loop().create_task(asking)
         self._waits.add(task)
@@ -213,7 +215,7 @@ class Backend:
     async def _progress(self, run_id: str) -> ProgressInfo | None:
         """Only the scheduler knows it. Without an answer the run is shown without."""
         asking = self.connection.ask(
-            lambda number: m.AskProgress(number, run_id), m.ProgressReport, what="progress", repeatable=False
+            lambda number: r.AskProgress(number, run_id), r.ProgressReport, what="progress", repeatable=False
         )
         try:
             report = await asyncio.wait_for(asking, PROBE)
@@ -281,7 +283,7 @@ class Backend:
         return Check(ok=True, detail=f"read up to position {await self.reader.position()}")
 
     async def _check_scheduler(self) -> Check:
-        status = await self.connection.ask(m.AskStatus, m.StatusReport, what="status", repeatable=False)
+        status = await self.connection.ask(r.AskStatus, r.StatusReport, what="status", repeatable=False)
         problems = []
         if not status.available:
             problems.append("the store does not take writes")
@@ -296,8 +298,8 @@ class Backend:
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
         return Check(ok=not problems, detail="; ".join([*problems, detail]))
 
-    async def families(self) -> list[m.Family]:
-        asking = self.connection.ask(m.AskMetrics, m.MetricsReport, what="metrics", repeatable=False)
+    async def families(self) -> list[Family]:
+        asking = self.connection.ask(r.AskMetrics, r.MetricsReport, what="metrics", repeatable=False)
         try:
             report = await asyncio.wait_for(asking, PROBE)
         except TimeoutError as error:

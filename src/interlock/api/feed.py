@@ -19,7 +19,7 @@ import msgspec
 
 from interlock.api.framing import Whose, data_of, frame, framed, whose
 from interlock.client.connection import Connection
-from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import InterlockError
 from interlock.model.view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
 from interlock.ports.store import EventRows, Reader
@@ -235,7 +235,7 @@ class Feed:
 
     # ── the pump ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _heard(self, news: m.News) -> None:
+    def _heard(self, news: r.News) -> None:
         self._newest = max(self._newest, news.position)
         for run_id, job_id, tenant, percent, text in news.progress:
             self._progress[run_id] = (job_id, tenant, percent, text)
@@ -282,7 +282,7 @@ class Feed:
     async def _watch(self, on: bool) -> bool:
         try:
             asking = self._connection.ask(
-                lambda number: m.Watch(number, on), m.StatusReport, what="watch", repeatable=False
+                lambda number: r.Watch(number, on), r.StatusReport, what="watch", repeatable=False
             )
             status = await asyncio.wait_for(asking, PATIENCE)
         except (InterlockError, TimeoutError):

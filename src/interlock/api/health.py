@@ -6,8 +6,7 @@ from interlock.api.bodies import Check, Health, Readiness
 from interlock.api.door import asked_by
 from interlock.api.runs import Asked, backend_of, caller_of
 from interlock.model.access import Permission
-from interlock.model.exposition import exposition
-from interlock.model.message import Family
+from interlock.model.exposition import Family, exposition
 
 
 @get("/healthz", summary="Whether this process is alive", operation_id="healthz", tags=["health"])

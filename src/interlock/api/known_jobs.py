@@ -17,6 +17,7 @@ from interlock.client.http.exchange import IN_DOUBT
 from interlock.core.fire_times import first_time, following
 from interlock.model import message as m
 from interlock.model import payload
+from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
@@ -83,7 +84,7 @@ class KnownJobs:
 
     async def page(self, cursor: str | None, limit: int, caller: Caller) -> JobPage:
         after = read_job_cursor(cursor)
-        report = await self._ask(lambda number: m.AskJobs(number, after, limit), m.JobsReport, "which jobs there are")
+        report = await self._ask(lambda number: r.AskJobs(number, after, limit), r.JobsReport, "which jobs there are")
         jobs = await self._with_runs(report.jobs, caller)
         return JobPage(jobs=jobs, next=job_cursor(jobs[-1].id) if report.more and jobs else None)
 
@@ -92,7 +93,7 @@ class KnownJobs:
         return found
 
     async def _info(self, job_id: str) -> JobInfo:
-        return _only(await self._ask(lambda number: m.AskJob(number, job_id), m.JobsReport, "what the job is"))
+        return _only(await self._ask(lambda number: r.AskJob(number, job_id), r.JobsReport, "what the job is"))
 
     async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
         """With what is the caller's to see of their runs."""
@@ -177,7 +178,7 @@ class KnownJobs:
 
     async def next_times(self, job_id: str, count: int, after: float | None) -> FireTimes:
         report = await self._ask(
-            lambda number: m.AskNext(number, job_id, count, after), m.NextReport, "when the job fires"
+            lambda number: r.AskNext(number, job_id, count, after), r.NextReport, "when the job fires"
         )
         return FireTimes(times=report.times)
 
@@ -185,7 +186,7 @@ class KnownJobs:
         now = time.time()
         until = now + span
         report = await self._ask(
-            lambda number: m.AskTimetable(number, until, limit, SOME_TIMES), m.TimetableReport, "what fires"
+            lambda number: r.AskTimetable(number, until, limit, SOME_TIMES), r.TimetableReport, "what fires"
         )
         jobs: list[JobTimes] = []
         left = ALL_TIMES
@@ -220,17 +221,17 @@ class KnownJobs:
         await self._put(jobs, caller)
         return Defined(ids=[job.id for job in jobs])
 
-    async def _put(self, jobs: list[Job], caller: Caller) -> m.JobsReport:
+    async def _put(self, jobs: list[Job], caller: Caller) -> r.JobsReport:
         return await self._ask(
-            lambda number: m.PutJobs(number, jobs, caller.name), m.JobsReport, "that the jobs are defined", ACTING
+            lambda number: r.PutJobs(number, jobs, caller.name), r.JobsReport, "that the jobs are defined", ACTING
         )
 
     async def delete(self, job_id: str, caller: Caller) -> JobInfo:
         """The job as it was."""
         before = await self.job(job_id, caller)
         await self._ask(
-            lambda number: m.DropJob(number, job_id, caller.name),
-            m.JobsReport,
+            lambda number: r.DropJob(number, job_id, caller.name),
+            r.JobsReport,
             f"that {job_id!r} is removed",
             ACTING,
             once=True,
@@ -239,8 +240,8 @@ class KnownJobs:
 
     async def pause(self, job_id: str, paused: bool, caller: Caller) -> JobInfo:
         report = await self._ask(
-            lambda number: m.SetPaused(number, job_id, paused, caller.name),
-            m.JobsReport,
+            lambda number: r.SetPaused(number, job_id, paused, caller.name),
+            r.JobsReport,
             f"that {job_id!r} {'is paused' if paused else 'goes on'}",
             ACTING,
         )
@@ -254,8 +255,8 @@ class KnownJobs:
         data = b"" if body.payload is None else payload.encode(body.payload, "payload")
         tenant = caller.tenant_for(body.tenant)
         report = await self._ask(
-            lambda number: m.Backfill(number, job_id, start, end, body.max_parallel, data, tenant, caller.name),
-            m.BackfillReport,
+            lambda number: r.Backfill(number, job_id, start, end, body.max_parallel, data, tenant, caller.name),
+            r.BackfillReport,
             "that the runs are created",
             ACTING,
         )
@@ -315,5 +316,5 @@ def _lines(error: InterlockError) -> list[str]:
     return below or [first]
 
 
-def _only(report: m.JobsReport) -> JobInfo:
+def _only(report: r.JobsReport) -> JobInfo:
     return report.jobs[0]

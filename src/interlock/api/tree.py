@@ -10,7 +10,7 @@ from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import within
 from interlock.client.connection import Connection
 from interlock.client.http.exchange import IN_DOUBT
-from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.access import Caller
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.error import UnknownChild
@@ -41,7 +41,7 @@ class Tree:
 
     async def whole(self) -> ChildInfo:
         async with within(LOOKING, "how the tree stands"):
-            report = await self._connection.ask(m.AskTree, m.TreeReport, what="tree", repeatable=True)
+            report = await self._connection.ask(r.AskTree, r.TreeReport, what="tree", repeatable=True)
         return report.root
 
     async def services(self) -> list[ChildInfo]:
@@ -65,8 +65,8 @@ class Tree:
         knows."""
         async with within(ACTING, f"that {action} of {name!r} is done", IN_DOUBT):
             report = await self._connection.ask(
-                lambda number: m.ActOnService(number, name, action, caller.name),
-                m.ServiceReport,
+                lambda number: r.ActOnService(number, name, action, caller.name),
+                r.ServiceReport,
                 what=action,
                 repeatable=False,
             )
@@ -75,7 +75,7 @@ class Tree:
     async def reload(self, caller: Caller) -> Reloaded:
         async with within(ACTING, "that the files are read again", IN_DOUBT):
             report = await self._connection.ask(
-                lambda number: m.Reload(number, caller.name), m.ReloadReport, what="reload", repeatable=False
+                lambda number: r.Reload(number, caller.name), r.ReloadReport, what="reload", repeatable=False
             )
         return report.reloaded
 

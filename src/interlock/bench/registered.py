@@ -15,7 +15,7 @@ from interlock.bench.server import Server, running
 from interlock.core.decisions import Batch
 from interlock.core.fire_times import first_time
 from interlock.core.schedule_table import Entry
-from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import BadSchedule
 from interlock.model.job import Job
 from interlock.model.schedule import Schedule
@@ -73,7 +73,7 @@ async def _until_known(server: Server, count: int) -> None:
     last = f"bench.{count - 1}"
     while count:
         try:
-            await connection.ask(lambda number: m.AskNext(number, last, 1), m.NextReport, what="next", repeatable=True)
+            await connection.ask(lambda number: r.AskNext(number, last, 1), r.NextReport, what="next", repeatable=True)
             break
         except BadSchedule:  # it is known, and not in the timetable yet
             if time.monotonic() > end:

@@ -13,6 +13,7 @@ import uvloop
 from interlock.bench import apscheduler_peer, fired, processes
 from interlock.bench.server import Server, running
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.schedule import Schedule
@@ -136,13 +137,13 @@ async def _put(server: Server, count: int, interval: float) -> None:
     try:
         for start in range(0, count, BATCH):
             jobs = [_job(number, count, interval) for number in range(start, min(start + BATCH, count))]
-            await connection.ask(partial(_put_jobs, jobs), m.JobsReport, what="put", repeatable=False)
+            await connection.ask(partial(_put_jobs, jobs), r.JobsReport, what="put", repeatable=False)
     finally:
         await connection.close()
 
 
 def _put_jobs(jobs: list[Job], request: int) -> m.Message:
-    return m.PutJobs(request, jobs)
+    return r.PutJobs(request, jobs)
 
 
 def _job(number: int, count: int, interval: float) -> Job:

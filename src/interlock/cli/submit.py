@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from interlock.client.http.client import BlockingRunHandle, Client
-    from interlock.model.message import NewRun
+    from interlock.model.request import NewRun
 
 
 PayloadOption = Annotated[

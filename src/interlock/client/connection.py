@@ -10,6 +10,7 @@ import msgspec
 from interlock.client.access import Ending, RunAccess
 from interlock.model import frames, payload
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.run import Run, RunStats, Transition, stats_of
 from interlock.model.state import State
@@ -26,7 +27,7 @@ STEADY = 1.0
 
 def _check_sendable(message: m.Message) -> None:
     """Raise here what cannot travel, and not where nobody waits. The texts of a submit were checked one by one."""
-    if not isinstance(message, m.Submit):
+    if not isinstance(message, r.Submit):
         try:
             frames.encode([message])
         except UnicodeEncodeError as error:
@@ -44,7 +45,7 @@ class Connection(Endpoint, RunAccess):
         self._waiting: dict[int, asyncio.Future[m.Message]] = {}
         self._count = 0
         self._closed = False
-        self.on_news: Callable[[m.News], None] | None = None
+        self.on_news: Callable[[r.News], None] | None = None
         """called with what a scheduler that was asked to `Watch` tells by itself"""
 
     async def open(self) -> None:
@@ -84,7 +85,7 @@ class Connection(Endpoint, RunAccess):
     # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def wait(self, run_id: str, limit: float | None) -> Ending:
-        asking = self.ask(lambda number: m.Ask(number, run_id, True), m.RunReport, what="result", repeatable=True)
+        asking = self.ask(lambda number: r.Ask(number, run_id, True), r.RunReport, what="result", repeatable=True)
         if limit is None:
             report = await asking
         else:
@@ -97,19 +98,19 @@ class Connection(Endpoint, RunAccess):
 
     async def cancel(self, run_id: str, reason: str) -> State:
         report = await self.ask(
-            lambda number: m.Cancel(number, run_id, reason), m.RunReport, what="cancel", repeatable=True
+            lambda number: r.Cancel(number, run_id, reason), r.RunReport, what="cancel", repeatable=True
         )
         return report.state
 
     async def info(self, run_id: str) -> RunInfo:
-        report = await self.ask(lambda number: m.Ask(number, run_id, False), m.RunReport, what="info", repeatable=True)
+        report = await self.ask(lambda number: r.Ask(number, run_id, False), r.RunReport, what="info", repeatable=True)
         return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, await self._transitions(run_id))
 
     async def logs(self, run_id: str) -> list[LogLine]:
-        report = await self.ask(lambda number: m.AskLogs(number, run_id), m.LogReport, what="logs", repeatable=True)
+        report = await self.ask(lambda number: r.AskLogs(number, run_id), r.LogReport, what="logs", repeatable=True)
         return [LogLine(*line) for line in report.lines]
 
     async def stats(self, run_id: str) -> RunStats:
@@ -119,7 +120,7 @@ class Connection(Endpoint, RunAccess):
 
     async def _transitions(self, run_id: str) -> list[Transition]:
         report = await self.ask(
-            lambda number: m.AskHistory(number, run_id), m.HistoryReport, what="history", repeatable=True
+            lambda number: r.AskHistory(number, run_id), r.HistoryReport, what="history", repeatable=True
         )
         return report.entries
 
@@ -146,7 +147,7 @@ class Connection(Endpoint, RunAccess):
             return await future
         except asyncio.CancelledError:
             if self._peer is not None:
-                self._peer.send([m.Forget(number)])
+                self._peer.send([r.Forget(number)])
             raise
         finally:
             self._waiting.pop(number, None)
@@ -156,7 +157,7 @@ class Connection(Endpoint, RunAccess):
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
-            if isinstance(message, m.News):
+            if isinstance(message, r.News):
                 if self.on_news is not None:
                     self.on_news(message)
                 continue

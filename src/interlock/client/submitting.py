@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from interlock.client.handle import RunHandle
-from interlock.model import message as m
 from interlock.model import payload
+from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue, PayloadTooLarge
 
@@ -33,7 +33,7 @@ def new_run(
     delay: Any = None,
     occurrence: datetime | float | None = None,
     origin: str | None = None,
-) -> m.NewRun:
+) -> r.NewRun:
     """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due). Without
     arguments it has those that the job has of its own."""
     now = time.time() if now is None else now
@@ -52,7 +52,7 @@ def new_run(
     for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
         if optional is not None:
             check_text(field, optional)
-    return m.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin, wait)
+    return r.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin, wait)
 
 
 def check_text(field: str, value: object) -> None:
@@ -80,17 +80,17 @@ def _deadline(value: Any, start: float) -> float:
     return start + seconds(value, "deadline")
 
 
-def check_size(runs: Sequence[m.NewRun]) -> None:
+def check_size(runs: Sequence[r.NewRun]) -> None:
     size = sum(len(new.payload) for new in runs)
     if size > MOST_BYTES:
         raise PayloadTooLarge("submit", size, MOST_BYTES)
 
 
-async def submit(connection: "Connection", runs: list[m.NewRun]) -> list[RunHandle]:
+async def submit(connection: "Connection", runs: list[r.NewRun]) -> list[RunHandle]:
     """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
     check_size(runs)
     repeatable = all(new.idempotency_key is not None or new.occurrence is not None for new in runs)
     accepted = await connection.ask(
-        lambda number: m.Submit(number, runs), m.Accepted, what="submit", repeatable=repeatable
+        lambda number: r.Submit(number, runs), r.Accepted, what="submit", repeatable=repeatable
     )
     return [RunHandle(run_id, connection) for run_id in accepted.run_ids]

@@ -10,7 +10,7 @@ from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
 

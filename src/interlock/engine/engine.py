@@ -52,7 +52,9 @@ from interlock.model.command import (
     WorkerUp,
 )
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
-from interlock.model.message import Dispatch, Family, Message, Returned, StatusReport
+from interlock.model.exposition import Family
+from interlock.model.message import Dispatch, Message, Returned
+from interlock.model.request import StatusReport
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease, Leases
 from interlock.ports.store import Store

@@ -15,7 +15,7 @@ from interlock.model import payload
 from interlock.model.command import Create, Define, Learn, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
 from interlock.model.job import NAME, Job
-from interlock.model.message import Backfill, NewRun, Submit
+from interlock.model.request import Backfill, NewRun, Submit
 from interlock.model.run import TRIGGER, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import Store

@@ -9,6 +9,7 @@ from interlock.core.schedule_table import Entry, Table
 from interlock.core.state import SchedulerState
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue, UnknownJob
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
@@ -18,24 +19,24 @@ MOST_JOBS = 1000
 """in one answer"""
 MOST_TIMES = 10_000
 
-Question = m.AskJobs | m.AskJob | m.AskNext | m.AskTimetable
-QUESTIONS = (m.AskJobs, m.AskJob, m.AskNext, m.AskTimetable)
+Question = r.AskJobs | r.AskJob | r.AskNext | r.AskTimetable
+QUESTIONS = (r.AskJobs, r.AskJob, r.AskNext, r.AskTimetable)
 
 
 def answer(question: Question, state: SchedulerState, catalog: Catalog, now: float) -> m.Message:
-    if isinstance(question, m.AskJobs):
+    if isinstance(question, r.AskJobs):
         return _page(question, state, catalog)
-    if isinstance(question, m.AskJob):
-        return m.JobsReport(question.request, [_info(_job(question.job_id, state, catalog), state, catalog)], False)
-    if isinstance(question, m.AskNext):
+    if isinstance(question, r.AskJob):
+        return r.JobsReport(question.request, [_info(_job(question.job_id, state, catalog), state, catalog)], False)
+    if isinstance(question, r.AskNext):
         return _next(question, state, catalog, now)
     return _timetable(question, state, now)
 
 
-def jobs_report(request: int, job_ids: list[str], state: SchedulerState, catalog: Catalog) -> m.JobsReport:
+def jobs_report(request: int, job_ids: list[str], state: SchedulerState, catalog: Catalog) -> r.JobsReport:
     """Of those that are still there."""
     jobs = [state.jobs[one] for one in job_ids[:MOST_JOBS] if one in state.jobs]
-    return m.JobsReport(request, [_info(job, state, catalog) for job in jobs], len(job_ids) > MOST_JOBS)
+    return r.JobsReport(request, [_info(job, state, catalog) for job in jobs], len(job_ids) > MOST_JOBS)
 
 
 def _job(job_id: str, state: SchedulerState, catalog: Catalog) -> Job:
@@ -46,7 +47,7 @@ def _job(job_id: str, state: SchedulerState, catalog: Catalog) -> Job:
     return job
 
 
-def _page(question: m.AskJobs, state: SchedulerState, catalog: Catalog) -> m.JobsReport:
+def _page(question: r.AskJobs, state: SchedulerState, catalog: Catalog) -> r.JobsReport:
     jobs = iter(state.jobs.values())
     if question.after is not None:
         if question.after in state.jobs:
@@ -55,7 +56,7 @@ def _page(question: m.AskJobs, state: SchedulerState, catalog: Catalog) -> m.Job
             jobs = (job for job in state.jobs.values() if job.id > str(question.after))
     limit = max(1, min(question.limit, MOST_JOBS))
     found = list(islice(jobs, limit + 1))
-    return m.JobsReport(question.request, [_info(job, state, catalog) for job in found[:limit]], len(found) > limit)
+    return r.JobsReport(question.request, [_info(job, state, catalog) for job in found[:limit]], len(found) > limit)
 
 
 def _info(job: Job, state: SchedulerState, catalog: Catalog) -> JobInfo:
@@ -86,7 +87,7 @@ def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
     return min(ahead, default=entry.fires_at)
 
 
-def _next(question: m.AskNext, state: SchedulerState, catalog: Catalog, now: float) -> m.NextReport:
+def _next(question: r.AskNext, state: SchedulerState, catalog: Catalog, now: float) -> r.NextReport:
     job = _job(question.job_id, state, catalog)
     entry = state.timetable.entries.get(job.id)
     if entry is None:
@@ -99,10 +100,10 @@ def _next(question: m.AskNext, state: SchedulerState, catalog: Catalog, now: flo
     while at is not None and len(found) < question.count:
         found.append(at + offset)
         at = following(entry.schedule, entry.anchor, at)
-    return m.NextReport(question.request, found)
+    return r.NextReport(question.request, found)
 
 
-def _timetable(question: m.AskTimetable, state: SchedulerState, now: float) -> m.TimetableReport:
+def _timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.TimetableReport:
     until, table = question.until, state.timetable
     ahead = ((_next_of(table.entries.get(job_id), state), job_id) for job_id in table.ahead)
     first = {job_id: at for at, job_id in ahead if at is not None and at < until}
@@ -119,7 +120,7 @@ def _timetable(question: m.AskTimetable, state: SchedulerState, now: float) -> m
         times = times_between(entry.schedule, entry.anchor, at - offset, until - offset, count)
         told.append((job_id, [one + offset for one in times[:count]], len(times) > count))
         room -= len(times)
-    return m.TimetableReport(question.request, now, told, len(first) - len(told))
+    return r.TimetableReport(question.request, now, told, len(first) - len(told))
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:

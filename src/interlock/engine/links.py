@@ -9,6 +9,7 @@ from interlock.core.decisions import Backfilled, BulkStarted, Cancelling, Create
 from interlock.engine import intake, job_queries, logs, requests
 from interlock.engine.catalog import Catalog
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.command import CancelRun, WorkerDown, WorkerUp
 from interlock.model.error import BadValue, InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.frames import LARGEST
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("interlock.links")
 
-Question = m.Ask | m.AskHistory | m.AskLogs
+Question = r.Ask | r.AskHistory | r.AskLogs
 WORKER_MESSAGES = frozenset(
     {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving}
 )
@@ -177,7 +178,7 @@ class Desk(Endpoint):
                 self._take(name, message)
             except InterlockError as error:
                 self.problem(name, getattr(message, "request", 0), error)
-                if isinstance(message, m.Submit):
+                if isinstance(message, r.Submit):
                     self._engine.metrics.refused(error.code)
             except Exception as error:
                 logger.exception("a message of %s could not be handled", name)
@@ -193,20 +194,20 @@ class Desk(Endpoint):
                 self._from_client(name, self._clients[name], [message])
 
     def _take(self, name: str, message: m.Message) -> None:
-        if isinstance(message, m.Forget):
+        if isinstance(message, r.Forget):
             self._forget(name, message.request)
         elif not self._engine.is_settled and isinstance(message, (*job_queries.QUESTIONS, *requests.KINDS)):
             self._too_early.append((name, message))
-        elif isinstance(message, (m.ActOnService, m.Reload)):
+        elif isinstance(message, (r.ActOnService, r.Reload)):
             self._do(self._operate(name, message))
         elif (answer := self._known(name, message)) is not None:
             self._tell(name, answer)
         elif not self._engine.available:
             raise _unread(self._engine.trouble) if isinstance(message, Question) else self._engine.trouble
-        elif isinstance(message, m.Submit):
+        elif isinstance(message, r.Submit):
             intake.check(message, self._catalog, self._engine.state.jobs)
             self._engine.post(name, intake.to_command(message, message.actor or name))
-        elif isinstance(message, m.Cancel):
+        elif isinstance(message, r.Cancel):
             self._cancel(name, message)
         elif isinstance(message, Question):
             self._ask(name, message)
@@ -215,7 +216,7 @@ class Desk(Endpoint):
         else:
             raise Refused(f"link: a client does not send {type(message).__name__}")
 
-    def _cancel(self, name: str, message: m.Cancel) -> None:
+    def _cancel(self, name: str, message: r.Cancel) -> None:
         if message.run_id in self._engine.state.runs:
             actor = message.actor or name
             self._engine.post(name, CancelRun(message.request, message.run_id, message.reason, actor))
@@ -224,27 +225,27 @@ class Desk(Endpoint):
 
     def _change(self, name: str, message: requests.Change) -> None:
         self._engine.post(name, requests.command_of(message, message.actor or name, self._engine, self._catalog))
-        if isinstance(message, m.PutJobs) and self.operations is not None:
+        if isinstance(message, r.PutJobs) and self.operations is not None:
             self.operations.have_workers()
 
     def _known(self, name: str, message: m.Message) -> m.Message | None:
         """The answer to what is not stored, and so can be told at any time."""
-        if isinstance(message, m.Watch):
+        if isinstance(message, r.Watch):
             (self._watchers.add if message.on else self._watchers.discard)(name)
             return self._engine.status(message.request)
-        if isinstance(message, m.AskStatus):
+        if isinstance(message, r.AskStatus):
             return self._engine.status(message.request)
-        if isinstance(message, m.AskProgress):
-            return m.ProgressReport(message.request, self._engine.state.progress.get(message.run_id))
-        if isinstance(message, m.AskMetrics):
+        if isinstance(message, r.AskProgress):
+            return r.ProgressReport(message.request, self._engine.state.progress.get(message.run_id))
+        if isinstance(message, r.AskMetrics):
             families = self._engine.families()
-            return m.MetricsReport(
+            return r.MetricsReport(
                 message.request, families if self.operations is None else families + self.operations.families()
             )
         if isinstance(message, job_queries.QUESTIONS) and self._engine.available:
             return job_queries.answer(message, self._engine.state, self._catalog, self._engine.now())
-        if isinstance(message, m.AskTree) and self.operations is not None:
-            return m.TreeReport(message.request, self.operations.tree())
+        if isinstance(message, r.AskTree) and self.operations is not None:
+            return r.TreeReport(message.request, self.operations.tree())
         return None
 
     def _hold(self, peer: Peer) -> None:
@@ -295,19 +296,19 @@ class Desk(Endpoint):
         self._tell(name, m.Problem(request, error.code, str(error)))
 
     def accepted(self, name: str, answer: Created) -> None:
-        self._tell(name, m.Accepted(answer.request, answer.run_ids))
+        self._tell(name, r.Accepted(answer.request, answer.run_ids))
 
     def backfilled(self, name: str, answer: Backfilled) -> None:
-        self._tell(name, m.BackfillReport(answer.request, answer.created, answer.existing))
+        self._tell(name, r.BackfillReport(answer.request, answer.created, answer.existing))
 
     def about_jobs(self, name: str, answer: Jobs) -> None:
         self._tell(name, job_queries.jobs_report(answer.request, answer.job_ids, self._engine.state, self._catalog))
 
     def cancelling(self, name: str, answer: Cancelling | BulkStarted) -> None:
         if isinstance(answer, BulkStarted):
-            self._tell(name, m.BulkReport(answer.request, answer.bulk))
+            self._tell(name, r.BulkReport(answer.request, answer.bulk))
         else:
-            self._tell(name, m.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))
+            self._tell(name, r.RunReport(answer.request, answer.run_id, answer.state, "", None, None, {}))
 
     def announce(self, ended: Sequence[Run]) -> None:
         """Tell those who wait for these runs."""
@@ -324,12 +325,12 @@ class Desk(Endpoint):
             return
         known = self._engine.state.progress
         progress = [(run.id, run.job_id, run.tenant, *known[run.id]) for run in progressed if run.id in known]
-        news = m.News(position, progress)
+        news = r.News(position, progress)
         for name in self._watchers:
             self._tell(name, news)
 
-    def _report(self, request: int, run: Run) -> m.RunReport:
-        return m.RunReport(request, run.id, run.state, run.reason, run.result, run.error, as_fields(run))
+    def _report(self, request: int, run: Run) -> r.RunReport:
+        return r.RunReport(request, run.id, run.state, run.reason, run.result, run.error, as_fields(run))
 
     # ── questions, answered between passes so that they see what is committed ───────────────────────────────────────
 
@@ -339,7 +340,7 @@ class Desk(Endpoint):
 
     def ask_state(self, name: str, request: int, run_id: str) -> None:
         """Answer with the state that a run, ended or not, has."""
-        self._ask(name, m.Ask(request, run_id, False))
+        self._ask(name, r.Ask(request, run_id, False))
 
     def take_questions(self) -> list[tuple[str, Question]]:
         questions, self.questions = self.questions, []
@@ -354,7 +355,7 @@ class Desk(Endpoint):
         for name, question in questions:
             if (name, question.request) not in self._taken:
                 continue
-            if isinstance(question, m.Ask):
+            if isinstance(question, r.Ask):
                 run = self._engine.state.runs.get(question.run_id)
                 if run is not None:
                     if question.wait:
@@ -377,7 +378,7 @@ class Desk(Endpoint):
                 del self._watched[run_id]
                 for name, request in watchers:
                     self.waiting.pop((name, request), None)
-                    self._ask(name, m.Ask(request, run_id, True))
+                    self._ask(name, r.Ask(request, run_id, True))
 
     def _in_background(self, name: str, question: Question) -> None:
         self._do(self._look_up(name, question))
@@ -393,17 +394,17 @@ class Desk(Endpoint):
         except InterlockError as error:
             self.problem(name, question.request, error)
 
-    async def _operate(self, name: str, message: m.ActOnService | m.Reload) -> None:
+    async def _operate(self, name: str, message: r.ActOnService | r.Reload) -> None:
         """What happens to services has nothing to do with the store, and takes its own time."""
         actor = message.actor or name
         try:
             if self.operations is None:
                 raise Refused("services: this scheduler has none")
-            if isinstance(message, m.Reload):
-                answer: m.Message = m.ReloadReport(message.request, await self.operations.reload(actor))
+            if isinstance(message, r.Reload):
+                answer: m.Message = r.ReloadReport(message.request, await self.operations.reload(actor))
             else:
                 info = await self.operations.act(message.name, message.action, actor)
-                answer = m.ServiceReport(message.request, info)
+                answer = r.ServiceReport(message.request, info)
             self._tell(name, answer)
         except InterlockError as error:
             self.problem(name, message.request, error)
@@ -416,10 +417,10 @@ class Desk(Endpoint):
         if run is None:
             pruned = await self._store.tenant_of_pruned(question.run_id)
             raise UnknownRun(question.run_id) if pruned is None else RunPruned(question.run_id)
-        if isinstance(question, m.AskHistory):
-            return m.HistoryReport(question.request, await self._store.history(run.id))
-        if isinstance(question, m.AskLogs):
-            return m.LogReport(question.request, _latest(await self._store.logs(run.id)))
+        if isinstance(question, r.AskHistory):
+            return r.HistoryReport(question.request, await self._store.history(run.id))
+        if isinstance(question, r.AskLogs):
+            return r.LogReport(question.request, _latest(await self._store.logs(run.id)))
         if question.wait and run.state not in TERMINAL:
             # Alive in the store and unknown here: whoever owns it now, it is not this scheduler.
             raise StoreUnavailable("the run has another owner", asked=True)

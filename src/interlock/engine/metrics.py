@@ -12,7 +12,8 @@ from operator import attrgetter, itemgetter
 from interlock.core.decisions import Decisions
 from interlock.core.state import Limits, SchedulerState
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch
-from interlock.model.message import Dispatch, Family
+from interlock.model.exposition import Family
+from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
 

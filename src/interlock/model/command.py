@@ -5,7 +5,8 @@ import msgspec
 from interlock.model.bulk import BulkAction
 from interlock.model.child_info import Kept
 from interlock.model.job import Job
-from interlock.model.message import Held, NewRun
+from interlock.model.message import Held
+from interlock.model.request import NewRun
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 

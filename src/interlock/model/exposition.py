@@ -2,12 +2,22 @@
 
 from collections.abc import Iterable, Mapping
 
-from interlock.model.message import Family
+import msgspec
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _IN_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 _IN_LABEL = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+
+
+class Family(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One metric with its samples, as Prometheus has them."""
+
+    name: str
+    kind: str
+    text: str
+    samples: list[tuple[str, dict[str, str], float]]
+    """what follows the name, labels, value"""
 
 
 def exposition(families: Iterable[Family]) -> str:

@@ -1,18 +1,21 @@
 """Frames: a length and a msgpack array of messages. Used on the socket and between a worker and its executors."""
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
+from operator import or_
 
 import msgspec
 
 from interlock.model.error import Refused
-from interlock.model.message import AnyMessage, Message
+from interlock.model.message import Message
+from interlock.model.request import MESSAGES
 
 LARGEST = 32 * 1024 * 1024
 """bytes of one frame; a longer announced length is an error of the other side"""
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[AnyMessage])
+_decoder = msgspec.msgpack.Decoder(list[reduce(or_, MESSAGES)])  # type: ignore[misc]
 
 
 def encode(messages: Sequence[Message]) -> bytes:

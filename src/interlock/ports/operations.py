@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 
 from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.message import Family
+from interlock.model.exposition import Family
 from interlock.model.reloaded import Reloaded
 
 

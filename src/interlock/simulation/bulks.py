@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.settle import CANCEL, TIMEOUT
-from interlock.model.message import BulkReport
+from interlock.model.request import BulkReport
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL
 from interlock.simulation.store import Disk

@@ -8,7 +8,7 @@ import msgspec
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submitting import new_run, submit
-from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.bulk import BulkAction
 from interlock.model.error import (
     ConnectionLost,
@@ -21,7 +21,7 @@ from interlock.model.error import (
     UnknownRun,
     WaitTimeout,
 )
-from interlock.model.message import NewRun
+from interlock.model.request import NewRun
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.simulation import executor as e
@@ -175,8 +175,8 @@ class Clients:
         while True:
             with suppress(*AWAY):
                 report = await connection.ask(
-                    lambda number: m.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, bulk_id),
-                    m.BulkReport,
+                    lambda number: r.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, bulk_id),
+                    r.BulkReport,
                     what="bulk",
                     repeatable=True,
                 )

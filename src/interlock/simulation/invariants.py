@@ -9,6 +9,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition, replay
@@ -243,11 +244,11 @@ class Invariants(Ledger):
 
     def sent(self, message: m.Message) -> None:
         """Nobody may be told what is not durable."""
-        if isinstance(message, m.Accepted):
+        if isinstance(message, r.Accepted):
             for run_id in message.run_ids:
                 self.acknowledged[run_id] = None
                 self._require(self.disk.found(run_id) is not None, f"run {run_id} is acknowledged and not stored")
-        elif isinstance(message, m.RunReport) and message.state in TERMINAL:
+        elif isinstance(message, r.RunReport) and message.state in TERMINAL:
             self.agrees(message.run_id, message.state, message.result)
         elif isinstance(message, m.Dispatch):
             run = self.disk.runs_by_id.get(message.run_id)
@@ -255,13 +256,13 @@ class Invariants(Ledger):
             self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
             if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
                 self._require(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
-        elif isinstance(message, m.BulkReport):
+        elif isinstance(message, r.BulkReport):
             self.bulks.sent(message)
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
             run = self.disk.runs_by_id[message.run_id]
             executed = [one for one in self.executions if one.run_id == run.id]
             self.spans.stops(message, run, self._job(run), executed)
-        elif isinstance(message, m.Cancel):
+        elif isinstance(message, r.Cancel):
             self.cancels[message.run_id] = None
 
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:

@@ -11,6 +11,7 @@ from random import Random
 import msgspec
 
 from interlock.model import message as m
+from interlock.model import request as r
 from interlock.model.error import NotRunning, SocketInUse
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.simulation.loop import Process, VirtualLoop
@@ -21,7 +22,7 @@ Sent = Callable[[m.Message], None]
 _NEVER_LOST = (m.Hello, m.Greeting, m.Problem)
 """a link that loses the word by which it begins or ends is a broken link, and that is another fault"""
 
-_AT_MOST_ONCE = (m.Submit, m.Hello, m.Greeting)
+_AT_MOST_ONCE = (r.Submit, m.Hello, m.Greeting)
 """not to be doubled: a submit without a key is a new run each time it arrives"""
 
 

@@ -15,8 +15,8 @@ from interlock.client.http.operations import BulkFilter, Operations, RunFilter, 
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
-from interlock.model.message import NewRun
 from interlock.model.reloaded import Reloaded
+from interlock.model.request import NewRun
 from interlock.model.run import RunStats
 from interlock.model.schedule import Schedule
 from interlock.model.state import State

@@ -36,8 +36,8 @@ from interlock.model.error import (
     rebuild,
     shown,
 )
-from interlock.model.message import NewRun
 from interlock.model.reloaded import Reloaded
+from interlock.model.request import NewRun
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import BulkInfo, History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
