@@ -420,7 +420,7 @@ def test_who_waits_for_a_run_and_goes_is_forgotten() -> None:
         await scheduler.start()
         try:
             http = Http(scheduler.front.url or "")
-            waiting = scheduler.engine.desk.waiting
+            waiting = scheduler.engine.requests.waiting
             run_id = await asyncio.to_thread(http.submit, "echo")
             raws = [await asyncio.to_thread(Raw, http.address) for _ in range(10)]
             for raw in raws:

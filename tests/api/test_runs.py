@@ -338,7 +338,7 @@ def test_a_scheduler_that_stands_still_is_not_ready(folder: Path) -> None:
             assert http.get("/healthz").status == 200
             # What is stored can be looked at all the same.
             assert detail(http, run_id)["state"] == "succeeded"
-            assert http.get("/metrics").code == "store_unavailable"
+            assert http.get("/metrics").code == "connection_lost"
         finally:
             os.kill(server.pid, signal.SIGCONT)
         wait_until(lambda: http.get("/readyz").status == 200, "it is ready again")

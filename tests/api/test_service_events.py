@@ -136,7 +136,7 @@ class Scheduler:
         await self._book.load(self._store)
         self._running = asyncio.ensure_future(self._engine.run())
         self._bus = SocketBus(socket)
-        await self._bus.listen(self._engine.desk)
+        await self._bus.listen(self._engine.links)
         listener = bind_tcp("127.0.0.1", 0)
         self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         self._gateway = Gateway(self._reader, socket, GatewaySettings(grants=GRANTS))
@@ -156,7 +156,7 @@ class Scheduler:
         return self._reader.looks
 
     def operate(self, operations: Operations) -> None:
-        self._engine.desk.operations = operations
+        self._engine.requests.operations = operations
 
     def lose(self, operations: Endless) -> None:
         """Cut all connections to the scheduler once something is under way."""

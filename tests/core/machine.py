@@ -5,15 +5,15 @@ from math import inf, nextafter
 from random import Random
 from typing import Any, TypeVar
 
-from interlock.core.decisions import Answer, Created, Decisions, Failed
+from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.liveness import handed_over
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
 from interlock.engine import intake
-from interlock.model.command import CancelRun, Create, Define, Learn, Put, WorkerDown, WorkerUp
+from interlock.model.command import Create, Define, Learn, Put, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
-from interlock.model.request import NewRun, Submit
+from interlock.model.request import Accepted, Cancel, NewRun
 from interlock.model.run import Now, Run, Transition
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
@@ -134,7 +134,7 @@ class Machine:
     def command(self, *runs: NewRun) -> Create:
         """A submit as the shell hands it in, with what the store knows of its keys and occurrences."""
         self._requests += 1
-        create = intake.to_command(Submit(self._requests, list(runs)), "client")
+        create = Create(self._requests, list(runs), "client", {}, {}, {}, True, 0)
         return at_once(intake.look_up([create], self.state, self.store))[0]
 
     def ask(self, *runs: NewRun) -> Answer:
@@ -144,7 +144,7 @@ class Machine:
         answer = self.ask(NewRun(job_id, payload, **fields))
         if isinstance(answer, Failed):
             raise answer.error
-        assert isinstance(answer, Created)
+        assert isinstance(answer, Accepted)
         return answer.run_ids[0]
 
     def submit_many(self, count: int, job_id: str = "work", **fields: Any) -> list[str]:
@@ -152,7 +152,7 @@ class Machine:
 
     def cancel_command(self, run_id: str) -> Command:
         self._requests += 1
-        return "client", CancelRun(self._requests, run_id, "asked to", "client")
+        return "client", Cancel(self._requests, run_id, "asked to", "client")
 
     def cancel(self, run_id: str) -> Answer:
         return self.step(self.cancel_command(run_id)).answers[-1][1]

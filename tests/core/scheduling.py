@@ -3,8 +3,8 @@
 from typing import Any
 
 from interlock.core.state import Limits
-from interlock.model.command import Pause
 from interlock.model.job import Job
+from interlock.model.request import SetPaused
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
@@ -66,7 +66,7 @@ def begun(machine: Machine) -> list[tuple[float, float]]:
 
 
 def pause(machine: Machine, paused: bool, job_id: str = "work") -> Any:
-    return machine.step(("client", Pause(1, job_id, paused, "client"))).answers[-1][1]
+    return machine.step(("client", SetPaused(1, job_id, paused, "client"))).answers[-1][1]
 
 
 def stop_for(machine: Machine, seconds: float) -> None:

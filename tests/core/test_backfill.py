@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from interlock.core.decisions import Backfilled, Failed
+from interlock.core.decisions import Failed
 from interlock.engine import intake
 from interlock.engine.catalog import Catalog, Entry, any_object
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.request import Backfill
+from interlock.model.request import Backfill, BackfillReport
 from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -19,7 +19,7 @@ from tests.core.scheduling import begun, job, machine_of, pass_time, pause, stop
 HOUR = 3600.0
 
 
-def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> Backfilled:
+def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, **fields: Any) -> BackfillReport:
     """As the shell hands it in, with what the store knows."""
     catalog = Catalog([Entry(one, any_object(one.id)) for one in machine.jobs])
     message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
@@ -28,7 +28,7 @@ def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, 
     answer = machine.step(("client", known)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error
-    assert isinstance(answer, Backfilled)
+    assert isinstance(answer, BackfillReport)
     return answer
 
 

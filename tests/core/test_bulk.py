@@ -5,15 +5,15 @@ from typing import Any
 import pytest
 
 from interlock.core import bulk
-from interlock.core.decisions import Answer, BulkStarted, Decisions, Failed
+from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.model.bulk import BulkAction, BulkRequest
-from interlock.model.command import StartBulk, StartDraining
+from interlock.model.command import StartDraining
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Stop
-from interlock.model.request import NewRun
+from interlock.model.request import BulkReport, NewRun, StartBulk
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from tests.core.machine import START, Machine
@@ -59,7 +59,7 @@ def test_one_request_ends_what_waits_and_asks_what_runs_a_part_in_each_pass() ->
     others = m.submit_many(3, "other")
     decisions = m.step(request(job_id="work"))
     started = answer(decisions)
-    assert isinstance(started, BulkStarted)
+    assert isinstance(started, BulkReport)
     assert (started.bulk.left, started.bulk.done) == (15, 0)
     assert counts(m) == (5, 0, 7, False), "the first pass acts on five, in the commit that accepts the request"
     assert len(decisions.ended) == 5
@@ -109,7 +109,7 @@ def test_finished_requests_are_known_after_a_restart_and_nothing_is_done_again()
     m.restart()
     run_id = m.submit()
     again = answer(m.step(request(number=7)))
-    assert isinstance(again, BulkStarted)
+    assert isinstance(again, BulkReport)
     assert (again.request, again.bulk) == (7, stored(m))
     assert not m.last.batch
     assert m.state_of(run_id) is State.SCHEDULED

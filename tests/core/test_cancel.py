@@ -2,9 +2,10 @@
 
 import pytest
 
-from interlock.core.decisions import Cancelling, Failed
+from interlock.core.decisions import Failed
 from interlock.model.error import UnknownRun
 from interlock.model.message import Dispatch, Stop
+from interlock.model.request import StateReport
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from tests.core.machine import START, Machine, retrying_job
 
@@ -12,7 +13,7 @@ LIVE = sorted(set(State) - TERMINAL)
 
 
 def state_in(answer: object) -> State:
-    assert isinstance(answer, Cancelling)
+    assert isinstance(answer, StateReport)
     return answer.state
 
 

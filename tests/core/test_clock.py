@@ -164,7 +164,7 @@ def test_a_delay_travels_as_a_span() -> None:
 def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float], why: str) -> None:
     submit = Submit(1, [NewRun("work", b"{}", **fields)])  # type: ignore[arg-type]  # these fields are numbers
     with pytest.raises(BadValue) as caught:
-        intake.check(submit, Catalog([Entry(Job(id="work"), lambda payload: None)]), {})
+        intake.create(submit, "a", Catalog([Entry(Job(id="work"), lambda payload: None)]), {})
     assert str(caught.value) == f"delay: {fields['delay']} is not {why}"
 
 

@@ -4,7 +4,6 @@ import itertools
 
 import pytest
 
-from interlock.core.decisions import Cancelling
 from interlock.model.message import (
     Checkpoint,
     Dispatch,
@@ -22,6 +21,7 @@ from interlock.model.message import (
     Stop,
 )
 from interlock.model.outcome import Outcome, read_outcome
+from interlock.model.request import StateReport
 from interlock.model.state import State
 from tests.core.machine import START, Machine, retrying_job
 from tests.core.test_records import contents
@@ -221,7 +221,7 @@ def test_success_then_cancel_in_one_pass_leaves_one_end() -> None:
     run_id = machine.running()
     decisions = machine.step(machine.finish_command(run_id), machine.cancel_command(run_id))
     answer = decisions.answers[-1][1]
-    assert isinstance(answer, Cancelling)
+    assert isinstance(answer, StateReport)
     assert answer.state is State.SUCCEEDED, "whoever cancels is told how it has ended"
     assert_it_stays(machine, run_id, State.SUCCEEDED)
 

@@ -252,11 +252,11 @@ def test_a_submit_is_kept_with_the_marks_of_its_secrets() -> None:
     catalog = Catalog(entries_of(definitions, SECRET_NAMES))
     plain = il.run("plain", {"password": "x"})
     submit = Submit(1, [plain, il.run("job", {"password": "hunter2"}, session="s")])
-    intake.check(submit, catalog, {})
+    intake.create(submit, "a", catalog, {})
     assert submit.runs == [plain, il.run("job", {"password": Secret("hunter2")}, session="s")]
     most = payload.LIMIT - len(b'{"password":""}')
     with pytest.raises(PayloadTooLarge, match="secrets marked"):
-        intake.check(Submit(1, [il.run("job", {"password": "x" * most})]), catalog, {})
+        intake.create(Submit(1, [il.run("job", {"password": "x" * most})]), "a", catalog, {})
 
 
 def test_a_secret_that_is_taken_as_a_text_by_now_is_refused_with_a_reason() -> None:

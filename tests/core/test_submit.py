@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.core.decisions import Created, Failed
+from interlock.core.decisions import Failed
 from interlock.model.command import StartDraining
 from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
 from interlock.model.job import Job
-from interlock.model.request import NewRun
+from interlock.model.request import Accepted, NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
@@ -64,7 +64,7 @@ def test_an_occurrence_asked_for_twice_in_one_pass_is_created_once() -> None:
     decisions = machine.step(("a", first), ("b", second))
     answers = [answer for _, answer in decisions.answers]
     name = f"work:{int(START)}"
-    assert answers == [Created(first.request, [name, name]), Created(second.request, [name])]
+    assert answers == [Accepted(first.request, [name, name]), Accepted(second.request, [name])]
     assert len(decisions.batch.created) == 1
 
 
@@ -74,7 +74,7 @@ def test_an_occurrence_that_ends_in_the_pass_that_asks_again_stays_one() -> None
     run_id = machine.submit(occurrence=START)
     again = msgspec.structs.replace(machine.command(NewRun("work", b"{}", occurrence=START)), known={})
     decisions = machine.step(machine.cancel_command(run_id), ("client", again))
-    assert decisions.answers[-1][1] == Created(again.request, [run_id])
+    assert decisions.answers[-1][1] == Accepted(again.request, [run_id])
     assert decisions.batch.created == []
 
 
@@ -169,9 +169,9 @@ def test_occurrences_are_compared_within_one_pass_too() -> None:
     new, other = (NewRun("work", data, occurrence=START) for data in (b'{"a":1}', b'{"a":2}'))
     decisions = machine.step(("a", machine.command(new)), ("b", machine.command(other)), ("c", machine.command(new)))
     (_, first), (_, second), (_, third) = decisions.answers
-    assert isinstance(first, Created)
+    assert isinstance(first, Accepted)
     assert isinstance(second, Failed)
-    assert isinstance(third, Created)
+    assert isinstance(third, Accepted)
     assert (second.error.code, third.run_ids) == ("idempotency_conflict", first.run_ids)
     answer = machine.ask(*(NewRun("work", data, occurrence=START + 60) for data in (b"{}", b'{"a":1}')))
     assert isinstance(answer, Failed)
@@ -217,8 +217,8 @@ def test_keys_are_compared_within_one_pass_too() -> None:
     other = machine.command(NewRun("work", b'{"a":2}', idempotency_key="k"))
     decisions = machine.step(("a", same), ("b", again), ("c", other))
     (_, first), (_, second), (_, third) = decisions.answers
-    assert isinstance(first, Created)
-    assert isinstance(second, Created)
+    assert isinstance(first, Accepted)
+    assert isinstance(second, Accepted)
     assert isinstance(third, Failed)
     assert {*first.run_ids, *second.run_ids} == {first.run_ids[0]}
     assert third.error.code == "idempotency_conflict"

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from interlock.core.decisions import Failed, Jobs
-from interlock.model.command import Define, Drop, Put
+from interlock.core.decisions import Failed
+from interlock.model.command import Define, Put
 from interlock.model.job import Job
 from interlock.model.message import Dispatch
+from interlock.model.request import DropJob, JobsReport
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine
@@ -21,7 +22,7 @@ from tests.core.scheduling import LIMITS, TRUE, job, machine_of, pass_time, paus
 def test_a_paused_job_has_no_new_occurrences_and_catches_nothing_up(restart: bool) -> None:
     machine = machine_of(job(every=10, catch_up="all", catch_up_window=1000))
     pass_time(machine, 5)
-    assert isinstance(pause(machine, True), Jobs)
+    assert isinstance(pause(machine, True), JobsReport)
     if restart:
         machine.restart()
         machine.worker_up()
@@ -51,7 +52,7 @@ def test_what_was_created_ahead_goes_on_when_the_job_is_resumed_before_its_time(
 def test_pausing_or_resuming_twice_changes_nothing() -> None:
     machine = machine_of(job(every=10))
     pass_time(machine, 5)
-    assert isinstance(pause(machine, False), Jobs)
+    assert isinstance(pause(machine, False), JobsReport)
     assert not machine.last.batch
     pause(machine, True)
     pause(machine, True)
@@ -199,7 +200,7 @@ def test_jobs_that_are_put_are_there_after_a_restart_and_may_not_take_the_id_of_
     assert isinstance(refused, Failed)
     assert str(refused.error) == "id: 'put' is taken by a job that was put over the API"
     assert list(machine.state.jobs) == ["work", "put"]
-    machine.step(("client", Drop(3, "put", "client")))
+    machine.step(("client", DropJob(3, "put", "client")))
     assert list(machine.state.jobs) == ["work"]
     assert machine.store.put_jobs == {}
     assert list(machine.store.schedules) == ["work"]
@@ -208,10 +209,10 @@ def test_jobs_that_are_put_are_there_after_a_restart_and_may_not_take_the_id_of_
 def test_what_is_put_and_dropped_in_one_pass_is_gone() -> None:
     machine = machine_of()
     put = Job(id="put", schedule=Schedule(every=60, wait=30), work=TRUE)
-    machine.step(("client", Put(1, [put], "client")), ("client", Drop(2, "put", "client")))
+    machine.step(("client", Put(1, [put], "client")), ("client", DropJob(2, "put", "client")))
     assert machine.store.put_jobs == {} == machine.store.schedules
     machine.step(("client", Put(3, [put], "client")))
-    machine.step(("client", Drop(4, "put", "client")), ("client", Put(5, [put], "client")))
+    machine.step(("client", DropJob(4, "put", "client")), ("client", Put(5, [put], "client")))
     assert list(machine.store.put_jobs) == list(machine.store.schedules) == ["put"]
     expired = Job(id="late", schedule=Schedule(at=START + 20, catch_up=CatchUp.NONE), work=TRUE)
     machine.step(("client", Put(6, [expired], "client")))

@@ -7,9 +7,10 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.core.timetable import MISSED
-from interlock.model.command import Define, Drop, Pause, Put
+from interlock.model.command import Define, Put
 from interlock.model.job import Job, Retry
 from interlock.model.message import Dispatch
+from interlock.model.request import DropJob, SetPaused
 from interlock.model.run import replay
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import State
@@ -251,8 +252,10 @@ def test_pausing_and_dropping_in_one_pass_is_answered() -> None:
     machine = machine_of()
     put = Job(id="put", schedule=Schedule(every=60, wait=30), work=TRUE)
     machine.step(("client", Put(1, [put], "client")))
-    answers = machine.step(("client", Pause(2, "put", True, "client")), ("client", Drop(3, "put", "client"))).answers
-    assert [answer.request for _, answer in answers] == [2, 3]
+    answers = machine.step(
+        ("client", SetPaused(2, "put", True, "client")), ("client", DropJob(3, "put", "client"))
+    ).answers
+    assert [getattr(answer, "request", None) for _, answer in answers] == [2, 3]
     assert not any(isinstance(answer, Failed) for _, answer in answers)
 
 

@@ -8,8 +8,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from interlock.core.fire_times import first_time, following, newest_between, times_between
-from interlock.model.command import Define, Pause
+from interlock.model.command import Define
 from interlock.model.job import Job
+from interlock.model.request import SetPaused
 from interlock.model.run import CATCH_UP, SCHEDULE
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
@@ -139,7 +140,7 @@ class Timetable(RuleBasedStateMachine):
         else:
             self.paused_spans.append((self.machine.wall, float("inf")))
         self.is_paused = not self.is_paused
-        self.machine.step(("client", Pause(1, "work", self.is_paused, "client")))
+        self.machine.step(("client", SetPaused(1, "work", self.is_paused, "client")))
 
     @invariant()
     def every_time_is_a_run_once(self) -> None:

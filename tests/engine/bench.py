@@ -86,10 +86,10 @@ class Link(Peer):
         self._engine = engine
         self.heard: list[m.Message] = []
         self.open = True
-        engine.desk.opened(self)
+        engine.links.opened(self)
 
     def say(self, *messages: m.Message) -> None:
-        self._engine.desk.received(self, messages)
+        self._engine.links.received(self, messages)
 
     def send(self, messages: Sequence[m.Message]) -> None:
         self.heard.extend(messages)
@@ -100,7 +100,7 @@ class Link(Peer):
     def close(self) -> None:
         if self.open:
             self.open = False
-            self._engine.desk.closed(self)
+            self._engine.links.closed(self)
 
     def on_process_end(self, call: Callable[[], None]) -> None:
         pass

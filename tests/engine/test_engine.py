@@ -206,8 +206,8 @@ def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
         await pass_time(0.1)
         assert store.runs_by_id[dispatch.run_id].state is State.DISPATCHED
         bench.client.say(r.Cancel(99, dispatch.run_id, "too late"))
-        await until(lambda: bool(bench.client.of(r.RunReport)))
-        (answer,) = bench.client.of(r.RunReport)
+        await until(lambda: bool(bench.client.of(r.StateReport)))
+        (answer,) = bench.client.of(r.StateReport)
         assert (answer.request, answer.state) == (99, State.SUCCEEDED)
         await bench.stop()
 

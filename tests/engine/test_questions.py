@@ -48,7 +48,7 @@ def test_a_client_that_is_gone_is_not_answered_by_a_pass_under_way() -> None:
         bench.client.close()
         await until(lambda: len(bench.store.runs_by_id) == 2)
         await pass_time(2)
-        assert bench.engine.desk.waiting == {}
+        assert bench.engine.requests.waiting == {}
         await bench.stop()
 
     on_virtual_time(body)

@@ -74,7 +74,7 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
         await until(lambda: store.runs_by_id[run.run_id].state is State.RUNNING)
         store.failing = True
         worker.close()
-        bench.engine.desk.worker_died("w")
+        bench.engine.links.worker_died("w")
         await until(lambda: not bench.engine.available)
         store.failing = False
         await until(lambda: store.runs_by_id[run.run_id].crashes == 1, 20.0)

@@ -13,6 +13,7 @@ from interlock.api.bodies import CancelManyBody, Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
 from interlock.api.known_jobs import KnownJobs, ReadJob
+from interlock.api.patience import ask
 from interlock.api.tree import Tree
 from interlock.client.connection import Connection
 from interlock.client.submitting import check_size, new_run
@@ -27,7 +28,6 @@ from interlock.model.error import (
     InterlockError,
     Overloaded,
     RunPruned,
-    StoreUnavailable,
     UnknownBulk,
     UnknownRun,
 )
@@ -57,8 +57,6 @@ NO_WRITE = 10.0
 """the same for a write of any kind: the lease alone is one every few seconds"""
 STARVED = 30.0
 """the same for runs that are due while no worker takes any"""
-UNANSWERED = 60.0
-"""seconds after which a submit or a cancel is given up, the scheduler having said nothing"""
 MOST_SUBMITTING = 64 * 1024 * 1024
 """bytes of payloads that may wait for the scheduler's word"""
 LISTINGS = 2
@@ -100,18 +98,14 @@ class Backend:
         now = time.time()
         runs = [self._new(body, key, caller, now, origin) for body, key in zip(bodies, keys, strict=True)]
         check_size(runs)
-        repeatable = all(run.idempotency_key is not None or run.occurrence is not None for run in runs)
         size = sum(len(run.payload) for run in runs)
         if self._submitting and self._submitting + size > MOST_SUBMITTING:
             raise Overloaded("the scheduler has not taken what was submitted before; try again")
         self._submitting += size
         try:
-            accepted = await self._ask(
-                lambda number: r.Submit(number, runs, caller.name), r.Accepted, "submit", repeatable
-            )
+            return (await ask(self.connection, r.Submit(0, runs, caller.name))).run_ids
         finally:
             self._submitting -= size
-        return accepted.run_ids
 
     def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
@@ -131,9 +125,10 @@ class Backend:
             origin=origin,
         )
 
-    async def cancel(self, run_id: str, reason: str, caller: Caller) -> r.RunReport:
-        await self._run(run_id, caller)
-        return await self._ask(lambda number: r.Cancel(number, run_id, reason, caller.name), r.RunReport, "cancel")
+    async def change(self, message: r.Cancel, caller: Caller) -> r.StateReport:
+        """Ask for something to be done to one run, if it is the caller's to see."""
+        await self._run(message.run_id, caller)
+        return await ask(self.connection, message)
 
     async def cancel_many(self, body: CancelManyBody, key: str | None, caller: Caller) -> BulkInfo:
         """Stored when this returns; the scheduler carries it out."""
@@ -155,19 +150,8 @@ class Backend:
         # The same key is the same request, within a tenant.
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
-        report = await self._ask(
-            lambda number: r.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name),
-            r.BulkReport,
-            "cancel",
-        )
-        return bulk_info_of(report.bulk)
-
-    async def _ask(self, make: Callable[[int], m.Message], kind: type[T], what: str, repeatable: bool = True) -> T:
-        try:
-            async with asyncio.timeout(UNANSWERED):
-                return await self.connection.ask(make, kind, what=what, repeatable=repeatable)
-        except TimeoutError as error:
-            raise ConnectionLost(what) from error
+        message = r.StartBulk(0, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name)
+        return bulk_info_of((await ask(self.connection, message)).bulk)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,10 +183,7 @@ class Backend:
         )
 
     async def _until_ended(self, run_id: str, wait: float) -> None:
-        asking = self.connection.ask(
-            lambda number: r.Ask(number, run_id, True), r.RunReport, what="result", repeatable=True
-        )
-        task = asyncio.get_running_loop().create_task(asking)
+        task = asyncio.get_running_loop().create_task(self.connection.ask(r.Ask(0, run_id, True)))
         self._waits.add(task)
         try:
             await asyncio.wait([task], timeout=wait)
@@ -214,12 +195,9 @@ class Backend:
 
     async def _progress(self, run_id: str) -> ProgressInfo | None:
         """Only the scheduler knows it. Without an answer the run is shown without."""
-        asking = self.connection.ask(
-            lambda number: r.AskProgress(number, run_id), r.ProgressReport, what="progress", repeatable=False
-        )
         try:
-            report = await asyncio.wait_for(asking, PROBE)
-        except (TimeoutError, InterlockError):
+            report = await ask(self.connection, r.AskProgress(0, run_id))
+        except InterlockError:
             return None
         return None if report.progress is None else ProgressInfo(*report.progress)
 
@@ -283,7 +261,7 @@ class Backend:
         return Check(ok=True, detail=f"read up to position {await self.reader.position()}")
 
     async def _check_scheduler(self) -> Check:
-        status = await self.connection.ask(r.AskStatus, r.StatusReport, what="status", repeatable=False)
+        status = await ask(self.connection, r.AskStatus(0))
         problems = []
         if not status.available:
             problems.append("the store does not take writes")
@@ -299,12 +277,7 @@ class Backend:
         return Check(ok=not problems, detail="; ".join([*problems, detail]))
 
     async def families(self) -> list[Family]:
-        asking = self.connection.ask(r.AskMetrics, r.MetricsReport, what="metrics", repeatable=False)
-        try:
-            report = await asyncio.wait_for(asking, PROBE)
-        except TimeoutError as error:
-            raise StoreUnavailable("the scheduler does not answer", asked=True) from error
-        return report.families
+        return (await ask(self.connection, r.AskMetrics(0))).families
 
 
 def _json(data: bytes | None) -> Any:

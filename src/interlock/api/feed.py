@@ -281,10 +281,7 @@ class Feed:
 
     async def _watch(self, on: bool) -> bool:
         try:
-            asking = self._connection.ask(
-                lambda number: r.Watch(number, on), r.StatusReport, what="watch", repeatable=False
-            )
-            status = await asyncio.wait_for(asking, PATIENCE)
+            status = await asyncio.wait_for(self._connection.ask(r.Watch(0, on)), PATIENCE)
         except (InterlockError, TimeoutError):
             return False
         if on:

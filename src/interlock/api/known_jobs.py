@@ -5,17 +5,15 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from interlock.api.bodies import BackfillBody, Defined
 from interlock.api.cursors import job_cursor, read_job_cursor
-from interlock.api.patience import within
+from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.client.http.exchange import IN_DOUBT
 from interlock.core.fire_times import first_time, following
-from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
@@ -40,12 +38,7 @@ from interlock.ports.store import Reader, RunFilter
 
 ReadJob = Callable[[Mapping[str, Any], str], Job]
 """Makes a job of what a body says of it; raises with every fault there is."""
-T = TypeVar("T", bound=m.Message)
 
-LOOKING = 10.0
-"""seconds after which a question about jobs is given up"""
-ACTING = 60.0
-"""the same for what changes them"""
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}
 """the states of a run that has begun or ended"""
 MOST_LIVE = 10_000
@@ -74,17 +67,11 @@ class KnownJobs:
         self._connection = connection
         self._read_job = read_job
 
-    async def _ask(
-        self, make: Callable[[int], m.Message], kind: type[T], what: str, limit: float = LOOKING, once: bool = False
-    ) -> T:
-        async with within(limit, what, IN_DOUBT if once else ""):
-            return await self._connection.ask(make, kind, what=what, repeatable=not once)
-
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def page(self, cursor: str | None, limit: int, caller: Caller) -> JobPage:
         after = read_job_cursor(cursor)
-        report = await self._ask(lambda number: r.AskJobs(number, after, limit), r.JobsReport, "which jobs there are")
+        report = await ask(self._connection, r.AskJobs(0, after, limit))
         jobs = await self._with_runs(report.jobs, caller)
         return JobPage(jobs=jobs, next=job_cursor(jobs[-1].id) if report.more and jobs else None)
 
@@ -93,7 +80,7 @@ class KnownJobs:
         return found
 
     async def _info(self, job_id: str) -> JobInfo:
-        return _only(await self._ask(lambda number: r.AskJob(number, job_id), r.JobsReport, "what the job is"))
+        return (await ask(self._connection, r.AskJob(0, job_id))).jobs[0]
 
     async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
         """With what is the caller's to see of their runs."""
@@ -177,17 +164,12 @@ class KnownJobs:
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_times(self, job_id: str, count: int, after: float | None) -> FireTimes:
-        report = await self._ask(
-            lambda number: r.AskNext(number, job_id, count, after), r.NextReport, "when the job fires"
-        )
-        return FireTimes(times=report.times)
+        return FireTimes(times=(await ask(self._connection, r.AskNext(0, job_id, count, after))).times)
 
     async def timetable(self, span: float, limit: int) -> Timetable:
         now = time.time()
         until = now + span
-        report = await self._ask(
-            lambda number: r.AskTimetable(number, until, limit, SOME_TIMES), r.TimetableReport, "what fires"
-        )
+        report = await ask(self._connection, r.AskTimetable(0, until, limit, SOME_TIMES))
         jobs: list[JobTimes] = []
         left = ALL_TIMES
         for job_id, times, more in report.jobs:
@@ -222,29 +204,16 @@ class KnownJobs:
         return Defined(ids=[job.id for job in jobs])
 
     async def _put(self, jobs: list[Job], caller: Caller) -> r.JobsReport:
-        return await self._ask(
-            lambda number: r.PutJobs(number, jobs, caller.name), r.JobsReport, "that the jobs are defined", ACTING
-        )
+        return await ask(self._connection, r.PutJobs(0, jobs, caller.name))
 
     async def delete(self, job_id: str, caller: Caller) -> JobInfo:
         """The job as it was."""
         before = await self.job(job_id, caller)
-        await self._ask(
-            lambda number: r.DropJob(number, job_id, caller.name),
-            r.JobsReport,
-            f"that {job_id!r} is removed",
-            ACTING,
-            once=True,
-        )
+        await ask(self._connection, r.DropJob(0, job_id, caller.name))
         return before
 
     async def pause(self, job_id: str, paused: bool, caller: Caller) -> JobInfo:
-        report = await self._ask(
-            lambda number: r.SetPaused(number, job_id, paused, caller.name),
-            r.JobsReport,
-            f"that {job_id!r} {'is paused' if paused else 'goes on'}",
-            ACTING,
-        )
+        report = await ask(self._connection, r.SetPaused(0, job_id, paused, caller.name))
         (found,) = await self._with_runs(report.jobs, caller)
         return found
 
@@ -254,12 +223,8 @@ class KnownJobs:
             raise BadValue("from", body.start, f"earlier than 'to' ({body.end})")
         data = b"" if body.payload is None else payload.encode(body.payload, "payload")
         tenant = caller.tenant_for(body.tenant)
-        report = await self._ask(
-            lambda number: r.Backfill(number, job_id, start, end, body.max_parallel, data, tenant, caller.name),
-            r.BackfillReport,
-            "that the runs are created",
-            ACTING,
-        )
+        message = r.Backfill(0, job_id, start, end, body.max_parallel, data, tenant, caller.name)
+        report = await ask(self._connection, message)
         return Backfilled(created=report.created, existing=report.existing)
 
 
@@ -314,7 +279,3 @@ def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Jo
 def _lines(error: InterlockError) -> list[str]:
     first, *below = str(error).split("\n")
     return below or [first]
-
-
-def _only(report: r.JobsReport) -> JobInfo:
-    return report.jobs[0]

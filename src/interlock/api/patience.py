@@ -1,19 +1,26 @@
 """How long the scheduler is waited for, and what is said when it does not answer."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from typing import TypeVar
 
+from interlock.client.connection import Connection
+from interlock.client.http.exchange import IN_DOUBT
 from interlock.model.error import ConnectionLost, rebuild
+from interlock.model.message import Message
+from interlock.model.request import Change, Request
+
+T = TypeVar("T", bound=Message)
 
 
-@asynccontextmanager
-async def within(limit: float, what: str, besides: str = "") -> AsyncIterator[None]:
-    """Give up on a scheduler that has not said something by then; `besides` is what else is to be known of that."""
+async def ask(connection: Connection, message: Request[T], limit: float | None = None) -> T:
+    """The answer of the scheduler, if it comes in time."""
+    limit = message.patience if limit is None else limit
+    name = type(message).__name__
+    doubt = IN_DOUBT if isinstance(message, Change) and not message.repeatable else ""
     try:
         async with asyncio.timeout(limit):
-            yield
+            return await connection.ask(message)
     except TimeoutError as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler has not said {what} within {limit:g}s{besides}") from error
+        raise rebuild(ConnectionLost.code, f"the scheduler did not answer {name} within {limit:g}s{doubt}") from error
     except ConnectionLost as error:
-        raise rebuild(ConnectionLost.code, f"the scheduler went away before it said {what}{besides}") from error
+        raise rebuild(ConnectionLost.code, f"the scheduler went away before it answered {name}{doubt}") from error

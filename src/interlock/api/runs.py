@@ -22,6 +22,7 @@ from interlock.api.bodies import (
 )
 from interlock.api.door import asked_by
 from interlock.api.protocol import connection_of
+from interlock.model import request as r
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
@@ -183,7 +184,7 @@ async def cancel(request: Asked, run_id: RunId) -> Cancelled:
     caller = caller_of(request, Permission.CANCEL)
     # Without a body there is no reason given, and no type of it either.
     body = await read_body(request, _cancel, CancelBody) if await request.body() else CancelBody()
-    report = await backend_of(request).cancel(run_id, body.reason, caller)
+    report = await backend_of(request).change(r.Cancel(0, run_id, body.reason, caller.name), caller)
     return Cancelled(id=run_id, state=report.state)
 
 

@@ -7,9 +7,8 @@ from difflib import get_close_matches
 
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
-from interlock.api.patience import within
+from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.client.http.exchange import IN_DOUBT
 from interlock.model import request as r
 from interlock.model.access import Caller
 from interlock.model.child_info import ChildInfo, ServiceAction
@@ -20,10 +19,6 @@ from interlock.ports.store import Reader
 
 SERVICES, WORKERS = "services", "workers"
 """the children of the top that have below them what can be acted on by its name"""
-LOOKING = 10.0
-"""seconds after which a question for the tree is given up"""
-ACTING = 300.0
-"""the same for what is done to services: a stop takes as long as they need to end"""
 
 
 class _Alarm:
@@ -40,9 +35,7 @@ class Tree:
         self._feed = feed
 
     async def whole(self) -> ChildInfo:
-        async with within(LOOKING, "how the tree stands"):
-            report = await self._connection.ask(r.AskTree, r.TreeReport, what="tree", repeatable=True)
-        return report.root
+        return (await ask(self._connection, r.AskTree(0))).root
 
     async def services(self) -> list[ChildInfo]:
         """Services and groups of them, each before what is in it."""
@@ -63,21 +56,10 @@ class Tree:
     async def act(self, name: str, action: ServiceAction, caller: Caller) -> ChildInfo:
         """Done when this returns. It is asked for once: whether an action whose answer is lost has happened, nobody
         knows."""
-        async with within(ACTING, f"that {action} of {name!r} is done", IN_DOUBT):
-            report = await self._connection.ask(
-                lambda number: r.ActOnService(number, name, action, caller.name),
-                r.ServiceReport,
-                what=action,
-                repeatable=False,
-            )
-        return report.service
+        return (await ask(self._connection, r.ActOnService(0, name, action, caller.name))).service
 
     async def reload(self, caller: Caller) -> Reloaded:
-        async with within(ACTING, "that the files are read again", IN_DOUBT):
-            report = await self._connection.ask(
-                lambda number: r.Reload(number, caller.name), r.ReloadReport, what="reload", repeatable=False
-            )
-        return report.reloaded
+        return (await ask(self._connection, r.Reload(0, caller.name))).reloaded
 
     async def logs(self, name: str, cursor: str | None, limit: int, last: bool, wait: float) -> ServiceLogPage:
         """A page of what is kept; if that has no line, the first that come within `wait` seconds."""

@@ -73,7 +73,7 @@ async def _until_known(server: Server, count: int) -> None:
     last = f"bench.{count - 1}"
     while count:
         try:
-            await connection.ask(lambda number: r.AskNext(number, last, 1), r.NextReport, what="next", repeatable=True)
+            await connection.ask(r.AskNext(0, last, 1))
             break
         except BadSchedule:  # it is known, and not in the timetable yet
             if time.monotonic() > end:

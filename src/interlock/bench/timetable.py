@@ -4,7 +4,6 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,6 @@ import uvloop
 
 from interlock.bench import apscheduler_peer, fired, processes
 from interlock.bench.server import Server, running
-from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
@@ -137,13 +135,9 @@ async def _put(server: Server, count: int, interval: float) -> None:
     try:
         for start in range(0, count, BATCH):
             jobs = [_job(number, count, interval) for number in range(start, min(start + BATCH, count))]
-            await connection.ask(partial(_put_jobs, jobs), r.JobsReport, what="put", repeatable=False)
+            await connection.ask(r.PutJobs(0, jobs))
     finally:
         await connection.close()
-
-
-def _put_jobs(jobs: list[Job], request: int) -> m.Message:
-    return r.PutJobs(request, jobs)
 
 
 def _job(number: int, count: int, interval: float) -> Job:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -57,8 +57,8 @@ class Connection(Endpoint, RunAccess):
         if self._peer is not None:
             self._peer.close()
 
-    async def ask(self, make: Callable[[int], m.Message], kind: type[T], *, what: str, repeatable: bool) -> T:
-        """Send what `make` makes of a number and wait for the answer; errors of the other side are raised here."""
+    async def ask(self, message: r.Request[T]) -> T:
+        """Send a request under a number of its own and wait for the answer; an error of the other side is raised."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
         delay = 0.02
@@ -67,25 +67,25 @@ class Connection(Endpoint, RunAccess):
             try:
                 if self._peer is None:
                     await self._connect()
-                answer = await self._send(make)
+                answer = await self._send(message)
             except (ConnectionLost, NotRunning):
                 if lost_at is None or loop.time() - asked_at > STEADY:
                     lost_at, delay = loop.time(), 0.02
-                if not repeatable or self._closed or loop.time() - lost_at > self._patience:
+                if not message.repeatable or self._closed or loop.time() - lost_at > self._patience:
                     raise
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 0.5)
                 continue
             if isinstance(answer, m.Problem):
                 raise rebuild(answer.code, answer.text)
-            if not isinstance(answer, kind):
-                raise InterlockError(f"link: {what} was answered with {type(answer).__name__}")
-            return answer
+            if not isinstance(answer, message.answer):
+                raise InterlockError(f"link: {type(message).__name__} was answered with {type(answer).__name__}")
+            return cast(T, answer)
 
     # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def wait(self, run_id: str, limit: float | None) -> Ending:
-        asking = self.ask(lambda number: r.Ask(number, run_id, True), r.RunReport, what="result", repeatable=True)
+        asking = self.ask(r.Ask(0, run_id, True))
         if limit is None:
             report = await asking
         else:
@@ -97,21 +97,17 @@ class Connection(Endpoint, RunAccess):
         return Ending(run_id, report.state, report.reason, report.error, result)
 
     async def cancel(self, run_id: str, reason: str) -> State:
-        report = await self.ask(
-            lambda number: r.Cancel(number, run_id, reason), r.RunReport, what="cancel", repeatable=True
-        )
-        return report.state
+        return (await self.ask(r.Cancel(0, run_id, reason))).state
 
     async def info(self, run_id: str) -> RunInfo:
-        report = await self.ask(lambda number: r.Ask(number, run_id, False), r.RunReport, what="info", repeatable=True)
+        report = await self.ask(r.Ask(0, run_id, False))
         return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, await self._transitions(run_id))
 
     async def logs(self, run_id: str) -> list[LogLine]:
-        report = await self.ask(lambda number: r.AskLogs(number, run_id), r.LogReport, what="logs", repeatable=True)
-        return [LogLine(*line) for line in report.lines]
+        return [LogLine(*line) for line in (await self.ask(r.AskLogs(0, run_id))).lines]
 
     async def stats(self, run_id: str) -> RunStats:
         info = await self.info(run_id)
@@ -119,10 +115,7 @@ class Connection(Endpoint, RunAccess):
         return stats_of(Run(**fields), await self._transitions(run_id), time.time())
 
     async def _transitions(self, run_id: str) -> list[Transition]:
-        report = await self.ask(
-            lambda number: r.AskHistory(number, run_id), r.HistoryReport, what="history", repeatable=True
-        )
-        return report.entries
+        return (await self.ask(r.AskHistory(0, run_id))).entries
 
     # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,10 +126,10 @@ class Connection(Endpoint, RunAccess):
                 peer.send([m.Greeting(m.PROTOCOL)])
                 self._peer = peer
 
-    async def _send(self, make: Callable[[int], m.Message]) -> m.Message:
+    async def _send(self, request: r.Request[T]) -> m.Message:
         self._count += 1
         number = self._count
-        message = make(number)
+        message = msgspec.structs.replace(request, request=number)
         _check_sendable(message)
         future: asyncio.Future[m.Message] = asyncio.get_running_loop().create_future()
         self._waiting[number] = future

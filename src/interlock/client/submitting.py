@@ -89,8 +89,5 @@ def check_size(runs: Sequence[r.NewRun]) -> None:
 async def submit(connection: "Connection", runs: list[r.NewRun]) -> list[RunHandle]:
     """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
     check_size(runs)
-    repeatable = all(new.idempotency_key is not None or new.occurrence is not None for new in runs)
-    accepted = await connection.ask(
-        lambda number: r.Submit(number, runs), r.Accepted, what="submit", repeatable=repeatable
-    )
+    accepted = await connection.ask(r.Submit(0, runs))
     return [RunHandle(run_id, connection) for run_id in accepted.run_ids]

@@ -2,15 +2,14 @@
 
 from datetime import UTC, datetime
 
-from interlock.core.decisions import Created
 from interlock.core.lanes import enqueue
 from interlock.core.state import WAIT
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
-from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
+from interlock.model.error import Draining, IdempotencyConflict
 from interlock.model.job import Job
-from interlock.model.request import NewRun
+from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
 
@@ -23,8 +22,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
         raise Draining
     taken: dict[object, bytes] = {}
     for place, new in enumerate(command.runs):
-        if new.job_id not in p.state.jobs:
-            raise UnknownJob(new.job_id)
+        p.state.job(new.job_id)
         if new.idempotency_key is not None:
             _check_key(p, (new.tenant, new.idempotency_key), command, command.digests[place], taken)
         if new.occurrence is not None:
@@ -33,7 +31,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
     for place, new in enumerate(command.runs):
         existing = _existing(p, new, command, place)
         ids.append(existing if existing is not None else _create_one(p, new, command, place))
-    p.answers.append((origin, Created(command.request, ids)))
+    p.answers.append((origin, Accepted(command.request, ids)))
 
 
 def _check_key(p: Pass, key: tuple[str, str], command: Create, digest: bytes, taken: dict[object, bytes]) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from interlock.core.decisions import BulkStarted
 from interlock.core.stopping import cancel_run
 from interlock.core.transition import Pass
 from interlock.model.bulk import BulkAction, BulkRequest
-from interlock.model.command import StartBulk
 from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.request import BulkReport, StartBulk
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL
 
@@ -33,13 +32,13 @@ ACTIONS: dict[BulkAction, Callable[[Pass, Run, str, str], bool]] = {BulkAction.C
 def start(p: Pass, origin: str, command: StartBulk) -> None:
     bulk = p.state.bulks.get(command.bulk_id)
     if bulk is None:
-        bulk = _begin(p, command)
+        bulk = _begin(p, command, command.actor or origin)
     elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
         raise rebuild(IdempotencyConflict.code, "Idempotency-Key: it was used with another filter; use a new key")
-    p.answers.append((origin, BulkStarted(command.request, bulk)))
+    p.answers.append((origin, BulkReport(command.request, bulk)))
 
 
-def _begin(p: Pass, command: StartBulk) -> BulkRequest:
+def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     if ended := command.wanted.states & TERMINAL:
         raise BadValue("state", min(ended).value, "a state to cancel from: runs in it have ended")
     if len(p.state.walks) >= MOST_AT_ONCE:
@@ -54,7 +53,7 @@ def _begin(p: Pass, command: StartBulk) -> BulkRequest:
         id=command.bulk_id,
         action=command.action,
         wanted=command.wanted,
-        actor=command.actor,
+        actor=actor,
         reason=command.reason,
         created_at=p.now,
         left=len(walk),

@@ -13,7 +13,6 @@ from interlock.model.job import Job
 from interlock.model.message import Message
 from interlock.model.reloaded import Difference
 from interlock.model.run import Run, Transition
-from interlock.model.state import State
 
 Row = tuple[Any, ...]
 
@@ -75,35 +74,9 @@ class Batch(msgspec.Struct):
         )
 
 
-class Created(msgspec.Struct, frozen=True, gc=False):
-    request: int
-    run_ids: list[str]
-
-
-class Cancelling(msgspec.Struct, frozen=True, gc=False):
-    """The state a cancelled run is in now: ended, or still stopping."""
-
-    request: int
-    run_id: str
-    state: State
-
-
 class Failed(msgspec.Struct, frozen=True, gc=False):
     request: int
     error: InterlockError
-
-
-class Backfilled(msgspec.Struct, frozen=True, gc=False):
-    request: int
-    created: list[str]
-    existing: list[str]
-
-
-class Jobs(msgspec.Struct, frozen=True, gc=False):
-    """These jobs, as they stand now."""
-
-    request: int
-    job_ids: list[str]
 
 
 class Defined(msgspec.Struct, frozen=True, gc=False):
@@ -111,12 +84,8 @@ class Defined(msgspec.Struct, frozen=True, gc=False):
     difference: Difference
 
 
-class BulkStarted(msgspec.Struct, frozen=True, gc=False):
-    request: int
-    bulk: BulkRequest
-
-
-Answer = Created | Cancelling | BulkStarted | Backfilled | Jobs | Defined | Failed
+Answer = Message | Defined | Failed
+"""what a client is told; the outcome of a declaration; an error"""
 
 
 class Decisions(msgspec.Struct):

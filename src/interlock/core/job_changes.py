@@ -3,18 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from interlock.core.admission import adopt, lane_of, note_reached
-from interlock.core.decisions import Backfilled, Defined
-from interlock.core.decisions import Jobs as JobsAnswer
+from interlock.core.decisions import Defined
 from interlock.core.fire_times import first_time, following
+from interlock.core.job_queries import report
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN, PAUSED, go, let_go, occurrence, skip, turn_back
 from interlock.core.transition import Pass
 from interlock.model import payload
-from interlock.model.command import Define, Drop, Pause, Put, Refill
-from interlock.model.error import BadSchedule, Draining, NotPut, UnknownJob
+from interlock.model.command import Define, Put, Refill
+from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.model.job import Job
 from interlock.model.reloaded import Difference
+from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import Run, backfill, occurrence_id
 from interlock.model.state import State
 
@@ -60,6 +61,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     for _, refusal in refusals(state, jobs, p.now) if command.request else ():
         raise BadSchedule(refusal)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
+    state.sources = command.sources
     is_start = not before and not state.timetable.entries
     put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
     _remove_all(p, [job_id for job_id in before if job_id not in state.declared])
@@ -87,7 +89,9 @@ def put(p: Pass, origin: str, command: Put) -> None:
     state = p.state
     for job in command.jobs:
         if job.id in state.declared:
-            raise NotPut(job.id)
+            raise NotPut(job.id, state.sources.get(job.id, ""))
+        if job.work is None:
+            raise BadValue("run", None, f"what job {job.id!r} does: a process or a function")
         if not _is_known(state, job) and (late := _in_the_past(job, p.now)) is not None:
             raise BadSchedule(late)
     for job in command.jobs:
@@ -98,18 +102,17 @@ def put(p: Pass, origin: str, command: Put) -> None:
             _enter(p, job, command.reached)
             if known is not None:
                 p.adopting.add(job.id)
-    p.answers.append((origin, JobsAnswer(command.request, [job.id for job in command.jobs])))
+    p.answers.append((origin, report(state, command.request, *(job.id for job in command.jobs))))
 
 
-def drop(p: Pass, origin: str, command: Drop) -> None:
-    if command.job_id not in p.state.jobs:
-        raise UnknownJob(command.job_id)
-    if command.job_id in p.state.declared:
-        raise NotPut(command.job_id)
+def drop(p: Pass, origin: str, command: DropJob) -> None:
+    job = p.state.job(command.job_id)
+    if job.id in p.state.declared:
+        raise NotPut(job.id, p.state.sources.get(job.id, ""))
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
-    p.answers.append((origin, JobsAnswer(command.request, [])))
+    p.answers.append((origin, report(p.state, command.request)))
 
 
 def _enter(p: Pass, job: Job, reached_by: Mapping[str, float] | None, is_start: bool = False) -> None:
@@ -230,10 +233,8 @@ def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Differen
 # ── pausing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def pause(p: Pass, origin: str, command: Pause) -> None:
-    if command.job_id not in p.state.jobs:
-        raise UnknownJob(command.job_id)
-    entry = p.state.timetable.entries.get(command.job_id)
+def pause(p: Pass, origin: str, command: SetPaused) -> None:
+    entry = p.state.timetable.entries.get(p.state.job(command.job_id).id)
     if entry is None:
         raise BadSchedule(f"job: {command.job_id!r} has no schedule, so there is nothing to pause or resume")
     if entry.paused != command.paused:
@@ -245,7 +246,7 @@ def pause(p: Pass, origin: str, command: Pause) -> None:
         entry.paused = command.paused
         p.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)
-    p.answers.append((origin, JobsAnswer(command.request, [command.job_id])))
+    p.answers.append((origin, report(p.state, command.request, command.job_id)))
 
 
 def _resume(p: Pass, entry: Entry) -> None:
@@ -266,9 +267,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     """Create the runs of a range of time that has passed, unless they are there."""
     if p.state.draining:
         raise Draining
-    job = p.state.jobs.get(command.job_id)
-    if job is None:
-        raise UnknownJob(command.job_id)
+    job = p.state.job(command.job_id)
     created: list[str] = []
     existing: list[str] = []
     for at in command.times:
@@ -282,7 +281,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
                 note_reached(p, job.id, at)
             go(p, run)
             created.append(run_id)
-    p.answers.append((origin, Backfilled(command.request, created, existing)))
+    p.answers.append((origin, BackfillReport(command.request, created, existing)))
 
 
 def _free_id(p: Pass, run_id: str, command: Refill, existing: list[str]) -> str | None:

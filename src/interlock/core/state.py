@@ -2,19 +2,24 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from enum import IntEnum
 from heapq import heapify, heappush
+from itertools import islice
 from math import inf
 
 import msgspec
 
 from interlock.core.schedule_table import ScheduleRow, Series, Table, series_of
 from interlock.model.bulk import BulkRequest
+from interlock.model.error import UnknownJob
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Now, Run, RunIds
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 from interlock.model.work import ProcessWork
 
+MOST_COMPARED = 10_000
+"""names of jobs that are looked through for the one that was meant"""
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
@@ -194,6 +199,8 @@ class SchedulerState:
         """the current definitions by id, in the order of their declaration"""
         self.declared: dict[str, str] = {}
         """those that are told anew at every start, with their versions, and in order; the others are stored"""
+        self.sources: dict[str, str] = {}
+        """where those are declared"""
         self.versions: dict[str, Job] = {}
         """by version, the definitions that are stored because a run refers to them"""
         self.timetable = Table()
@@ -230,6 +237,13 @@ class SchedulerState:
 
     def tie(self) -> int:
         return self.arrival()
+
+    def job(self, job_id: str) -> Job:
+        job = self.jobs.get(job_id)
+        if job is None:
+            close = get_close_matches(job_id, islice(self.jobs, MOST_COMPARED), 1)
+            raise UnknownJob(job_id, close[0] if close else None)
+        return job
 
     def job_of(self, run: Run) -> Job:
         return self.versions[run.job_version]

@@ -7,7 +7,7 @@ from interlock.core import admission, bulk, job_changes, lanes, liveness, settle
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import command, message
+from interlock.model import command, message, request
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now
 
@@ -61,12 +61,12 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Checkpoint: liveness.checkpoint,
     message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
     command.Create: admission.create,
-    command.CancelRun: stopping.cancel,
-    command.StartBulk: bulk.start,
+    request.Cancel: stopping.cancel,
+    request.StartBulk: bulk.start,
+    request.SetPaused: job_changes.pause,
+    request.DropJob: job_changes.drop,
     command.Define: job_changes.define,
     command.Put: job_changes.put,
-    command.Drop: job_changes.drop,
-    command.Pause: job_changes.pause,
     command.Refill: job_changes.refill,
     command.Learn: lambda p, _, content: timetable.learn(p, content),
     command.WorkerUp: lambda p, _, content: liveness.worker_up(p, content),

@@ -1,17 +1,16 @@
 """Stopping a run: at once where it waits, by asking where it executes."""
 
-from interlock.core.decisions import Cancelling
 from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.core.transition import Pass
-from interlock.model.command import CancelRun
 from interlock.model.error import UnknownRun
 from interlock.model.message import Stop
 from interlock.model.outcome import Outcome
+from interlock.model.request import Cancel, StateReport
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State
 
 
-def cancel(p: Pass, origin: str, command: CancelRun) -> None:
+def cancel(p: Pass, origin: str, command: Cancel) -> None:
     run = p.state.runs.get(command.run_id)
     if run is None:
         # The shell asks the store for a run that has ended; one that ended in this very pass is not there yet.
@@ -19,8 +18,8 @@ def cancel(p: Pass, origin: str, command: CancelRun) -> None:
         if run is None:
             raise UnknownRun(command.run_id)
     else:
-        cancel_run(p, run, command.reason, command.actor)
-    p.answers.append((origin, Cancelling(command.request, run.id, run.state)))
+        cancel_run(p, run, command.reason, command.actor or origin)
+    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
 
 
 def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:

@@ -8,6 +8,7 @@ from itertools import islice
 import msgspec
 
 from interlock.model import payload
+from interlock.model.command import Define
 from interlock.model.error import BadPayload, UnknownJob
 from interlock.model.job import Job
 
@@ -37,6 +38,9 @@ class Catalog:
 
     def jobs(self) -> list[Job]:
         return [entry.job for entry in self._entries.values()]
+
+    def define(self, request: int, actor: str = "scheduler") -> Define:
+        return Define(request, self.jobs(), actor, {entry.job.id: entry.source for entry in self._entries.values()})
 
     def replace(self, entries: Iterable[Entry]) -> None:
         """These are declared from now on."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from interlock.core.job_changes import refusals
 from interlock.engine.catalog import PYTHON, Catalog, Entry
-from interlock.model.command import Define
 from interlock.model.error import BadConfig
 from interlock.model.reloaded import Difference
 
@@ -30,7 +29,7 @@ class Declarations:
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
         self._count += 1
         self._waiting[self._count] = (future, entries)
-        self._engine.post("", Define(self._count, catalog.jobs(), actor))
+        self._engine.post("", catalog.define(self._count, actor))
         return await future
 
     def check(self, catalog: Catalog) -> None:

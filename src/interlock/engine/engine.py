@@ -16,17 +16,7 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import (
-    Backfilled,
-    Batch,
-    BulkStarted,
-    Cancelling,
-    Created,
-    Decisions,
-    Defined,
-    Failed,
-    Jobs,
-)
+from interlock.core.decisions import Batch, Decisions, Defined, Failed
 from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import Command, step
@@ -34,23 +24,11 @@ from interlock.engine import inputs, intake, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
 from interlock.engine.inbox import Inbox
-from interlock.engine.links import Desk
+from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
+from interlock.engine.requests import Requests
 from interlock.engine.stall import StallWatch
-from interlock.model.command import (
-    CancelRun,
-    Create,
-    Define,
-    Drop,
-    Learn,
-    NoteServices,
-    Pause,
-    Put,
-    Refill,
-    StartBulk,
-    StartDraining,
-    WorkerUp,
-)
+from interlock.model.command import Create, Define, Learn, NoteServices, Put, Refill, StartDraining, WorkerUp
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
 from interlock.model.exposition import Family
 from interlock.model.message import Dispatch, Message, Returned
@@ -121,8 +99,9 @@ class Engine:
         self._rng = rng
         self._catalog = catalog
         self.settings = settings
-        self.state = SchedulerState(settings.limits, settings.lanes)
-        self.desk = Desk(self, catalog, store, settings.instance)
+        self.state: SchedulerState = SchedulerState(settings.limits, settings.lanes)
+        self.links = Links(self, settings.instance)
+        self.requests = Requests(self, catalog, store, self.links.tell)
         self._inbox = Inbox()
         self._position = 0
         """of the last row that was given one"""
@@ -249,7 +228,7 @@ class Engine:
             try:
                 if self._flight is not None and self._flight.commit.done():
                     await self._land()
-                elif self._stopping and not self._inbox and not self.desk.questions and self._flight is None:
+                elif self._stopping and not self._inbox and self._flight is None:
                     break
                 else:
                     await self._renew()
@@ -294,7 +273,7 @@ class Engine:
             # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
             ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
             return 0.0 if self._flight.commit.done() or ahead else self.settings.longest_wait
-        if self._inbox or self.desk.questions or self._stopping or self.state.walks:
+        if self._inbox or self._stopping or self.state.walks:
             return 0.0
         now = self._clock.now()
         delay = min(self.settings.longest_wait, self._renew_at - now.elapsed)
@@ -308,22 +287,18 @@ class Engine:
 
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
-        commands, questions = self._inbox.take(self.settings.batch_runs), self.desk.take_questions()
+        commands = self._inbox.take(self.settings.batch_runs)
         try:
-            looks_up = any(_looks_up(content) for _, content in commands)
-            if looks_up or questions:
-                # Both speak of what is stored, so there must be nothing decided that is not.
+            if any(_looks_up(content) for _, content in commands):
+                # What the store knows must be everything that is decided.
                 await self._land()
-            if looks_up:
                 commands = await self._look_up(commands)
             now = self._clock.now()
             self._stall.notice(now, commands)
-            self.desk.answer_questions(questions)
-            questions = []
             decisions = step(self.state, commands, now, self._rng)
             if not self.is_settled:
                 self.is_settled = True
-                self.desk.settled()
+                self.requests.settled()
             self._wake_at = decisions.wake_at
             if decisions.unsure:
                 self._inbox.put_first(Learn(decisions.unsure))
@@ -335,7 +310,6 @@ class Engine:
             commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEASE, self._epoch))
         except Exception as error:
             self._refuse(commands, error)
-            self.desk.refuse(questions, _refusal(error))
             raise
         commit.add_done_callback(lambda _: self.wake())
         self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed, now.elapsed)
@@ -375,22 +349,27 @@ class Engine:
     def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
         for _, content in commands:
             if type(content) is WorkerUp:
-                self.desk.joined(content)
+                self.links.joined(content)
         self._send(decisions)
         self._answer(decisions)
         self.metrics.add(decisions, seconds)
         logs.write(decisions)
-        self.desk.announce(decisions.ended)
+        self.requests.announce(decisions.ended)
         if decisions.batch.kept or decisions.batch.service_log:
             self._tell_noted(commands, True)
         if decisions.batch or decisions.progressed:
-            self.desk.news(self._stored, decisions.progressed)
-        self.desk.relieve()
+            self.requests.news(self._stored, decisions.progressed)
+        self.links.relieve()
 
     def _tell_noted(self, commands: Sequence[Command], stored: bool) -> None:
         for _, content in commands:
             if type(content) is NoteServices:
                 self.on_noted(content, stored)
+
+    @property
+    def writing(self) -> "asyncio.Future[None] | None":
+        """The commit that is under way."""
+        return None if self._flight is None else self._flight.commit
 
     @property
     def _epoch(self) -> int:
@@ -412,7 +391,7 @@ class Engine:
     def _send(self, decisions: Decisions) -> None:
         elapsed = self._clock.now().elapsed
         for worker_id, messages in decisions.sends.items():
-            if self.desk.send_to_worker(worker_id, messages):
+            if self.links.send_to_worker(worker_id, messages):
                 handed_over(self.state, worker_id, messages, elapsed)
             else:
                 self._take_back(worker_id, messages)
@@ -424,24 +403,22 @@ class Engine:
 
     def _answer(self, decisions: Decisions) -> None:
         for origin, answer in decisions.answers:
-            if type(answer) is Created:
-                self.desk.accepted(origin, answer)
-            elif type(answer) is Cancelling or type(answer) is BulkStarted:
-                self.desk.cancelling(origin, answer)
-            elif type(answer) is Backfilled:
-                self.desk.backfilled(origin, answer)
-            elif type(answer) is Jobs:
-                self.desk.about_jobs(origin, answer)
-            elif type(answer) is Defined:
+            if isinstance(answer, Defined):
                 self.declarations.settle(answer.request, answer.difference)
-            elif type(answer) is Failed and not origin:
-                self.declarations.settle(answer.request, answer.error)
-            elif type(answer) is Failed and isinstance(answer.error, UnknownRun):
-                # It was alive when its cancel came in and has ended since: the store knows how.
-                self.desk.ask_state(origin, answer.request, answer.error.run_id)
-            elif type(answer) is Failed:
-                self.desk.problem(origin, answer.request, answer.error)
+            elif not isinstance(answer, Failed):
+                self.links.tell(origin, answer)
+            elif isinstance(answer.error, UnknownRun):
+                # It was live when the request came and has ended since, or it never was: the store knows.
+                self.requests.tell_state(origin, answer.request, answer.error.run_id)
+            else:
+                self._refuse_one(origin, answer.request, answer.error)
                 self.metrics.refused(answer.error.code)
+
+    def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
+        if origin:
+            self.requests.problem(origin, request, error)
+        else:
+            self.declarations.settle(request, error)
 
     # ── ownership and recovery ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -475,13 +452,13 @@ class Engine:
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
-        self._inbox.put_first(Define(0, self._catalog.jobs()))
+        self._inbox.put_first(self._catalog.define(0))
         self.available = self._has_led = True
         self.is_settled = False
         self._families_until = 0.0
-        self.desk.check_watched()
+        self.requests.check_watched()
         for worker_id in self.state.workers:
-            self.watch_worker(worker_id, partial(self.desk.worker_died, worker_id))
+            self.watch_worker(worker_id, partial(self.links.worker_died, worker_id))
         return True
 
     async def _renew(self) -> None:
@@ -515,16 +492,15 @@ class Engine:
         self._families_until = 0.0
         waiting, self._inbox = self._inbox, Inbox()
         self._refuse(waiting.take(waiting.weight), error)
-        self.desk.drop_workers()
+        self.links.drop_workers()
 
     def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
+        refusal = _refusal(error)
         for origin, content in commands:
-            if isinstance(content, Define):
-                self.declarations.settle(content.request, _refusal(error))
-            elif isinstance(content, (Create, CancelRun, StartBulk, Refill, Pause, Put, Drop)):
-                refusal = _refusal(error)
-                self.desk.problem(origin, content.request, refusal)
-                if isinstance(content, Create):
+            request = getattr(content, "request", None)
+            if request is not None:
+                self._refuse_one(origin, request, refusal)
+                if type(content) is Create:
                     self.metrics.refused(refusal.code)
         self._tell_noted(commands, False)
 
@@ -546,4 +522,3 @@ class Engine:
             delay = min(delay * 2, 1.0)
         if self._stopping:
             self._inbox = Inbox()
-            self.desk.refuse(self.desk.take_questions(), StoreUnavailable("stopping"))

@@ -15,7 +15,7 @@ from interlock.model import payload
 from interlock.model.command import Create, Define, Learn, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
 from interlock.model.job import NAME, Job
-from interlock.model.request import Backfill, NewRun, Submit
+from interlock.model.request import Backfill, NewRun, PutJobs, Submit
 from interlock.model.run import TRIGGER, occurrence_id
 from interlock.model.state import State
 from interlock.ports.store import Store
@@ -27,7 +27,7 @@ MOST_PARALLEL = 10_000
 LONGEST_DELAY = 1e10
 
 
-def check(message: Submit, catalog: Catalog, known: Mapping[str, Job]) -> None:
+def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:
     """Raise the first thing wrong with a submit, and mark the secrets in it, so that they stay secrets whatever the
     job becomes before they are used."""
     runs = message.runs
@@ -50,6 +50,13 @@ def check(message: Submit, catalog: Catalog, known: Mapping[str, Job]) -> None:
             _check_times(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
+    look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in runs)
+    return Create(message.request, runs, actor, {}, {}, {}, look_up, sum(len(new.payload) for new in runs))
+
+
+def put(message: PutJobs, actor: str) -> Put:
+    # A version says what is in a definition, so it is not for others to give.
+    return Put(message.request, [msgspec.structs.replace(job, version="") for job in message.jobs], actor)
 
 
 def own_payload(job: Job) -> bytes:
@@ -121,12 +128,6 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
         raise BadValue("to", _shown(message.end), f"near enough: there are more than {MOST_RUNS:,} times in between")
     marked = given if entry.mark is None else entry.mark(given)
     return Refill(message.request, message.job_id, times, marked, message.tenant, message.max_parallel, actor)
-
-
-def to_command(message: Submit, actor: str) -> Create:
-    look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in message.runs)
-    size = sum(len(new.payload) for new in message.runs)
-    return Create(message.request, message.runs, actor, {}, {}, {}, look_up, size)
 
 
 def _shown(instant: float) -> str:

@@ -1,45 +1,354 @@
-"""What clients want done to jobs, or to many runs at once, checked and made into commands."""
+"""What clients ask, and how each kind of request is carried out: a line for each in `WAYS`."""
 
-from typing import TYPE_CHECKING
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
+from interlock.core import job_queries
+from interlock.core.state import SchedulerState
 from interlock.engine import intake
-from interlock.engine.catalog import PUT, Catalog
+from interlock.engine.catalog import Catalog
 from interlock.model import request as r
-from interlock.model.command import Drop, Pause, Put, Refill, StartBulk
-from interlock.model.error import BadValue, NotPut
-from interlock.model.job import Job
+from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
+from interlock.model.frames import LARGEST
+from interlock.model.message import Message, Problem
+from interlock.model.run import Run, as_fields
+from interlock.model.state import TERMINAL
+from interlock.ports.operations import Operations
+from interlock.ports.store import LogEntry, Store
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
 
-Change = r.SetPaused | r.Backfill | r.PutJobs | r.DropJob | r.StartBulk
-KINDS = (r.SetPaused, r.Backfill, r.PutJobs, r.DropJob, r.StartBulk)
+logger = logging.getLogger("interlock.links")
+
+Asker = tuple[str, int]
+"""a client, and the number of its request"""
 
 
-def command_of(
-    message: Change, actor: str, engine: "Engine", catalog: Catalog
-) -> Put | Refill | Pause | Drop | StartBulk:
-    """Raises the first thing that is wrong with it."""
-    if isinstance(message, r.StartBulk):
-        return StartBulk(message.request, message.bulk_id, message.action, message.wanted, message.reason, actor)
-    if isinstance(message, r.PutJobs):
-        return Put(message.request, [_checked(job, engine, catalog) for job in message.jobs], actor)
-    if isinstance(message, r.Backfill):
-        return intake.refill(message, engine.state, catalog, actor, engine.now())
-    entry = catalog.get(message.job_id, engine.state.jobs)
-    if isinstance(message, r.SetPaused):
-        return Pause(message.request, message.job_id, message.paused, actor)
-    if entry.source != PUT:
-        raise NotPut(message.job_id, entry.source)
-    return Drop(message.request, message.job_id, actor)
+class Requests:
+    def __init__(self, engine: "Engine", catalog: Catalog, store: Store, tell: Callable[[str, Message], None]) -> None:
+        self.engine = engine
+        self.catalog = catalog
+        self.store = store
+        self.tell = tell
+        self.operations: Operations | None = None
+        """the tree that the scheduler is a part of, if it is part of one"""
+        self.waiting: dict[Asker, str] = {}
+        """who waits for the end of which run"""
+        self._watched: dict[str, dict[Asker, None]] = {}
+        """the same the other way round"""
+        self._watchers: set[str] = set()
+        """the clients that are told of every commit"""
+        self._too_early: list[tuple[str, r.Request[Message]]] = []
+        """requests about jobs that came before the jobs were known"""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, name: str, message: Message) -> None:
+        """Carry out what a client asks, or tell it why not."""
+        try:
+            self._take(name, message)
+        except InterlockError as error:
+            self.problem(name, getattr(message, "request", 0), error)
+            if isinstance(message, r.Submit):
+                self.engine.metrics.refused(error.code)
+        except Exception as error:
+            logger.exception("a message of %s could not be handled", name)
+            self.problem(name, getattr(message, "request", 0), InterlockError(f"internal error: {error!r}"))
+
+    def _take(self, name: str, message: Message) -> None:
+        if isinstance(message, r.Forget):
+            self._forget((name, message.request))
+            return
+        way = WAYS.get(type(message))
+        if way is None or not isinstance(message, r.Request):
+            raise Refused(f"link: a client does not send {type(message).__name__}")
+        if way.needs is JOBS and not self.engine.is_settled:
+            self._too_early.append((name, message))
+        elif way.needs is not NOTHING and not self.engine.available:
+            trouble = self.engine.trouble
+            if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
+                raise StoreUnavailable(trouble.why, asked=True)
+            raise trouble
+        else:
+            way.take(self, name, message)
+
+    def settled(self) -> None:
+        """The jobs are known now: go on with the requests about them."""
+        waiting, self._too_early = self._too_early, []
+        for name, message in waiting:
+            self.take(name, message)
+
+    def problem(self, name: str, request: int, error: InterlockError) -> None:
+        self.tell(name, Problem(request, error.code, str(error)))
+
+    def gone(self, name: str) -> None:
+        """A client has left: nobody waits for its answers."""
+        self._watchers.discard(name)
+        self._too_early = [one for one in self._too_early if one[0] != name]
+        for asker in [one for one in self.waiting if one[0] == name]:
+            self._forget(asker)
+
+    def watch(self, name: str, message: r.Watch) -> Message:
+        (self._watchers.add if message.on else self._watchers.discard)(name)
+        return self.engine.status(message.request)
+
+    def news(self, position: int, progressed: Sequence[Run]) -> None:
+        """Tell those who watch how far the store has come, and of progress. They read what is stored themselves."""
+        if not self._watchers:
+            return
+        known = self.engine.state.progress
+        progress = [(run.id, run.job_id, run.tenant, *known[run.id]) for run in progressed if run.id in known]
+        news = r.News(position, progress)
+        for name in self._watchers:
+            self.tell(name, news)
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def wait_for(self, name: str, question: r.Ask) -> None:
+        asker = (name, question.request)
+        self._watched.setdefault(question.run_id, {})[asker] = None
+        self.waiting[asker] = question.run_id
+        if question.run_id not in self.engine.state.runs:
+            self.do(asker, self._find_end(asker, question))
+
+    def announce(self, ended: Sequence[Run]) -> None:
+        """Tell those who wait for these runs."""
+        if not self._watched:
+            return
+        for run in ended:
+            for asker in list(self._watched.get(run.id, ())):
+                self._tell_end(asker, run)
+
+    def check_watched(self) -> None:
+        """After a rebuild, a run that is waited for may have ended in the meantime."""
+        for asker, run_id in list(self.waiting.items()):
+            if run_id not in self.engine.state.runs:
+                self.do(asker, self._find_end(asker, r.Ask(asker[1], run_id, True)))
+
+    async def _find_end(self, asker: Asker, question: r.Ask) -> None:
+        """Look for a run that is not live. If it ended a moment ago, its end may not be stored yet."""
+        while asker in self.waiting:
+            writing = self.engine.writing
+            try:
+                run = await self.run(question.run_id)
+            except InterlockError:
+                if writing is None:
+                    self._forget(asker)
+                    raise
+                run = None
+            if run is not None and run.state in TERMINAL:
+                self._tell_end(asker, run)
+            elif question.run_id in self.engine.state.runs:
+                return
+            elif writing is None:
+                self._forget(asker)
+                raise StoreUnavailable("the run has another owner", asked=True)
+            else:
+                await asyncio.wait([writing])
+
+    def _tell_end(self, asker: Asker, run: Run) -> None:
+        if asker in self.waiting:
+            self._forget(asker)
+            self.tell(asker[0], _report(asker[1], run))
+
+    def _forget(self, asker: Asker) -> None:
+        """Nobody waits for this answer any more."""
+        run_id = self.waiting.pop(asker, None)
+        if run_id is not None:
+            del self._watched[run_id][asker]
+            if not self._watched[run_id]:
+                del self._watched[run_id]
+
+    async def run(self, run_id: str) -> Run:
+        run = await self.store.run(run_id)
+        if run is None:
+            pruned = await self.store.tenant_of_pruned(run_id)
+            raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
+        return run
+
+    def tell_state(self, name: str, request: int, run_id: str) -> None:
+        """Answer a change of a run that is not live with the state it has."""
+
+        async def find() -> None:
+            self.tell(name, r.StateReport(request, run_id, (await self.run(run_id)).state))
+
+        self.do((name, request), find())
+
+    # ── work of its own ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def do(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
+        """Answer a request beside the loop."""
+        task = asyncio.get_running_loop().create_task(self._guarded(asker, work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _guarded(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except InterlockError as error:
+            self.problem(*asker, error)
+        except Exception as error:
+            logger.exception("a request of %s could not be carried out", asker[0])
+            self.problem(*asker, InterlockError(f"internal error: {error!r}"))
+
+    async def finish(self) -> None:
+        """Wait for the answers that are under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
 
 
-def _checked(job: Job, engine: "Engine", catalog: Catalog) -> Job:
-    if job.id in engine.state.declared:
-        raise NotPut(job.id, catalog.source(job.id))
-    if job.work is None:
-        raise BadValue("run", None, f"what job {job.id!r} does: a process or a function")
-    # A version says what is in a definition, so it is not for others to give.
-    return msgspec.structs.replace(job, version="")
+def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -> r.RunReport:
+    fields = as_fields(run)
+    if progress is not None:
+        fields["progress"] = {"percent": progress[0], "text": progress[1]}
+    return r.RunReport(request, run.id, run.state, run.reason, run.result, run.error, fields)
+
+
+def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
+    """The newest lines that fit into one answer."""
+    size, kept = 0, []
+    for line in reversed(lines):
+        size += len(line.text) * 4
+        if size > LARGEST // 4:
+            kept.append((line.at, line.attempt, "warning", "earlier lines are left out"))
+            break
+        kept.append((line.at, line.attempt, line.level, line.text))
+    kept.reverse()
+    return kept
+
+
+# ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+NOTHING, STORE, JOBS = "nothing", "store", "jobs"
+"""what a request needs: nothing but the process, a store that works, or also the jobs of this start"""
+
+
+class Way(NamedTuple):
+    take: Callable[[Requests, str, Any], None]
+    needs: str
+
+
+def _tells(find: Callable[[Requests, str, Any], Message], needs: str = NOTHING) -> Way:
+    """Answered at once from memory."""
+    return Way(lambda requests, name, message: requests.tell(name, find(requests, name, message)), needs)
+
+
+def _knows(find: Callable[[Any, SchedulerState, float], Message]) -> Way:
+    """Answered at once from the state of the scheduler."""
+    return _tells(lambda one, _, message: find(message, one.engine.state, one.engine.now()), JOBS)
+
+
+def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
+    """Answered from the store, beside the loop."""
+
+    def take(requests: Requests, name: str, message: Any) -> None:
+        async def look() -> None:
+            requests.tell(name, await find(requests, message))
+
+        requests.do((name, message.request), look())
+
+    return Way(take, STORE)
+
+
+def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = STORE) -> Way:
+    """A command for the next pass: the request as it is, or what `make` makes of it for its actor."""
+
+    def take(requests: Requests, name: str, message: Any) -> None:
+        command = message if make is None else make(requests, message, message.actor or name)
+        requests.engine.post(name, command)
+
+    return Way(take, needs)
+
+
+def _operates(act: Callable[[Operations, Any, str], Awaitable[Message]]) -> Way:
+    """Carried out by the tree, which has nothing to do with the store and takes its own time."""
+
+    def take(requests: Requests, name: str, message: Any) -> None:
+        operations = requests.operations
+        if operations is None:
+            raise Refused("services: this scheduler has none")
+
+        async def work() -> None:
+            requests.tell(name, await act(operations, message, message.actor or name))
+
+        requests.do((name, message.request), work())
+
+    return Way(take, NOTHING)
+
+
+def _ask(requests: Requests, name: str, question: r.Ask) -> None:
+    if question.wait:
+        requests.wait_for(name, question)
+    else:
+        _reads(_run).take(requests, name, question)
+
+
+async def _run(requests: Requests, question: r.Ask) -> Message:
+    run = await requests.run(question.run_id)
+    return _report(question.request, run, requests.engine.state.progress.get(run.id))
+
+
+async def _history(requests: Requests, question: r.AskHistory) -> Message:
+    run = await requests.run(question.run_id)
+    return r.HistoryReport(question.request, await requests.store.history(run.id))
+
+
+async def _logs(requests: Requests, question: r.AskLogs) -> Message:
+    run = await requests.run(question.run_id)
+    return r.LogReport(question.request, _latest(await requests.store.logs(run.id)))
+
+
+def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
+    own = [] if requests.operations is None else requests.operations.families()
+    return r.MetricsReport(question.request, requests.engine.families() + own)
+
+
+def _tree(requests: Requests, name: str, question: r.AskTree) -> Message:
+    if requests.operations is None:
+        raise Refused("services: this scheduler has none")
+    return r.TreeReport(question.request, requests.operations.tree())
+
+
+def _put(requests: Requests, message: r.PutJobs, actor: str) -> object:
+    if requests.operations is not None:
+        requests.operations.have_workers()
+    return intake.put(message, actor)
+
+
+async def _act(operations: Operations, message: r.ActOnService, actor: str) -> Message:
+    return r.ServiceReport(message.request, await operations.act(message.name, message.action, actor))
+
+
+async def _reload(operations: Operations, message: r.Reload, actor: str) -> Message:
+    return r.ReloadReport(message.request, await operations.reload(actor))
+
+
+WAYS: dict[type[Message], Way] = {
+    r.Submit: _posts(lambda one, message, actor: intake.create(message, actor, one.catalog, one.engine.state.jobs)),
+    r.Cancel: _posts(),
+    r.StartBulk: _posts(needs=JOBS),
+    r.SetPaused: _posts(needs=JOBS),
+    r.DropJob: _posts(needs=JOBS),
+    r.PutJobs: _posts(_put, JOBS),
+    r.Backfill: _posts(
+        lambda one, message, actor: intake.refill(message, one.engine.state, one.catalog, actor, one.engine.now()), JOBS
+    ),
+    r.Ask: Way(_ask, STORE),
+    r.AskHistory: _reads(_history),
+    r.AskLogs: _reads(_logs),
+    r.AskJobs: _knows(job_queries.page),
+    r.AskJob: _knows(job_queries.one),
+    r.AskNext: _knows(job_queries.next_times),
+    r.AskTimetable: _knows(job_queries.timetable),
+    r.AskStatus: _tells(lambda one, _, message: one.engine.status(message.request)),
+    r.AskProgress: _tells(
+        lambda one, _, message: r.ProgressReport(message.request, one.engine.state.progress.get(message.run_id))
+    ),
+    r.AskMetrics: _tells(_metrics),
+    r.Watch: _tells(Requests.watch),
+    r.AskTree: _tells(_tree),
+    r.ActOnService: _operates(_act),
+    r.Reload: _operates(_reload),
+}

@@ -2,12 +2,10 @@
 
 import msgspec
 
-from interlock.model.bulk import BulkAction
 from interlock.model.child_info import Kept
 from interlock.model.job import Job
 from interlock.model.message import Held
 from interlock.model.request import NewRun
-from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 
 
@@ -28,24 +26,6 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     """bytes of all payloads"""
 
 
-class CancelRun(msgspec.Struct, frozen=True, gc=False):
-    request: int
-    run_id: str
-    reason: str
-    actor: str
-
-
-class StartBulk(msgspec.Struct, frozen=True, gc=False):
-    """Act on every run that fits; a request whose id is known is answered as it stands."""
-
-    request: int
-    bulk_id: str
-    action: BulkAction
-    wanted: RunFilter
-    reason: str
-    actor: str
-
-
 class Define(msgspec.Struct, frozen=True, gc=False):
     """These are the jobs from now on, besides those that were put. Anything that is wrong with one of them refuses all;
     at a start, request 0, it was checked before."""
@@ -53,6 +33,8 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     request: int
     jobs: list[Job]
     actor: str = "scheduler"
+    sources: dict[str, str] = {}
+    """job → where it is declared"""
     reached: dict[str, float] | None = None
     """the latest times of runs that jobs have which have no schedule so far; None as long as the store was not asked"""
 
@@ -65,23 +47,6 @@ class Put(msgspec.Struct, frozen=True, gc=False):
     actor: str
     reached: dict[str, float] | None = None
     """as above"""
-
-
-class Drop(msgspec.Struct, frozen=True, gc=False):
-    """Remove a job that was put."""
-
-    request: int
-    job_id: str
-    actor: str
-
-
-class Pause(msgspec.Struct, frozen=True, gc=False):
-    """Pause a job, or have it go on."""
-
-    request: int
-    job_id: str
-    paused: bool
-    actor: str
 
 
 class Refill(msgspec.Struct, frozen=True, gc=False):

@@ -174,12 +174,7 @@ class Clients:
         self._waiting[bulk_id] = None
         while True:
             with suppress(*AWAY):
-                report = await connection.ask(
-                    lambda number: r.StartBulk(number, bulk_id, BulkAction.CANCEL, wanted, bulk_id),
-                    r.BulkReport,
-                    what="bulk",
-                    repeatable=True,
-                )
+                report = await connection.ask(r.StartBulk(0, bulk_id, BulkAction.CANCEL, wanted, bulk_id))
                 if report.bulk.ended_at is not None:
                     break
             await asyncio.sleep(rng.uniform(0.05, 1))

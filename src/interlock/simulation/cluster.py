@@ -262,10 +262,10 @@ class Cluster:
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         try:
-            await scheduler.bus.listen(scheduler.engine.desk)
+            await scheduler.bus.listen(scheduler.engine.links)
             await scheduler.engine.start()
             await scheduler.engine.run()
-            await scheduler.engine.desk.finish()
+            await scheduler.engine.requests.finish()
             await scheduler.bus.close()
         except InterlockError as error:
             self.trace.add(f"{scheduler.process.name} cannot start: {error.code}")

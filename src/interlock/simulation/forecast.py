@@ -155,7 +155,7 @@ class _Rehearsal:
     async def run(self) -> None:
         self._remember()
         process = Process(self._loop, "scheduler")
-        await SimulatedBus(self._network, process).listen(self._engine.desk)
+        await SimulatedBus(self._network, process).listen(self._engine.links)
         await self._engine.start()
         workers = [self._start_worker(number) for number in range(self._plan.workers)]
         scheduler = process.spawn(self._engine.run())

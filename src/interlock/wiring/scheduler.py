@@ -120,7 +120,7 @@ class Scheduler:
         handover = TreeHandover(self.book)
         self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
         self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving)
-        self.engine.desk.operations = self.services
+        self.engine.requests.operations = self.services
         self.engine.watch_worker = self.bus.watch_worker
         self._read = load
         self._on_reload = on_reload
@@ -237,7 +237,7 @@ class Scheduler:
                 await self.book.flush()
             self.engine.stop()
             await running
-            await self.engine.desk.finish()
+            await self.engine.requests.finish()
 
     async def _hear_of_workers(self) -> None:
         """Until what the workers held is given back. When all is to end at once they are killed only now, and that has
@@ -279,7 +279,7 @@ class Scheduler:
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
             await self.front.open()
-            await self.bus.listen(self.engine.desk)
+            await self.bus.listen(self.engine.links)
             for child in self._children():
                 await self.tree.add(child)
             await self.tree.start()
@@ -290,7 +290,7 @@ class Scheduler:
 
     async def ready(self, given_up: asyncio.Event) -> None:
         """Until a worker has joined, where there are to be any; raises if they cannot load the app."""
-        while self.workers and not self.engine.desk.worker_names() and not given_up.is_set():
+        while self.workers and not self.engine.links.worker_names() and not given_up.is_set():
             if any(one.last_exit is not None and one.last_exit.code == STARTED_WRONGLY for one in self.workers):
                 raise CannotImport(str(self._target), "a worker could not load it; its message says why")
             await asyncio.sleep(0.01)

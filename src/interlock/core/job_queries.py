@@ -7,10 +7,8 @@ from itertools import islice
 from interlock.core.fire_times import following, times_between
 from interlock.core.schedule_table import Entry, Table
 from interlock.core.state import SchedulerState
-from interlock.engine.catalog import Catalog
-from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.error import BadSchedule, BadValue, UnknownJob
+from interlock.model.error import BadSchedule, BadValue
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.work import FunctionWork, ProcessWork, command_of
@@ -18,36 +16,21 @@ from interlock.model.work import FunctionWork, ProcessWork, command_of
 MOST_JOBS = 1000
 """in one answer"""
 MOST_TIMES = 10_000
-
-Question = r.AskJobs | r.AskJob | r.AskNext | r.AskTimetable
-QUESTIONS = (r.AskJobs, r.AskJob, r.AskNext, r.AskTimetable)
-
-
-def answer(question: Question, state: SchedulerState, catalog: Catalog, now: float) -> m.Message:
-    if isinstance(question, r.AskJobs):
-        return _page(question, state, catalog)
-    if isinstance(question, r.AskJob):
-        return r.JobsReport(question.request, [_info(_job(question.job_id, state, catalog), state, catalog)], False)
-    if isinstance(question, r.AskNext):
-        return _next(question, state, catalog, now)
-    return _timetable(question, state, now)
+PUT = "api"
+"""the source of a job that is declared nowhere"""
 
 
-def jobs_report(request: int, job_ids: list[str], state: SchedulerState, catalog: Catalog) -> r.JobsReport:
-    """Of those that are still there."""
-    jobs = [state.jobs[one] for one in job_ids[:MOST_JOBS] if one in state.jobs]
-    return r.JobsReport(request, [_info(job, state, catalog) for job in jobs], len(job_ids) > MOST_JOBS)
+def report(state: SchedulerState, request: int, *job_ids: str) -> r.JobsReport:
+    """Jobs that exist, as they stand."""
+    jobs = [_info(state.jobs[one], state) for one in job_ids[:MOST_JOBS]]
+    return r.JobsReport(request, jobs, len(job_ids) > MOST_JOBS)
 
 
-def _job(job_id: str, state: SchedulerState, catalog: Catalog) -> Job:
-    job = state.jobs.get(job_id)
-    if job is None:
-        catalog.get(job_id, state.jobs)  # which says what may have been meant
-        raise UnknownJob(job_id)
-    return job
+def one(question: r.AskJob, state: SchedulerState, now: float) -> r.JobsReport:
+    return report(state, question.request, state.job(question.job_id).id)
 
 
-def _page(question: r.AskJobs, state: SchedulerState, catalog: Catalog) -> r.JobsReport:
+def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport:
     jobs = iter(state.jobs.values())
     if question.after is not None:
         if question.after in state.jobs:
@@ -56,16 +39,16 @@ def _page(question: r.AskJobs, state: SchedulerState, catalog: Catalog) -> r.Job
             jobs = (job for job in state.jobs.values() if job.id > str(question.after))
     limit = max(1, min(question.limit, MOST_JOBS))
     found = list(islice(jobs, limit + 1))
-    return r.JobsReport(question.request, [_info(job, state, catalog) for job in found[:limit]], len(found) > limit)
+    return r.JobsReport(question.request, [_info(job, state) for job in found[:limit]], len(found) > limit)
 
 
-def _info(job: Job, state: SchedulerState, catalog: Catalog) -> JobInfo:
+def _info(job: Job, state: SchedulerState) -> JobInfo:
     entry = state.timetable.entries.get(job.id)
     series = state.series.get((job.id, ""))
     work = {ProcessWork: "process", FunctionWork: "function"}
     return JobInfo(
         id=job.id,
-        source=catalog.source(job.id),
+        source=state.sources.get(job.id, PUT),
         kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # None is none of them
         command=None if job.work is None else command_of(job.work),
         lane=job.lane,
@@ -87,8 +70,8 @@ def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
     return min(ahead, default=entry.fires_at)
 
 
-def _next(question: r.AskNext, state: SchedulerState, catalog: Catalog, now: float) -> r.NextReport:
-    job = _job(question.job_id, state, catalog)
+def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.NextReport:
+    job = state.job(question.job_id)
     entry = state.timetable.entries.get(job.id)
     if entry is None:
         raise BadSchedule(f"job: {job.id!r} has no schedule: it runs when it is submitted or triggered")
@@ -103,7 +86,7 @@ def _next(question: r.AskNext, state: SchedulerState, catalog: Catalog, now: flo
     return r.NextReport(question.request, found)
 
 
-def _timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.TimetableReport:
+def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.TimetableReport:
     until, table = question.until, state.timetable
     ahead = ((_next_of(table.entries.get(job_id), state), job_id) for job_id in table.ahead)
     first = {job_id: at for at, job_id in ahead if at is not None and at < until}
