@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import schemathesis
 
-from interlock.api.bodies import CancelManyBody, DurationText
+from interlock.api.bodies import BulkBody, DurationText
 from interlock.api.job_bodies import JobBody, JobsBody
 from interlock.api.openapi import WAIT
 from tests.helpers import jobs
@@ -17,7 +17,7 @@ WORKER = "w1"
 SCHEDULES = {"cron": 256, "tz": 64, "every": 32, "wait": 32, "at": 64}
 """what says when, and how long it may be"""
 LONGEST_TIME = 64
-KINDS = {"put_job": JobBody, "put_jobs": JobsBody, "cancel_many": CancelManyBody}
+KINDS = {"put_job": JobBody, "put_jobs": JobsBody, "cancel_many": BulkBody}
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.api import problems
-from interlock.api.bodies import BatchBody, CancelBody, NewRunBody
+from interlock.api.bodies import ActionBody, BatchBody, NewRunBody
 from interlock.client.submitting import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
@@ -312,7 +312,7 @@ def read(data: bytes, kind: Any) -> Any:
 
 
 @BOUNDED
-@given(BYTES, st.sampled_from([NewRunBody, BatchBody, CancelBody]))
+@given(BYTES, st.sampled_from([NewRunBody, BatchBody, ActionBody]))
 @example(b'{"\\n": 1}', NewRunBody)
 @example(b'{"runs": [{"job": "echo", "a\\nb": 1}]}', BatchBody)
 @example(b'{"a` - at `$.b`": 1}', NewRunBody)

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.model.bulk import BulkAction
+from interlock.model.run_action import RunAction
 from interlock.model.view import BulkInfo
 from tests.cli.asking import ask, detail, printed, refused
 from tests.cli.terminal import Terminal, in_a_terminal
@@ -83,7 +83,7 @@ def test_runs_by_filter(server: Server) -> None:
 
 
 UNDER_WAY = BulkInfo(
-    id="b1", action=BulkAction.CANCEL, state=[], job="work", tenant=None, session=None, lane=None, since=None,
+    id="b1", action=RunAction.CANCEL, state=[], job="work", tenant=None, session=None, lane=None, since=None,
     until=None, reason="cancelled", actor="local", created_at=1.0, ended_at=None, done=4000, asked=1, left=496_000,
 )  # fmt: skip
 FINISHED = msgspec.structs.replace(UNDER_WAY, ended_at=2.0, done=499_999, left=0)

@@ -8,11 +8,12 @@ from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
+from interlock.model.run_action import RunAction
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
 from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork
@@ -23,7 +24,7 @@ from tests.contract.conftest import AnyStore
 NAME = "scheduler"
 BULK = BulkRequest(
     id="b1",
-    action=BulkAction.CANCEL,
+    action=RunAction.CANCEL,
     wanted=RunFilter(states=frozenset({State.RUNNING, State.PRERUN}), job_id="work", tenant="blue", since=1.5),
     actor="ann",
     reason="not needed",

@@ -13,8 +13,9 @@ from interlock.engine import intake
 from interlock.model.command import Create, Define, Learn, Put, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
-from interlock.model.request import Accepted, Cancel, NewRun
+from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
 
@@ -152,7 +153,7 @@ class Machine:
 
     def cancel_command(self, run_id: str) -> Command:
         self._requests += 1
-        return "client", Cancel(self._requests, run_id, "asked to", "client")
+        return "client", ActOnRun(self._requests, RunAction.CANCEL, run_id, "asked to", "client")
 
     def cancel(self, run_id: str) -> Answer:
         return self.step(self.cancel_command(run_id)).answers[-1][1]

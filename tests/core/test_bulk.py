@@ -8,12 +8,13 @@ from interlock.core import bulk
 from interlock.core.decisions import Answer, Decisions, Failed
 from interlock.core.state import Limits
 from interlock.core.step import Command
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
 from interlock.model.command import StartDraining
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Stop
 from interlock.model.request import BulkReport, NewRun, StartBulk
+from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from tests.core.machine import START, Machine
@@ -26,7 +27,7 @@ def machine(*jobs: Job, limits: Limits = FIVE, **fields: Any) -> Machine:
 
 
 def request(bulk_id: str = "b1", number: int = 1, **wanted: Any) -> Command:
-    return "client", StartBulk(number, bulk_id, BulkAction.CANCEL, RunFilter(**wanted), "not needed", "ann")
+    return "client", StartBulk(number, bulk_id, RunAction.CANCEL, RunFilter(**wanted), "not needed", "ann")
 
 
 def answer(decisions: Decisions) -> Answer:

@@ -5,7 +5,8 @@ import pytest
 from interlock.core.state import Limits
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
+from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, until
 
@@ -19,7 +20,7 @@ async def begun(store: SlowStore) -> Bench:
     bench.client.say(r.Submit(1, [r.NewRun("job", b"{}")] * RUNS))
     await until(lambda: bool(bench.client.of(r.Accepted)))
     store.takes = 1.0
-    bench.client.say(r.StartBulk(2, "b1", BulkAction.CANCEL, RunFilter(job_id="job"), "not needed"))
+    bench.client.say(r.StartBulk(2, "b1", RunAction.CANCEL, RunFilter(job_id="job"), "not needed"))
     await until(lambda: bool(bench.client.of(r.BulkReport)))
     return bench
 
@@ -73,7 +74,7 @@ def test_a_store_that_fails_in_between_loses_no_request() -> None:
         store = SlowStore()
         bench = await begun(store)
         store.failing = True
-        bench.client.say(r.StartBulk(3, "b2", BulkAction.CANCEL, RunFilter(), "not stored"))
+        bench.client.say(r.StartBulk(3, "b2", RunAction.CANCEL, RunFilter(), "not stored"))
         await until(lambda: bool(bench.client.of(m.Problem)))
         assert [(one.request, one.code) for one in bench.client.of(m.Problem)] == [(3, "store_unavailable")]
         store.failing, store.takes = False, 0.0

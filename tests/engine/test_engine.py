@@ -7,6 +7,7 @@ import pytest
 from interlock.engine.engine import LEASE
 from interlock.model import message as m
 from interlock.model import request as r
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, until
 
@@ -205,7 +206,7 @@ def test_a_cancel_that_meets_the_end_returns_the_state_the_run_has() -> None:
         worker.say(m.Finished(dispatch.run_id, dispatch.fence, "succeeded"))
         await pass_time(0.1)
         assert store.runs_by_id[dispatch.run_id].state is State.DISPATCHED
-        bench.client.say(r.Cancel(99, dispatch.run_id, "too late"))
+        bench.client.say(r.ActOnRun(99, RunAction.CANCEL, dispatch.run_id, "too late"))
         await until(lambda: bool(bench.client.of(r.StateReport)))
         (answer,) = bench.client.of(r.StateReport)
         assert (answer.request, answer.state) == (99, State.SUCCEEDED)

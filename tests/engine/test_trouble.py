@@ -10,6 +10,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.command import Create
 from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
 
@@ -256,7 +257,7 @@ def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> Non
         await bench.start()
         worker = bench.worker("w")
         run = await _running(bench, worker)
-        bench.client.say(r.Cancel(50, run.run_id, "ticket 4711"))
+        bench.client.say(r.ActOnRun(50, RunAction.CANCEL, run.run_id, "ticket 4711"))
         await until(lambda: bool(worker.of(m.Stop)))
         worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
         await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.api.bodies import CancelManyBody, Check, NewRunBody, Readiness
+from interlock.api.bodies import BulkBody, Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
 from interlock.api.known_jobs import KnownJobs, ReadJob
@@ -21,7 +21,6 @@ from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bulk import BulkAction
 from interlock.model.error import (
     BadValue,
     ConnectionLost,
@@ -33,6 +32,7 @@ from interlock.model.error import (
 )
 from interlock.model.exposition import Family
 from interlock.model.run import Run, stats_of
+from interlock.model.run_action import RunAction
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
 from interlock.model.view import (
@@ -125,12 +125,12 @@ class Backend:
             origin=origin,
         )
 
-    async def change(self, message: r.Cancel, caller: Caller) -> r.StateReport:
+    async def change(self, message: r.ActOnRun, caller: Caller) -> r.StateReport:
         """Ask for something to be done to one run, if it is the caller's to see."""
         await self._run(message.run_id, caller)
         return await ask(self.connection, message)
 
-    async def cancel_many(self, body: CancelManyBody, key: str | None, caller: Caller) -> BulkInfo:
+    async def act_on_many(self, action: RunAction, body: BulkBody, key: str | None, caller: Caller) -> BulkInfo:
         """Stored when this returns; the scheduler carries it out."""
         wanted = RunFilter(
             states=frozenset(body.state),
@@ -150,7 +150,7 @@ class Backend:
         # The same key is the same request, within a tenant.
         given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
-        message = r.StartBulk(0, bulk_id, BulkAction.CANCEL, wanted, body.reason, caller.name)
+        message = r.StartBulk(0, bulk_id, action, wanted, body.reason, caller.name)
         return bulk_info_of((await ask(self.connection, message)).bulk)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────

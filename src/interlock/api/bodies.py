@@ -49,12 +49,12 @@ class BatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     runs: Annotated[list[NewRunBody], Meta(min_length=1, max_length=MOST_RUNS)]
 
 
-class CancelBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    reason: Reason = "cancelled"
+class ActionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    reason: Reason = ""
 
 
-class CancelManyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The runs to cancel: those that have not ended and fit every field that is given."""
+class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The runs that are meant: those that have not ended and fit every field that is given."""
 
     state: list[State] = []
     job: FilterText | None = None
@@ -64,7 +64,7 @@ class CancelManyBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     since: Instant | None = None
     until: Instant | None = None
     everything: bool = msgspec.field(default=False, name="all")
-    reason: Reason = "cancelled"
+    reason: Reason = ""
 
 
 class TriggerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -97,8 +97,8 @@ class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
     ids: list[str]
 
 
-class Cancelled(msgspec.Struct, frozen=True, kw_only=True):
-    """The state the run is in now: ended, or still stopping."""
+class ActedOn(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that the run has now; one that was asked to stop has its own until it ends."""
 
     id: str
     state: State

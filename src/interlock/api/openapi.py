@@ -14,14 +14,15 @@ from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
 from interlock.model import child_info, job_info, reloaded, view
 from interlock.model.child_info import ServiceAction
+from interlock.model.run_action import RunAction
 
 REFERENCE = "#/components/schemas/{name}"
 
 BODIES: dict[str, tuple[str, bool]] = {
     "submit": ("NewRunBody", True),
     "submit_many": ("BatchBody", True),
-    "cancel": ("CancelBody", False),
-    "cancel_many": ("CancelManyBody", True),
+    **dict.fromkeys(RunAction, ("ActionBody", False)),
+    **{f"{action}_many": ("BulkBody", True) for action in RunAction},
     "trigger": ("TriggerBody", False),
     "backfill": ("BackfillBody", True),
     "put_job": ("JobBody", True),
@@ -32,15 +33,15 @@ BODIES: dict[str, tuple[str, bool]] = {
 TYPES = (
     bodies.NewRunBody,
     bodies.BatchBody,
-    bodies.CancelBody,
-    bodies.CancelManyBody,
+    bodies.ActionBody,
+    bodies.BulkBody,
     bodies.TriggerBody,
     bodies.BackfillBody,
     job_bodies.JobBody,
     job_bodies.JobsBody,
     bodies.Submitted,
     bodies.SubmittedBatch,
-    bodies.Cancelled,
+    bodies.ActedOn,
     bodies.Defined,
     bodies.ServiceList,
     bodies.Readiness,
@@ -91,7 +92,7 @@ HEADERS = {
     "submit": [KEY],
     "trigger": [KEY],
     "submit_many": [BATCH_KEY],
-    "cancel_many": [BULK_KEY],
+    **{f"{action}_many": [BULK_KEY] for action in RunAction},
     "events": [LAST_EVENT],
 }
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
@@ -125,8 +126,8 @@ OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "submit_many": {201: ("All of them are durable.", "application/json", "SubmittedBatch")},
     "runs": {200: ("A page of runs.", "application/json", "RunPage")},
     "run": {200: ("The run.", "application/json", "RunDetail")},
-    "cancel": {200: ("The state it has now.", "application/json", "Cancelled")},
-    "cancel_many": {202: ("It is durable, and under way.", "application/json", "BulkInfo")},
+    **{action: {200: ("The state it has now.", "application/json", "ActedOn")} for action in RunAction},
+    **{f"{one}_many": {202: ("It is durable, and under way.", "application/json", "BulkInfo")} for one in RunAction},
     "bulk": {200: ("The request.", "application/json", "BulkInfo")},
     "history": {200: ("Its history.", "application/json", "History")},
     "logs": {200: ("A page of its log.", "application/json", "LogPage")},
@@ -162,7 +163,7 @@ OK: dict[str, dict[int, tuple[str, str, str | None]]] = {
     "openapi": {200: ("OpenAPI 3.1.", "application/json", None)},
 }
 
-OF_A_RUN = ("run", "cancel", "history", "logs")
+OF_A_RUN = ("run", *RunAction, "history", "logs")
 """operations that take the id of a run"""
 
 PROBLEMS = {
@@ -194,8 +195,8 @@ FURTHER = {
     "submit": (404, 409, 413, 415),
     "submit_many": (409, 413, 415),
     "run": (404,),
-    "cancel": (404, 413, 415),
-    "cancel_many": (409, 413, 415),
+    **{str(action): (404, 413, 415) for action in RunAction},
+    **{f"{action}_many": (409, 413, 415) for action in RunAction},
     "bulk": (404,),
     "history": (404,),
     "logs": (404,),

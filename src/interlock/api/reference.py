@@ -15,15 +15,15 @@ DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
 
 INSIDE = {
-    "Submitted", "SubmittedBatch", "BatchBody", "CancelBody", "Cancelled", "Health", "State", "Status", "CatchUp",
-    "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "CancelManyBody", "BulkAction",
+    "Submitted", "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
+    "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
 }  # fmt: skip
 """types that are shown where they are used"""
 WORDS = {
     "State": "A run's `state`",
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",
-    "BulkAction": "A bulk request's `action`",
+    "RunAction": "A bulk request's `action`",
 }
 """types that are one of some words"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}

@@ -12,10 +12,10 @@ from litestar.params import PathParameter, QueryParameter
 from interlock.api import problems
 from interlock.api.backend import Backend
 from interlock.api.bodies import (
+    ActedOn,
+    ActionBody,
     BatchBody,
-    CancelBody,
-    Cancelled,
-    CancelManyBody,
+    BulkBody,
     NewRunBody,
     Submitted,
     SubmittedBatch,
@@ -26,6 +26,7 @@ from interlock.model import request as r
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.model.view import BulkInfo, History, LogPage, RunDetail, RunPage
 from interlock.ports.store import RunFilter
@@ -39,8 +40,8 @@ T = TypeVar("T")
 
 _new_run = msgspec.json.Decoder(NewRunBody)
 _batch = msgspec.json.Decoder(BatchBody)
-_cancel = msgspec.json.Decoder(CancelBody)
-_cancel_many = msgspec.json.Decoder(CancelManyBody)
+_action = msgspec.json.Decoder(ActionBody)
+_bulk = msgspec.json.Decoder(BulkBody)
 
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
 _KEY = re.compile(r"[ -~]+")
@@ -178,25 +179,31 @@ async def run(request: Asked, run_id: RunId, wait: Wait = None) -> RunDetail:
     return await look(request, run_id, caller, seconds_of(wait))
 
 
-@post("/api/v1/runs/{run_id:str}/cancel", status_code=200, summary="Cancel a run", operation_id="cancel", tags=["runs"])
-async def cancel(request: Asked, run_id: RunId) -> Cancelled:
-    """Ask for a run to be stopped. May be repeated; a run that has ended keeps its state."""
-    caller = caller_of(request, Permission.CANCEL)
-    # Without a body there is no reason given, and no type of it either.
-    body = await read_body(request, _cancel, CancelBody) if await request.body() else CancelBody()
-    report = await backend_of(request).change(r.Cancel(0, run_id, body.reason, caller.name), caller)
-    return Cancelled(id=run_id, state=report.state)
+def _act(action: RunAction) -> Any:
+    async def act(request: Asked, run_id: RunId) -> ActedOn:
+        caller = caller_of(request, r.ActOnRun.permission)
+        # Without a body there is no reason given, and no type of it either.
+        body = await read_body(request, _action, ActionBody) if await request.body() else ActionBody()
+        message = r.ActOnRun(0, action, run_id, body.reason, caller.name)
+        return ActedOn(id=run_id, state=(await backend_of(request).change(message, caller)).state)
+
+    act.__doc__ = f"{action.meaning} May be repeated."
+    path = f"/api/v1/runs/{{run_id:str}}/{action}"
+    return post(path, status_code=200, summary=f"{action.capitalize()} a run", operation_id=action, tags=["runs"])(act)
 
 
-@post("/api/v1/runs/cancel", status_code=202, summary="Cancel many runs", operation_id="cancel_many", tags=["runs"])
-async def cancel_many(request: Asked) -> Response[BulkInfo]:
-    """Cancel the runs that have not ended and fit every field that is given. The answer comes once the request is
-    durable; the scheduler then carries it out, a part at a time, and finishes it after a restart. Runs that are created
-    later are not touched. `state` is compared when a run's turn comes."""
-    caller = caller_of(request, Permission.CANCEL)
-    body = await read_body(request, _cancel_many, CancelManyBody)
-    found = await backend_of(request).cancel_many(body, key_of(request), caller)
-    return Response(found, status_code=202, headers={"location": f"/api/v1/bulk/{found.id}"})
+def _act_on_many(action: RunAction) -> Any:
+    async def act(request: Asked) -> Response[BulkInfo]:
+        caller = caller_of(request, r.StartBulk.permission)
+        body = await read_body(request, _bulk, BulkBody)
+        found = await backend_of(request).act_on_many(action, body, key_of(request), caller)
+        return Response(found, status_code=202, headers={"location": f"/api/v1/bulk/{found.id}"})
+
+    act.__doc__ = f"""{action.capitalize()} the runs that have not ended and fit every field that is given. The answer
+    comes once the request is durable; the scheduler then carries it out, a part at a time, and finishes it after a
+    restart. Runs that are created later are not touched. `state` is compared when a run's turn comes."""
+    name, summary = f"{action}_many", f"{action.capitalize()} many runs"
+    return post(f"/api/v1/runs/{action}", status_code=202, summary=summary, operation_id=name, tags=["runs"])(act)
 
 
 @get("/api/v1/bulk/{bulk_id:str}", summary="Progress of a bulk request", operation_id="bulk", tags=["runs"])
@@ -221,4 +228,7 @@ async def logs(
     return await backend_of(request).logs(run_id, cursor, limit, caller_of(request, Permission.READ))
 
 
-HANDLERS = [submit, submit_many, runs, run, cancel, cancel_many, bulk, history, logs]
+HANDLERS = [
+    submit, submit_many, runs, run, bulk, history, logs,
+    *(make(action) for action in RunAction for make in (_act, _act_on_many)),
+]  # fmt: skip

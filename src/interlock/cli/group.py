@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from interlock.cli.output import Exit, say_error
 from interlock.model.error import InterlockError
+from interlock.model.run_action import RunAction
 
 
 def _untyped(parameters: list[Any]) -> list[Any]:
@@ -44,9 +45,8 @@ class Commands(TyperGroup):
         if cmd_name not in self.names:
             return None
         if cmd_name not in self.commands:
-            module = import_module(f"interlock.cli.{cmd_name}")
             alone = typer.Typer(add_completion=False)
-            alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(module.command)
+            alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(_function(cmd_name))
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands[cmd_name]
 
@@ -54,6 +54,12 @@ class Commands(TyperGroup):
         if args and args[0] not in self.names:
             ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.names)}")
         return super().resolve_command(ctx, args)
+
+
+def _function(name: str) -> Any:
+    if name in set(RunAction):
+        return import_module("interlock.cli.run_actions").command_of(RunAction(name))
+    return import_module(f"interlock.cli.{name}").command
 
 
 def did_you_mean(word: str, known: Any) -> str:

@@ -3,12 +3,14 @@
 import os
 import sys
 
+from interlock.model.run_action import RunAction
+
 COMMANDS = {
     "up": "Run",
     "worker": "Run",
     "submit": "Act",
     "trigger": "Act",
-    "cancel": "Act",
+    **{str(action): "Act" for action in RunAction},
     "pause": "Act",
     "resume": "Act",
     "backfill": "Act",

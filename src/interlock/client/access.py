@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.model.error import RunEnded
 from interlock.model.run import RunStats
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.model.view import HistoryEntry, LogLine, RunInfo
 
@@ -36,8 +37,8 @@ class RunAccess(ABC):
         """Return when the run has ended; `WaitTimeout` if that takes longer than `limit` seconds."""
 
     @abstractmethod
-    async def cancel(self, run_id: str, reason: str) -> State:
-        """Have it stopped; the state it then has. One that has ended is left as it is."""
+    async def act(self, action: RunAction, run_id: str, reason: str) -> State:
+        """Do this to it; the state it then has. One that has ended is left as it is."""
 
     @abstractmethod
     async def info(self, run_id: str) -> RunInfo: ...

@@ -13,6 +13,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.run import Run, RunStats, Transition, stats_of
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.model.view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
 from interlock.ports.bus import Bus, Endpoint, Peer
@@ -96,8 +97,8 @@ class Connection(Endpoint, RunAccess):
         result = None if report.result is None else payload.decode(report.result)
         return Ending(run_id, report.state, report.reason, report.error, result)
 
-    async def cancel(self, run_id: str, reason: str) -> State:
-        return (await self.ask(r.Cancel(0, run_id, reason))).state
+    async def act(self, action: RunAction, run_id: str, reason: str) -> State:
+        return (await self.ask(r.ActOnRun(0, action, run_id, reason))).state
 
     async def info(self, run_id: str) -> RunInfo:
         report = await self.ask(r.Ask(0, run_id, False))

@@ -5,6 +5,7 @@ from typing import Any
 from interlock.client.access import RunAccess
 from interlock.model.duration import Duration, seconds
 from interlock.model.run import RunStats
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.model.view import HistoryEntry, LogLine, RunInfo
 
@@ -32,9 +33,9 @@ class RunHandle:
         """Wait for the end, whichever it is."""
         return (await self._access.wait(self.id, limit_of(timeout))).state
 
-    async def cancel(self, reason: str = "cancelled") -> State:
+    async def cancel(self, reason: str = "") -> State:
         """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
-        return await self._access.cancel(self.id, reason)
+        return await self._access.act(RunAction.CANCEL, self.id, reason)
 
     async def info(self) -> RunInfo:
         return await self._access.info(self.id)

@@ -6,16 +6,13 @@ are stored in the same commit as the changes. After a restart the walk begins ag
 still live, and skips those already asked to stop.
 """
 
-from collections.abc import Callable
-
 from msgspec.structs import replace
 
-from interlock.core.stopping import cancel_run
+from interlock.core.run_actions import ACTIONS
 from interlock.core.transition import Pass
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
 from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild
 from interlock.model.request import BulkReport, StartBulk
-from interlock.model.run import Run
 from interlock.model.state import TERMINAL
 
 LOOKS = 20_000
@@ -24,9 +21,6 @@ MOST_AT_ONCE = 32
 """requests that may be under way: each has a list of all live runs"""
 MOST_KEPT = 1000
 """requests that are remembered"""
-
-ACTIONS: dict[BulkAction, Callable[[Pass, Run, str, str], bool]] = {BulkAction.CANCEL: cancel_run}
-"""what each does to a run, with a reason and an actor; False if there was nothing to do"""
 
 
 def start(p: Pass, origin: str, command: StartBulk) -> None:
@@ -40,7 +34,7 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
 
 def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     if ended := command.wanted.states & TERMINAL:
-        raise BadValue("state", min(ended).value, "a state to cancel from: runs in it have ended")
+        raise BadValue("state", min(ended).value, f"a state to {command.action} from: runs in it have ended")
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
     # Runs of other tenants do not exist for it, not even as a number of those left.
@@ -54,7 +48,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         action=command.action,
         wanted=command.wanted,
         actor=actor,
-        reason=command.reason,
+        reason=command.reason or command.action.done,
         created_at=p.now,
         left=len(walk),
     )

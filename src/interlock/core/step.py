@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import admission, bulk, job_changes, lanes, liveness, settle, stopping, timers, timetable
+from interlock.core import admission, bulk, job_changes, lanes, liveness, run_actions, settle, timers, timetable
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
@@ -61,7 +61,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Checkpoint: liveness.checkpoint,
     message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
     command.Create: admission.create,
-    request.Cancel: stopping.cancel,
+    request.ActOnRun: run_actions.act,
     request.StartBulk: bulk.start,
     request.SetPaused: job_changes.pause,
     request.DropJob: job_changes.drop,

@@ -2,24 +2,10 @@
 
 from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.core.transition import Pass
-from interlock.model.error import UnknownRun
 from interlock.model.message import Stop
 from interlock.model.outcome import Outcome
-from interlock.model.request import Cancel, StateReport
 from interlock.model.run import Run
 from interlock.model.state import ON_WORKER, State
-
-
-def cancel(p: Pass, origin: str, command: Cancel) -> None:
-    run = p.state.runs.get(command.run_id)
-    if run is None:
-        # The shell asks the store for a run that has ended; one that ended in this very pass is not there yet.
-        run = next((one for one in p.ended if one.id == command.run_id), None)
-        if run is None:
-            raise UnknownRun(command.run_id)
-    else:
-        cancel_run(p, run, command.reason, command.actor or origin)
-    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
 
 
 def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:

@@ -61,7 +61,7 @@ class Requests:
         if isinstance(message, r.Forget):
             self._forget((name, message.request))
             return
-        way = WAYS.get(type(message))
+        way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
         if way is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
         if way.needs is JOBS and not self.engine.is_settled:
@@ -252,7 +252,7 @@ def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
     return Way(take, STORE)
 
 
-def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = STORE) -> Way:
+def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = JOBS) -> Way:
     """A command for the next pass: the request as it is, or what `make` makes of it for its actor."""
 
     def take(requests: Requests, name: str, message: Any) -> None:
@@ -325,15 +325,14 @@ async def _reload(operations: Operations, message: r.Reload, actor: str) -> Mess
     return r.ReloadReport(message.request, await operations.reload(actor))
 
 
+POSTED = _posts()
 WAYS: dict[type[Message], Way] = {
-    r.Submit: _posts(lambda one, message, actor: intake.create(message, actor, one.catalog, one.engine.state.jobs)),
-    r.Cancel: _posts(),
-    r.StartBulk: _posts(needs=JOBS),
-    r.SetPaused: _posts(needs=JOBS),
-    r.DropJob: _posts(needs=JOBS),
-    r.PutJobs: _posts(_put, JOBS),
+    r.Submit: _posts(
+        lambda one, message, actor: intake.create(message, actor, one.catalog, one.engine.state.jobs), STORE
+    ),
+    r.PutJobs: _posts(_put),
     r.Backfill: _posts(
-        lambda one, message, actor: intake.refill(message, one.engine.state, one.catalog, actor, one.engine.now()), JOBS
+        lambda one, message, actor: intake.refill(message, one.engine.state, one.catalog, actor, one.engine.now())
     ),
     r.Ask: Way(_ask, STORE),
     r.AskHistory: _reads(_history),
@@ -352,3 +351,4 @@ WAYS: dict[type[Message], Way] = {
     r.ActOnService: _operates(_act),
     r.Reload: _operates(_reload),
 }
+"""any other `Change` is posted as it is: its handler in `core/step.py` answers it"""

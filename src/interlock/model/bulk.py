@@ -1,21 +1,16 @@
 """Bulk requests: one request for every run that fits a filter, carried out by the scheduler in passes."""
 
-from enum import StrEnum
-
 import msgspec
 
+from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-
-
-class BulkAction(StrEnum):
-    CANCEL = "cancel"
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Act on the runs that fit `wanted` and were created before the request; the counts say how far it has come."""
 
     id: str
-    action: BulkAction
+    action: RunAction
     wanted: RunFilter
     actor: str
     reason: str

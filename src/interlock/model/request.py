@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from interlock.model.access import Permission
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.exposition import Family
 from interlock.model.job import Job
@@ -18,6 +18,7 @@ from interlock.model.job_info import JobInfo
 from interlock.model.message import Count, Message
 from interlock.model.reloaded import Reloaded
 from interlock.model.run import Transition
+from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 
@@ -211,9 +212,10 @@ class Submit(Change[Accepted], frozen=True):
         return all(run.idempotency_key is not None or run.occurrence is not None for run in self.runs)
 
 
-class Cancel(Change[StateReport], frozen=True):
+class ActOnRun(Change[StateReport], frozen=True):
+    action: RunAction
     run_id: str
-    reason: str
+    reason: str = ""
     actor: str = ""
 
     permission: ClassVar = Permission.CANCEL
@@ -224,7 +226,7 @@ class StartBulk(Change[BulkReport], frozen=True):
     done."""
 
     bulk_id: str
-    action: BulkAction
+    action: RunAction
     wanted: RunFilter
     reason: str
     actor: str = ""

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.bulk import BulkAction, BulkRequest
+from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.run import Run, RunStats, Transition, update_id
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 
 
@@ -107,7 +108,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A request for many runs at once: which, and how far it has come."""
 
     id: str
-    action: BulkAction
+    action: RunAction
     state: list[State]
     """empty for any"""
     job: str | None

@@ -9,7 +9,6 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submitting import new_run, submit
 from interlock.model import request as r
-from interlock.model.bulk import BulkAction
 from interlock.model.error import (
     ConnectionLost,
     Draining,
@@ -22,6 +21,7 @@ from interlock.model.error import (
     WaitTimeout,
 )
 from interlock.model.request import NewRun
+from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
 from interlock.simulation import executor as e
@@ -174,7 +174,7 @@ class Clients:
         self._waiting[bulk_id] = None
         while True:
             with suppress(*AWAY):
-                report = await connection.ask(r.StartBulk(0, bulk_id, BulkAction.CANCEL, wanted, bulk_id))
+                report = await connection.ask(r.StartBulk(0, bulk_id, RunAction.CANCEL, wanted, bulk_id))
                 if report.bulk.ended_at is not None:
                     break
             await asyncio.sleep(rng.uniform(0.05, 1))

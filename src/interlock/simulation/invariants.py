@@ -13,6 +13,7 @@ from interlock.model import request as r
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition, replay
+from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from interlock.simulation.bulks import Bulks
 from interlock.simulation.executor import Execution, Ledger, Mark
@@ -262,7 +263,7 @@ class Invariants(Ledger):
             run = self.disk.runs_by_id[message.run_id]
             executed = [one for one in self.executions if one.run_id == run.id]
             self.spans.stops(message, run, self._job(run), executed)
-        elif isinstance(message, r.Cancel):
+        elif isinstance(message, r.ActOnRun) and message.action is RunAction.CANCEL:
             self.cancels[message.run_id] = None
 
     def agrees(self, run_id: str, state: State, result: bytes | None) -> None:

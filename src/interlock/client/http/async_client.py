@@ -18,6 +18,7 @@ from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
 from interlock.model.reloaded import Reloaded
 from interlock.model.request import NewRun
 from interlock.model.run import RunStats
+from interlock.model.run_action import RunAction
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
@@ -31,8 +32,8 @@ class _HttpAccess(RunAccess):
     async def wait(self, run_id: str, limit: float | None) -> Ending:
         return await self._transport.perform(self._operations.wait(run_id, limit))
 
-    async def cancel(self, run_id: str, reason: str) -> State:
-        return await self._transport.perform(self._operations.cancel(run_id, reason))
+    async def act(self, action: RunAction, run_id: str, reason: str) -> State:
+        return await self._transport.perform(self._operations.act_on_run(action, run_id, reason))
 
     async def info(self, run_id: str) -> RunDetail:
         return await self._transport.perform(self._operations.get(run_id))
@@ -100,15 +101,22 @@ class AsyncClient:
         """Wait for the end of a run, and return what its handler returned. As with `RunHandle.result`."""
         return await self.handle(run_id).result(timeout)
 
-    async def cancel(self, run_id: str, reason: str = "cancelled") -> State:
-        return await self._access.cancel(run_id, reason)
+    async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
+        """Do this to a run that has not ended; returns the state it then has."""
+        return await self._transport.perform(self._operations.act_on_run(RunAction(action), run_id, reason))
 
-    async def cancel_many(
-        self, reason: str = "cancelled", *, everything: bool = False, **asked: Unpack[BulkFilter]
+    async def act_on_many(
+        self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
     ) -> BulkInfo:
-        """Cancel the runs that have not ended and match the filter; with `everything`, all of them. The request is
-        durable when this returns. The server carries it out, and `bulk_progress` follows it."""
-        return await self._transport.perform(self._operations.cancel_many(reason, everything, asked))
+        """Do this to the runs that have not ended and match the filter; with `everything`, to all of them. The request
+        is durable when this returns. The server carries it out, and `bulk_progress` follows it."""
+        return await self._transport.perform(self._operations.act_on_many(RunAction(action), reason, everything, asked))
+
+    async def cancel(self, run_id: str, reason: str = "") -> State:
+        return await self.act_on_run(RunAction.CANCEL, run_id, reason)
+
+    async def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
+        return await self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
 
     async def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""

@@ -17,6 +17,7 @@ from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
 from interlock.model.reloaded import Reloaded
 from interlock.model.request import NewRun
 from interlock.model.run import RunStats
+from interlock.model.run_action import RunAction
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
@@ -79,15 +80,22 @@ class Client:
         """Wait for the end of a run, and return what its handler returned. As with `BlockingRunHandle.result`."""
         return self.handle(run_id).result(timeout)
 
-    def cancel(self, run_id: str, reason: str = "cancelled") -> State:
-        return self._transport.perform(self._operations.cancel(run_id, reason))
+    def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
+        """Do this to a run that has not ended; returns the state it then has."""
+        return self._transport.perform(self._operations.act_on_run(RunAction(action), run_id, reason))
 
-    def cancel_many(
-        self, reason: str = "cancelled", *, everything: bool = False, **asked: Unpack[BulkFilter]
+    def act_on_many(
+        self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
     ) -> BulkInfo:
-        """Cancel the runs that have not ended and match the filter; with `everything`, all of them. The request is
-        durable when this returns. The server carries it out, and `bulk_progress` follows it."""
-        return self._transport.perform(self._operations.cancel_many(reason, everything, asked))
+        """Do this to the runs that have not ended and match the filter; with `everything`, to all of them. The request
+        is durable when this returns. The server carries it out, and `bulk_progress` follows it."""
+        return self._transport.perform(self._operations.act_on_many(RunAction(action), reason, everything, asked))
+
+    def cancel(self, run_id: str, reason: str = "") -> State:
+        return self.act_on_run(RunAction.CANCEL, run_id, reason)
+
+    def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
+        return self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
 
     def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""
@@ -247,9 +255,9 @@ class BlockingRunHandle:
         """Wait for the end, whichever it is."""
         return self._transport.perform(self._operations.wait(self.id, limit_of(timeout))).state
 
-    def cancel(self, reason: str = "cancelled") -> State:
+    def cancel(self, reason: str = "") -> State:
         """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
-        return self._transport.perform(self._operations.cancel(self.id, reason))
+        return self._transport.perform(self._operations.act_on_run(RunAction.CANCEL, self.id, reason))
 
     def info(self) -> RunInfo:
         return self._transport.perform(self._operations.get(self.id))

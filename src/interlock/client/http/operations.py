@@ -38,6 +38,7 @@ from interlock.model.error import (
 )
 from interlock.model.reloaded import Reloaded
 from interlock.model.request import NewRun
+from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import BulkInfo, History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
@@ -98,7 +99,7 @@ class _SubmittedBatch(msgspec.Struct):
     ids: list[str]
 
 
-class _Cancelled(msgspec.Struct):
+class _ActedOn(msgspec.Struct):
     state: State
 
 
@@ -174,19 +175,18 @@ class Operations(JobOperations):
             if pause:
                 yield Pause(pause if end is None else min(pause, end - now))
 
-    def cancel(self, run_id: str, reason: str) -> Operation[State]:
+    def act_on_run(self, action: RunAction, run_id: str, reason: str) -> Operation[State]:
         check_text("reason", reason)
-        cancelled = yield from self._post(_path(run_id, "/cancel"), {"reason": reason}, _Cancelled)
-        return cancelled.state
+        return (yield from self._post(_path(run_id, f"/{action}"), {"reason": reason}, _ActedOn)).state
 
-    def cancel_many(self, reason: str, everything: bool, asked: BulkFilter) -> Operation[BulkInfo]:
+    def act_on_many(self, action: RunAction, reason: str, everything: bool, asked: BulkFilter) -> Operation[BulkInfo]:
         if unknown := asked.keys() - BulkFilter.__annotations__.keys():
-            raise TypeError(f"cancel_many() got an unexpected argument {min(unknown)!r}")
+            raise TypeError(f"{action}_many() got an unexpected argument {min(unknown)!r}")
         check_text("reason", reason)
         body: dict[str, Any] = {"reason": reason, "all": everything}
         for name, value in _query(asked).items():
             body[name] = float(value) if name in ("since", "until") else value
-        return (yield from self._post("/api/v1/runs/cancel", body, BulkInfo, os.urandom(16).hex()))
+        return (yield from self._post(f"/api/v1/runs/{action}", body, BulkInfo, os.urandom(16).hex()))
 
     def bulk(self, bulk_id: str) -> Operation[BulkInfo]:
         check_text("bulk request", bulk_id)

@@ -1,0 +1,146 @@
+"""`interlock cancel` and the other actions on runs."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import WrongUsage, say
+from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption, StateOption, TenantOption
+from interlock.model.run_action import RunAction
+
+if TYPE_CHECKING:
+    from interlock.client.http.client import Client
+    from interlock.model.view import BulkInfo
+
+MOST_COUNTED = 1000
+"""runs that are counted before a person is asked"""
+
+
+def command_of(action: RunAction) -> Callable[..., None]:
+    """The command of that name."""
+
+    def command(
+        flags: Flags,
+        runs: Annotated[
+            list[str] | None, typer.Argument(metavar="RUN", help="Ids of runs; 'latest' or '-' is the newest.")
+        ] = None,
+        state: StateOption = None,
+        job: JobOption = None,
+        tenant: TenantOption = None,
+        session: SessionOption = None,
+        lane: LaneOption = None,
+        since: SinceOption = None,
+        everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
+        request: Annotated[str | None, typer.Option(metavar="ID", help="Follow an earlier bulk request.")] = None,
+        reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the run.")] = action.done,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+        no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for a bulk request to finish.")] = False,
+        json: JsonOption = False,
+    ) -> None:
+        from interlock.cli.runs import filter_of
+        from interlock.cli.server import client_of, run_of
+
+        asked = filter_of(state, job, tenant, session, lane, since)
+        filtered = everything or any(asked.values())
+        if bool(runs) + filtered + (request is not None) != 1:
+            raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
+        with client_of(flags) as client:
+            if runs:
+                _act(client, action, [run_of(client, one) for one in runs], reason, json)
+                return
+            if request is None:
+                if not yes and not _ask(action, client.runs(**asked, live=True, limit=MOST_COUNTED + 1)):
+                    return
+                request = client.act_on_many(action, reason, everything=everything, **asked).id
+            _follow(client, action, request, not no_wait, json)
+
+    command.__doc__ = f"""{action.capitalize()} runs: those you name, or all that have not ended and match the options.
+
+    {action.meaning} Options that choose runs make one bulk request. The server carries it out whether or not you wait,
+    and finishes it after a restart; runs created later are not touched. In a pipe, the output is one line with tabs:
+    request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."""
+    return takes(*FINDING)(command)
+
+
+def _follow(client: "Client", action: RunAction, request: str, wait: bool, json: bool) -> None:
+    """Show how far a request has come, until it has finished; it goes on without anybody to see it."""
+    import sys
+
+    from interlock.cli.tables import out, print_json
+
+    drawn = wait and sys.stderr.isatty()
+    found = client.bulk(request)
+    try:
+        for found in client.bulk_progress(request) if wait else ():
+            if drawn:
+                sys.stderr.write(f"\r\x1b[K{_told(found)}")
+                sys.stderr.flush()
+    except KeyboardInterrupt:
+        say(f"\nthe server carries on; to follow it: interlock {action} --request {request}")
+        raise
+    finally:
+        if drawn:
+            sys.stderr.write("\r\x1b[K")
+    if json:
+        print_json(found)
+    elif not sys.stdout.isatty():
+        out(f"{found.id}\t{found.done}\t{found.asked}\t{'under way' if found.ended_at is None else 'finished'}")
+    elif found.ended_at is not None:
+        out(_told(found))
+    else:
+        out(f"{_told(found)}; to follow it: interlock {action} --request {request}")
+
+
+def _told(bulk: "BulkInfo") -> str:
+    asked = f", asked {_count(bulk.asked)} to stop" if bulk.asked else ""
+    left = f", {_count(bulk.left)} left to look at" if bulk.ended_at is None else ""
+    return f"{bulk.action.done} {_count(bulk.done)}{asked}{left}"
+
+
+def _ask(action: RunAction, runs: Iterable[object]) -> bool:
+    """Go on only if there is anything to do, and a person says so."""
+    import sys
+
+    count = sum(1 for _ in runs)
+    if not count:
+        say(f"no run to {action}")
+        return False
+    many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else _count(count)
+    if not sys.stdin.isatty():
+        raise WrongUsage(f"nobody can be asked whether to {action} {many}: add --yes")
+    # Not on standard output, which may be a pipe.
+    sys.stderr.write(f"{action.capitalize()} {many}? [y/N]: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+    return True
+
+
+def _count(runs: int) -> str:
+    return f"{runs:,} {'run' if runs == 1 else 'runs'}"
+
+
+def _act(client: "Client", action: RunAction, found: list[str], reason: str, json: bool) -> None:
+    """Each of them, whatever comes of the others; raises the first error at the end."""
+    from interlock.cli.tables import out, print_json
+    from interlock.model.error import UnknownRun
+
+    failure: UnknownRun | None = None
+    told: list[dict[str, Any]] = []
+    try:
+        for run_id in found:
+            try:
+                state = client.act_on_run(action, run_id, reason)
+            except UnknownRun as error:
+                failure = failure or error
+                continue
+            told.append({"id": run_id, "state": state})
+            if not json:
+                out(f"{run_id}\t{state}")
+    finally:
+        if json:
+            print_json({"runs": told})
+    if failure is not None:
+        raise failure
