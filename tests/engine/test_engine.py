@@ -4,12 +4,14 @@ import asyncio
 
 import pytest
 
-from interlock.engine.engine import LEASE
+from interlock.engine.engine import EngineSettings
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, until
+
+CELL = EngineSettings(lanes={}).cell
 
 
 @pytest.mark.behaviour("RUN-16")
@@ -153,9 +155,9 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         store = SlowStore()
         bench = Bench(store, lease_ttl=9.0)
         await bench.start()
-        first = store.leases[LEASE]
+        first = store.leases[CELL]
         now = LoopClock().now().wall
-        thief = await store.acquire(LEASE, "another", "its-token", 20.0, first.ends_at)
+        thief = await store.acquire(CELL, "another", "its-token", 20.0, first.ends_at)
         assert thief is not None
         assert thief.epoch == first.epoch + 1
         before = len(store.commits)
@@ -166,7 +168,7 @@ def test_a_scheduler_that_lost_its_lease_writes_nothing_and_takes_it_back_when_i
         assert not store.runs_by_id
         await until(lambda: bench.engine.available)
         assert LoopClock().now().wall >= now + 20
-        assert store.leases[LEASE].epoch == thief.epoch + 1
+        assert store.leases[CELL].epoch == thief.epoch + 1
         bench.submit()
         await until(lambda: bool(bench.client.of(r.Accepted)))
         await bench.stop()

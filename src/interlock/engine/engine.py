@@ -39,7 +39,6 @@ from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
-LEASE = "scheduler"
 LONGEST_WAIT = 1.0
 """seconds: how soon a jump of the wall clock is noticed"""
 AFTER_FAULT = 0.2
@@ -59,6 +58,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     failed_renewals: int = 3
     batch_runs: int = 2000
     """how many runs one pass takes in at the most"""
+    cell: str = "main"
+    """what this engine owns, and the name of its lease: positions, the order of events, are those of the cell"""
     holder: str = "scheduler"
     instance: str = ""
     """names this start; a worker of an earlier one finishes its work and leaves"""
@@ -180,7 +181,7 @@ class Engine:
     async def start(self) -> None:
         """Take the lease and the state. Raises if somebody else has it, or if a job cannot be declared as it is."""
         if not await self._take_over():
-            raise LeaseLost(LEASE, "held by another scheduler")
+            raise LeaseLost(self.settings.cell, "held by another scheduler")
         self.declarations.check(self._catalog)
 
     def now(self) -> float:
@@ -307,7 +308,7 @@ class Engine:
                 self._deliver(decisions, commands, 0.0)
                 return
             self._number(decisions.batch)
-            commit = asyncio.ensure_future(self._store.commit(decisions.batch, LEASE, self._epoch))
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._epoch))
         except Exception as error:
             self._refuse(commands, error)
             raise
@@ -426,7 +427,7 @@ class Engine:
         now = self._clock.now()
         token = f"{self._rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
         settings = self.settings
-        lease = await self._leases.acquire(LEASE, settings.holder, token, settings.lease_ttl, now.wall)
+        lease = await self._leases.acquire(settings.cell, settings.holder, token, settings.lease_ttl, now.wall)
         if lease is None:
             return False
         self._lease = lease
