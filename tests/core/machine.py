@@ -6,11 +6,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.liveness import handed_over
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
-from interlock.core.step import Command, step
-from interlock.engine import intake
-from interlock.model.command import Create, Define, Learn, Put, WorkerDown, WorkerUp
+from interlock.core.step import Command, needs, step
+from interlock.engine import effects, facts
+from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
 from interlock.model.request import Accepted, ActOnRun, NewRun
@@ -56,6 +55,10 @@ class Machine:
         """every message to a worker, oldest first"""
         self.ended: list[Run] = []
         self.last: Decisions
+        self.answers: effects.Answers = []
+        """to effects, which the core has not got"""
+        self.holds_answers = False
+        self._out: list[Command] = []
         self._requests = 0
         self._position = 1
         self.step(("", Define(0, self.jobs)))
@@ -67,31 +70,31 @@ class Machine:
         return Now(self.wall, self.elapsed)
 
     def step(self, *commands: Command) -> Decisions:
-        """One pass; what it decides is stored at once. As in the shell, the store is asked for what is to be known."""
-        asked = [
-            (origin, at_once(intake.look_up_times(one, self.state, self.store, self.wall)))
-            if isinstance(one, (Define, Put, Learn))
-            else (origin, one)
-            for origin, one in commands
-        ]
-        self.last = step(self.state, asked, self.now, self.rng)
-        self.last.batch.position = self._position
-        self._position = self.last.batch.last_position + 1
-        self.store.apply(self.last.batch)
-        for worker_id, messages in self.last.sends.items():
-            handed_over(self.state, worker_id, messages, self.elapsed)
-        self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
-        self.ended += self.last.ended
-        if self.last.unsure:
-            decisions = self.last
-            self.step(("", Learn(decisions.unsure)))
+        """One pass, and those that follow from it at once. As in the shell, facts are read before it, its decisions
+        stored, and its effects answered."""
+        self.last = decisions = self._pass(commands)
+        while self.state.timetable.unsure or (self.answers and not self.holds_answers):
+            answers, self.answers = self.answers, []
+            self._pass([("", Answered(answers))])
+            decisions.wake_at = self.last.wake_at
             self.last = decisions
-            self.last.wake_at = self.wall if self.state.timetable.heap else decisions.wake_at
         if self.state.spans:
             # As in the shell, which sleeps until the first of both. Wall time is large, and so coarser.
             left = self.state.spans[0][0] - self.elapsed
             ends = self.wall if left <= 0 else max(self.wall + left, nextafter(self.wall, inf))
             self.last.wake_at = ends if self.last.wake_at is None else min(self.last.wake_at, ends)
+        return self.last
+
+    def _pass(self, commands: Sequence[Command]) -> Decisions:
+        found = at_once(facts.read(needs(self.state, commands), self.store, self.wall))
+        self.last = step(self.state, [*self._out, *commands], self.now, self.rng, found)
+        self.last.batch.position = self._position
+        self._position = self.last.batch.last_position + 1
+        self.store.apply(self.last.batch)
+        self._out = [("", HandedOver(self.last.sends, self.elapsed))]
+        self.answers += at_once(effects.read_inputs(self.last.effects, self.store))
+        self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
+        self.ended += self.last.ended
         return self.last
 
     def advance(self, seconds: float) -> Decisions:
@@ -133,13 +136,15 @@ class Machine:
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def command(self, *runs: NewRun) -> Create:
-        """A submit as the shell hands it in, with what the store knows of its keys and occurrences."""
+        """A submit as the shell hands it in."""
         self._requests += 1
-        create = Create(self._requests, list(runs), "client", {}, {}, {}, True, 0)
-        return at_once(intake.look_up([create], self.state, self.store))[0]
+        return Create(self._requests, list(runs), "client", 0)
 
     def ask(self, *runs: NewRun) -> Answer:
         return self.step(("client", self.command(*runs))).answers[-1][1]
+
+    def answered(self, answers: effects.Answers) -> Decisions:
+        return self.step(("", Answered(answers)))
 
     def submit(self, job_id: str = "work", payload: bytes = b"{}", **fields: Any) -> str:
         answer = self.ask(NewRun(job_id, payload, **fields))

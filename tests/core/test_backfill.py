@@ -13,7 +13,7 @@ from interlock.model.request import Backfill, BackfillReport
 from interlock.model.run import TRIGGER
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
-from tests.core.machine import START, Machine, at_once
+from tests.core.machine import START, Machine
 from tests.core.scheduling import begun, job, machine_of, pass_time, pause, stop_for, times
 
 HOUR = 3600.0
@@ -24,8 +24,7 @@ def backfill(machine: Machine, start: float, end: float, max_parallel: int = 1, 
     catalog = Catalog([Entry(one, any_object(one.id)) for one in machine.jobs])
     message = Backfill(1, fields.pop("job_id", "work"), START + start, START + end, max_parallel, **fields)
     command = intake.refill(message, machine.state, catalog, "client", machine.wall)
-    known = at_once(intake.look_up_times(command, machine.state, machine.store, machine.wall))
-    answer = machine.step(("client", known)).answers[-1][1]
+    answer = machine.step(("client", command)).answers[-1][1]
     if isinstance(answer, Failed):
         raise answer.error
     assert isinstance(answer, BackfillReport)

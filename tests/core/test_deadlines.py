@@ -233,8 +233,8 @@ def test_the_machine_says_when_it_wants_to_be_woken() -> None:
     run_id = machine.submit(deadline_at=START + 50)
     assert machine.last.wake_at == START + 50
     machine.worker_up()
-    assert machine.state.liveness_due == machine.elapsed + 30
     machine.started(run_id)
+    assert machine.state.liveness_due == machine.elapsed + 30
     assert machine.last.wake_at == START + 7
 
 

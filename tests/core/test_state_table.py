@@ -4,6 +4,7 @@ import itertools
 
 import pytest
 
+from interlock.core.facts import Facts
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.error import InvalidTransition
@@ -40,9 +41,9 @@ PAIRS = list(itertools.product(CONTRACT, CONTRACT))
 
 
 def run_in(state: State) -> tuple[Pass, Run]:
-    """A run in any state, entered into books of its own."""
+    """A run in any state; one that has not ended is in books of its own."""
     scheduler = SchedulerState(Limits(), dict(DEFAULT_LANES))
-    p = Pass(scheduler, Now(2000.0, 10.0), None)  # type: ignore[arg-type]  # moving needs no randomness
+    p = Pass(scheduler, Now(2000.0, 10.0), None, Facts())  # type: ignore[arg-type]  # moving needs no randomness
     run = Run(
         "r1",
         "work",
@@ -63,7 +64,10 @@ def run_in(state: State) -> tuple[Pass, Run]:
         1500.0,
     )
     run.seq = 7
-    scheduler.runs[run.id] = run
+    if state in TERMINAL:
+        run.ended_at = 1500.0
+    else:
+        scheduler.runs[run.id] = run
     if state in HOLDS_SLOT:
         scheduler.lanes["main"].holding[run.id] = run
     return p, run
@@ -93,7 +97,7 @@ def test_only_the_transitions_of_the_contract_succeed(before: str, after: str) -
     decisions = p.decisions()
     assert not decisions.batch
     assert not decisions.ended
-    assert p.state.runs == {run.id: run}
+    assert p.state.runs == ({} if before in ENDS else {run.id: run})
     assert (run.id in p.state.lanes["main"].holding) == (State(before) in HOLDS_SLOT)
 
 

@@ -3,7 +3,6 @@
 import itertools
 import re
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -72,7 +71,7 @@ def test_an_occurrence_asked_for_twice_in_one_pass_is_created_once() -> None:
 def test_an_occurrence_that_ends_in_the_pass_that_asks_again_stays_one() -> None:
     machine = Machine()
     run_id = machine.submit(occurrence=START)
-    again = msgspec.structs.replace(machine.command(NewRun("work", b"{}", occurrence=START)), known={})
+    again = machine.command(NewRun("work", b"{}", occurrence=START))
     decisions = machine.step(machine.cancel_command(run_id), ("client", again))
     assert decisions.answers[-1][1] == Accepted(again.request, [run_id])
     assert decisions.batch.created == []

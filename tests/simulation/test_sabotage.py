@@ -7,6 +7,7 @@ from interlock.simulation.simulate import simulate
 
 MOST_SEEDS = 40
 TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")
+ANSWERS = Faults.only("disturb_answers")
 JUMPS = Faults.only("jump_clock")
 WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
 
@@ -28,6 +29,9 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_reuses_attempts", Faults(), "begins attempt"),
         ("engine_suspects_all", Faults(), "is suspected"),
         ("engine_forgets_bulks", Faults(), "clients wait for [bulk-"),
+        ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
+        ("engine_asks_once", ANSWERS, "no rest"),
+        ("engine_forgets_unsent", Faults(), "no rest"),
         ("engine_counts_wall_time", JUMPS, "elapsed time"),
         ("worker_begins_twice", Faults(), "executes twice"),
         ("worker_begins_late", WORKERS_AWAY, "which was given up"),
@@ -43,7 +47,7 @@ def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> Non
     raise AssertionError(f"{MOST_SEEDS} seeds did not notice")
 
 
-@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, WORKERS_AWAY, JUMPS, Faults.only()])
+@pytest.mark.parametrize("faults", [TWO_SCHEDULERS, WORKERS_AWAY, ANSWERS, JUMPS, Faults.only()])
 def test_without_sabotage_the_same_seeds_hold(faults: Faults) -> None:
     for seed in range(10):
         assert simulate(seed, faults).violation is None

@@ -1,9 +1,10 @@
-"""The entry: new runs come into being, and runs that are due go on to their lane."""
+"""New runs come into being, and runs that have passed the entry go on to their lane."""
 
 from datetime import UTC, datetime
 
+from interlock.core.facts import Needs
 from interlock.core.lanes import enqueue
-from interlock.core.state import WAIT
+from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
@@ -16,37 +17,49 @@ from interlock.model.state import State
 SCHEDULER = "scheduler"
 
 
+def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
+    for new in command.runs:
+        if new.idempotency_key is not None:
+            needs.keys[new.tenant, new.idempotency_key] = None
+        if new.occurrence is not None:
+            run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
+            needs.digests[run_id] = new.job_id
+            if new.tenant == "default":
+                needs.note_passed(state, run_id, new.job_id, new.occurrence)
+
+
 def create(p: Pass, origin: str, command: Create) -> None:
     """Create the runs of one submit; an error in any of them leaves none."""
     if p.state.draining:
         raise Draining
     taken: dict[object, bytes] = {}
+    digests: dict[int, bytes] = {}
     for place, new in enumerate(command.runs):
         p.state.job(new.job_id)
-        if new.idempotency_key is not None:
-            _check_key(p, (new.tenant, new.idempotency_key), command, command.digests[place], taken)
-        if new.occurrence is not None:
-            _check_occurrence(p, new, new.occurrence, command, command.digests[place], taken)
+        if new.idempotency_key is not None or new.occurrence is not None:
+            digest = digests[place] = payload.digest(new.job_id, new.payload)
+            if new.idempotency_key is not None:
+                _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
+            if new.occurrence is not None:
+                _check_occurrence(p, new, new.occurrence, digest, taken)
     ids = []
     for place, new in enumerate(command.runs):
-        existing = _existing(p, new, command, place)
-        ids.append(existing if existing is not None else _create_one(p, new, command, place))
+        existing = _existing(p, new)
+        ids.append(existing if existing is not None else _create_one(p, new, digests.get(place), command.actor))
     p.answers.append((origin, Accepted(command.request, ids)))
 
 
-def _check_key(p: Pass, key: tuple[str, str], command: Create, digest: bytes, taken: dict[object, bytes]) -> None:
-    known = p.keys.get(key) or command.known_keys.get(key)
+def _check_key(p: Pass, key: tuple[str, str], digest: bytes, taken: dict[object, bytes]) -> None:
+    known = p.keys.get(key) or p.facts.keys.get(key)
     if known is not None and known[1] != digest:
         raise IdempotencyConflict(key[1], known[0])
     if taken.setdefault(key, digest) != digest:
         raise IdempotencyConflict(key[1], "in the same batch")
 
 
-def _check_occurrence(
-    p: Pass, new: NewRun, at: float, command: Create, digest: bytes, taken: dict[object, bytes]
-) -> None:
+def _check_occurrence(p: Pass, new: NewRun, at: float, digest: bytes, taken: dict[object, bytes]) -> None:
     run_id = occurrence_id(new.job_id, at, new.tenant)
-    known = command.known.get(run_id)
+    known = p.facts.digests.get(run_id)
     run = p.created.get(run_id)
     if run is not None:
         known = payload.digest(run.job_id, run.payload or payload.EMPTY)
@@ -54,29 +67,29 @@ def _check_occurrence(
         raise IdempotencyConflict(f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}", run_id, "occurrence")
 
 
-def _existing(p: Pass, new: NewRun, command: Create, place: int) -> str | None:
+def _existing(p: Pass, new: NewRun) -> str | None:
     """The run that this submit repeats, if there is one."""
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
-        if run_id in p.state.runs or run_id in command.known or run_id in p.history:
+        if run_id in p.state.runs or run_id in p.facts.digests or run_id in p.history:
             return run_id
     if new.idempotency_key is None:
         return None
     key = (new.tenant, new.idempotency_key)
-    known = p.keys.get(key) or command.known_keys.get(key)
+    known = p.keys.get(key) or p.facts.keys.get(key)
     return None if known is None else known[0]
 
 
-def _create_one(p: Pass, new: NewRun, command: Create, place: int) -> str:
+def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
         run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
-    if (digest := command.digests.get(place)) is not None:
+    if digest is not None:
         if new.idempotency_key is not None:
             p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
         p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, p.now))
-    _begin(p, new, run_id, command.actor)
+    _begin(p, new, run_id, actor)
     return run_id
 
 
@@ -120,8 +133,6 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
             p.state.set_timer(due, run)
         else:
             p.state.set_span(p.elapsed + new.delay, run, WAIT)
-    else:
-        admit(p, run)
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
@@ -142,7 +153,7 @@ def _deadline(job: Job, since: float) -> float | None:
 
 
 def admit(p: Pass, run: Run) -> None:
-    """From pending to the lane. With no policy and no constraints nothing stands between."""
+    """Queue a run that every stage of the entry has let pass."""
     p.move(run, State.SCHEDULED, "cleared", SCHEDULER)
     enqueue(p.state, run)
 

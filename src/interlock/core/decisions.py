@@ -1,4 +1,4 @@
-"""What one step decided: rows to store, messages to send, answers to give, and when to look again."""
+"""What one step decided: rows to store, messages to send, answers to give, effects, and when to look again."""
 
 from typing import Any
 
@@ -8,6 +8,7 @@ from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
+from interlock.model.effect import Effect
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Message
@@ -56,22 +57,8 @@ class Batch(msgspec.Struct):
         return self.position + len(self.history) + len(self.logs) + len(self.service_log) - 1
 
     def __bool__(self) -> bool:
-        return bool(
-            self.created
-            or self.updated
-            or self.history
-            or self.jobs
-            or self.checkpoints
-            or self.logs
-            or self.keys
-            or self.kept
-            or self.put_jobs
-            or self.dropped_jobs
-            or self.schedules
-            or self.dropped_schedules
-            or self.service_log
-            or self.bulks
-        )
+        """Whether it has any row."""
+        return any(type(rows) is list and rows for rows in msgspec.structs.astuple(self))
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):
@@ -108,9 +95,10 @@ class Decisions(msgspec.Struct):
     """runs whose attempts reported progress; what they reported is in the state"""
     now: float
     """wall time of the pass"""
+    elapsed: float
     lags: list[float]
     """how late occurrences went on whose time came, in seconds"""
-    unsure: dict[str, list[str]]
-    """job → ids of which the next pass wants to know whether they are taken"""
+    effects: list[Effect]
+    """work for the outside"""
     wake_at: float | None
-    """wall time at which the next timer is due, or the next occurrence is to be created"""
+    """wall time of the next timer or the next occurrence to create; now if the timetable waits for facts"""

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from interlock.core.admission import adopt, lane_of, note_reached
 from interlock.core.decisions import Defined
+from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
 from interlock.core.schedule_table import GONE, Entry
@@ -52,6 +53,14 @@ def _is_known(state: SchedulerState, job: Job) -> bool:
     return row is not None and row[1] == identity
 
 
+def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> None:
+    """Jobs that get a schedule and have none so far may have runs from before."""
+    table = state.timetable
+    for job in command.jobs:
+        if job.schedule is not None and job.id not in table.entries and job.id not in table.rows:
+            needs.latest[job.id] = None
+
+
 # ── defining ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -71,12 +80,12 @@ def define(p: Pass, origin: str, command: Define) -> None:
     for job in jobs:
         state.jobs[job.id] = job
         if not in_order or before.get(job.id) != job.version:
-            _enter(p, job, command.reached, is_start)
+            _enter(p, job, is_start)
         elif job.id in state.timetable.entries and state.timetable.entries[job.id].done:
             del state.jobs[job.id]
     if is_start:
         for job in put.values():
-            _enter(p, job, command.reached, True)
+            _enter(p, job, True)
         _forget_unknown(p)
         state.timetable.rebuild()
     state.jobs |= put
@@ -99,7 +108,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         if known != job:
             state.jobs[job.id] = job
             p.put_jobs[job.id] = job
-            _enter(p, job, command.reached)
+            _enter(p, job)
             if known is not None:
                 p.adopting.add(job.id)
     p.answers.append((origin, report(state, command.request, *(job.id for job in command.jobs))))
@@ -115,7 +124,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
     p.answers.append((origin, report(p.state, command.request)))
 
 
-def _enter(p: Pass, job: Job, reached_by: Mapping[str, float] | None, is_start: bool = False) -> None:
+def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
     """Give a job its place in the timetable; with the same times it goes on where it was."""
     table = p.state.timetable
     row, known = table.rows.pop(job.id, None), table.entries.get(job.id)
@@ -132,7 +141,7 @@ def _enter(p: Pass, job: Job, reached_by: Mapping[str, float] | None, is_start: 
         _skip_ahead(p, job.id, CHANGED)
         anchor, cursor, next_time = p.now, p.now, first_time(job.schedule, p.now)
         paused, done = row is not None and row[5], False
-        reached = row[7] if row is not None else (reached_by or {}).get(job.id, 0.0)
+        reached = row[7] if row is not None else p.facts.latest.get(job.id, 0.0)
     table.orders += 1
     entry = Entry(job, table.orders, anchor, cursor, next_time, paused, done, reached)
     table.entries[job.id] = entry
@@ -263,6 +272,14 @@ def _resume(p: Pass, entry: Entry) -> None:
 # ── making up for the past ──────────────────────────────────────────────────────────────────────────────────────────
 
 
+def needs_states(state: SchedulerState, command: Refill, needs: Needs) -> None:
+    for at in command.times:
+        run_id = occurrence_id(command.job_id, at, command.tenant)
+        needs.states[run_id] = needs.states[run_id + AGAIN] = None
+        if command.tenant == DEFAULT:
+            needs.note_passed(state, run_id, command.job_id, at)
+
+
 def refill(p: Pass, origin: str, command: Refill) -> None:
     """Create the runs of a range of time that has passed, unless they are there."""
     if p.state.draining:
@@ -271,7 +288,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     created: list[str] = []
     existing: list[str] = []
     for at in command.times:
-        run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), command, existing)
+        run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), existing)
         if run_id is not None:
             run = _refilled(p, job, at, run_id, command)
             p.begin(run)
@@ -284,10 +301,10 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     p.answers.append((origin, BackfillReport(command.request, created, existing)))
 
 
-def _free_id(p: Pass, run_id: str, command: Refill, existing: list[str]) -> str | None:
+def _free_id(p: Pass, run_id: str, existing: list[str]) -> str | None:
     """What was skipped may be made up for, once."""
     for one in (run_id, run_id + AGAIN):
-        state = p.state_of(one) or (command.known or {}).get(one)
+        state = p.state_of(one) or p.facts.states.get(one)
         if state is None:
             return one
         if state is not State.SKIPPED:

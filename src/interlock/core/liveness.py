@@ -6,13 +6,11 @@ as old, the worker is told to stop it, and the run goes another way. A worker th
 the next one, first says what it holds; both sides then drop what the other does not know.
 """
 
-from collections.abc import Sequence
-
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import Attempt, Lines, SchedulerState, Worker
+from interlock.core.state import NOT_OUT, Attempt, Lines, Worker
 from interlock.core.transition import Pass
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, LogLine, Message, Progress, Stop
+from interlock.model.message import Checkpoint, Heard, Heartbeat, Held, LogLine, Progress, Stop
 from interlock.model.state import State
 
 STALE = "stale"
@@ -37,19 +35,6 @@ def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
         begin(p, attempt.run)
     if attempt.run.stop is not None:
         p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
-
-
-def handed_over(state: SchedulerState, worker_id: str, messages: Sequence[Message], elapsed: float) -> None:
-    """These messages are out: from now on silence counts for the attempts they begin."""
-    worker = state.workers.get(worker_id)
-    if worker is None:
-        return
-    for message in messages:
-        if type(message) is Dispatch:
-            attempt = worker.attempts.get(message.run_id)
-            if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
-                attempt.heard = elapsed
-                state.watch_silence(elapsed)
 
 
 def worker_up(p: Pass, command: WorkerUp) -> None:
@@ -86,7 +71,10 @@ def worker_down(p: Pass, command: WorkerDown) -> None:
     worker.connected = False
     if command.dead:
         for attempt in list(worker.attempts.values()):
-            lose(p, attempt.run, command.reason)
+            if attempt.heard == NOT_OUT:
+                give_back(p, attempt, command.reason)
+            else:
+                lose(p, attempt.run, command.reason)
     _forget(p, worker)
 
 

@@ -1,7 +1,9 @@
 """Which worker a run goes to, and the handing over under a new fence."""
 
+from interlock.core.effects import ask
 from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, Room, RouteKey, SchedulerState, Worker
 from interlock.core.transition import Pass
+from interlock.model.effect import ReadInputs
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -28,7 +30,6 @@ def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
 
 
 def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
-    job = p.state.job_of(run)
     run.fence += 1
     run.attempt += 1
     run.worker_id = worker.id
@@ -37,16 +38,24 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room
+    if run.payload is None or run.has_checkpoint:
+        ask(p, ReadInputs(run.id, run.seq))
+    else:
+        send(p, run, worker, run.payload, None)
+
+
+def send(p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None) -> None:
+    job = p.state.job_of(run)
     message = Dispatch(
         run.id,
         run.fence,
         run.job_id,
         run.attempt,
-        run.payload,
+        payload,
         run.deadline_at,
-        room is not Room.SHARED,
+        run.id in worker.apart,
         job.grace,
-        None,
+        checkpoint,
         job.work,
         run.scheduled_at,
         0.0 if run.due_at is None else max(0.0, run.due_at - p.now),

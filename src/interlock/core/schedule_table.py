@@ -85,8 +85,8 @@ class Table:
         """job → those of its occurrences whose time has not come"""
         self.rows: dict[str, ScheduleRow] = {}
         """what the store has of jobs that are not defined, or not yet"""
-        self.known: dict[str, State | None] = {}
-        """what the store has under ids that may be taken, of those it was asked for just now"""
+        self.unsure: dict[str, list[str]] = {}
+        """job → ids of runs that may exist and are not live: the next pass needs their states"""
         self.recorded = 0
         """how many missed occurrences were recorded one by one, since there were none"""
         self.wall = 0.0

@@ -3,6 +3,7 @@
 from interlock.core.lanes import requeue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
+from interlock.model.command import Quarantine
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run
@@ -88,6 +89,14 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         _retry_or(p, run, State.TIMEOUT, "attempt ran too long", at)
     else:
         _retry_or(p, run, State.FAILED, "failed", at)
+
+
+def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
+    """Downgrade a success whose output must not be handed out; anything else stays as it is."""
+    run = p.find(command.run_id)
+    if run is not None and run.state is State.SUCCEEDED:
+        p.move(run, State.OUTPUT_QUARANTINED, command.reason, command.actor)
+        p.batch.dead_letters.append((run.id, p.now, "output_quarantined", command.reason))
 
 
 def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from interlock.core.schedule_table import ScheduleRow, Series, Table, series_of
 from interlock.model.bulk import BulkRequest
+from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Now, Run, RunIds
@@ -228,6 +229,10 @@ class SchedulerState:
         self.draining = False
         self.liveness_due: float | None = None
         """elapsed time at which attempts must be checked for silence"""
+        self.effects: dict[Effect, float] = {}
+        """effects without an answer → elapsed time at which they are asked again"""
+        self.effects_due = inf
+        """the earliest of these, or earlier"""
         self.stale_messages = 0
         self._arrivals = 0
 

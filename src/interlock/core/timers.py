@@ -3,7 +3,6 @@
 from heapq import heappop, heappush
 
 from interlock.core import timetable
-from interlock.core.admission import admit
 from interlock.core.deadlines import expired, overrun
 from interlock.core.schedule_table import goes_early
 from interlock.core.state import WAIT, waits_for_span
@@ -53,14 +52,12 @@ def look(p: Pass, run: Run) -> None:
     if run.state in WAITS_FOR_DUE and not waits_for_span(run) and (run.due_at is None or run.due_at <= p.now):
         _go_on(p, run)
     elif run.state is State.PENDING:
-        admit(p, run)
+        p.entering.append(run)
 
 
 def _go_on(p: Pass, run: Run) -> None:
     run.due_at = None
     p.move(run, State.PENDING, "due", "scheduler")
-    if not expired(p, run):
-        admit(p, run)
 
 
 def _end_spans(p: Pass) -> None:

@@ -10,13 +10,13 @@ from heapq import heappop
 
 import msgspec
 
-from interlock.core.admission import admit, lane_of
-from interlock.core.deadlines import expired
+from interlock.core.admission import lane_of
+from interlock.core.facts import Needs
 from interlock.core.fire_times import following, newest_between
 from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
-from interlock.model.command import Learn
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id, parallel_of
 from interlock.model.schedule import CatchUp
@@ -38,7 +38,7 @@ MOST_RECORDED = 100_000
 SET_BACK = 60.0
 """seconds by which the clock must be set back for the times in between to come again"""
 MOST_ASKED = 5000
-"""occurrences that the store is asked for at once"""
+"""occurrences that one pass needs to know about"""
 MISSED = "missed: nothing was there to start it in time"
 UNREACHED = "missed: the clock was set back before its time came"
 OVERTAKEN = "missed: the run before it was still going when the next was due"
@@ -52,10 +52,12 @@ def fire(p: Pass) -> None:
         for entry in list(table.entries.values()):
             turn_back(p, entry)
     table.wall = p.now
+    for job_id in table.unsure:
+        if job_id in table.entries:
+            table.place(table.entries[job_id])
+    table.unsure = {}
     recorded = table.recorded
     _create_until(p, p.now + p.state.limits.prerun, MOST_A_PASS)
-    # What is known is true of this pass alone.
-    table.known = {}
     if table.recorded == recorded:
         table.recorded = 0
 
@@ -79,8 +81,8 @@ def _look_at(p: Pass, entry: Entry, soon: float) -> None:
     catch_up(p, entry)
     _create(p, entry, soon)
     p.schedules[entry.job.id] = entry.row()
-    # One that the store is asked about is looked at again when it has answered.
-    if entry.job.id not in p.unsure:
+    # A job whose times are uncertain is looked at again once the facts are there.
+    if entry.job.id not in p.state.timetable.unsure:
         p.state.timetable.place(entry)
 
 
@@ -111,10 +113,10 @@ def _id_for(p: Pass, entry: Entry) -> str | None:
     for one in (run_id, run_id + AGAIN):
         found = p.state_of(one)
         if found is None:
-            if one not in p.state.timetable.known:
+            if one not in p.facts.states:
                 _ask(p, entry)
                 return None
-            found = p.state.timetable.known[one]
+            found = p.facts.states[one]
         if found is None:
             return one
         if found not in free:
@@ -123,7 +125,7 @@ def _id_for(p: Pass, entry: Entry) -> str | None:
 
 
 def _ask(p: Pass, entry: Entry) -> None:
-    """Have the store say which of the next times have their runs; in another pass, if it is asked enough in this."""
+    """Need the states of the runs that the next times of a job may have."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
     ids: list[str] = []
@@ -131,17 +133,15 @@ def _ask(p: Pass, entry: Entry) -> None:
         run_id = occurrence_id(entry.job.id, at, "default")
         ids += [run_id, run_id + AGAIN]
         at = following(entry.schedule, entry.anchor, at)
-    if sum(map(len, p.unsure.values())) + len(ids) <= 2 * MOST_ASKED:
-        p.unsure[entry.job.id] = ids
+    p.state.timetable.unsure[entry.job.id] = ids
 
 
-def learn(p: Pass, command: Learn) -> None:
-    """The store has said what it has under ids that were asked for."""
-    table = p.state.timetable
-    for job_id, run_ids in command.run_ids.items():
-        table.known.update((one, command.states.get(one)) for one in run_ids)
-        if job_id in table.entries:
-            table.place(table.entries[job_id])
+def needed(state: SchedulerState, needs: Needs) -> None:
+    """Need the uncertain times, up to a limit; the timetable needs the rest again."""
+    for run_ids in state.timetable.unsure.values():
+        needs.states.update(dict.fromkeys(run_ids))
+        if len(needs.states) >= 2 * MOST_ASKED:
+            return
 
 
 def turn_back(p: Pass, entry: Entry) -> None:
@@ -348,16 +348,13 @@ def _begin(p: Pass, run: Run, series: Series | None) -> None:
     if run.deadline_at is not None:
         p.state.set_timer(run.deadline_at, run)
     p.move(run, State.PENDING, "due", SCHEDULER)
-    if not expired(p, run):
-        admit(p, run)
 
 
 def release(p: Pass) -> None:
     """Let those go on that waited for what has ended in this pass."""
-    place = 0
-    while place < len(p.ended):
-        run = p.ended[place]
-        place += 1
+    while p.released < len(p.ended):
+        run = p.ended[p.released]
+        p.released += 1
         if run.origin is not None:
             _ended(p, run)
 

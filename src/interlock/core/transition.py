@@ -3,13 +3,15 @@
 `move` is the only way a run changes state.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple
 
 from interlock.core.decisions import Answer, Batch, Decisions
+from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
+from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
 from interlock.model.job import Job
 from interlock.model.message import Message
@@ -21,21 +23,22 @@ if TYPE_CHECKING:
 
 
 # Plain numbers: an operator of an enum is a call, and this is the innermost place there is.
-TAKES_SLOT, FREES_SLOT, ENDS = int(Effect.TAKES_SLOT), int(Effect.FREES_SLOT), int(Effect.ENDS)
+TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
 
 
 class Pass:
     __slots__ = (
-        "adopting", "answers", "batch", "changed", "crashed", "created", "elapsed", "ended", "history", "keys", "lags",
-        "now", "occurrences", "problems", "progressed", "put_jobs", "retried", "rng", "schedules", "sends",
-        "state", "unsure", "warnings",
+        "adopting", "answered", "answers", "batch", "changed", "crashed", "created", "effects", "elapsed", "ended",
+        "entering", "facts", "history", "keys", "lags", "now", "occurrences", "problems", "progressed", "put_jobs",
+        "released", "retried", "rng", "schedules", "sends", "state", "warnings",
     )  # fmt: skip
 
-    def __init__(self, state: SchedulerState, now: Now, rng: "Random") -> None:
+    def __init__(self, state: SchedulerState, now: Now, rng: "Random", facts: Facts) -> None:
         self.state = state
         self.now = now.wall
         self.elapsed = now.elapsed
         self.rng = rng
+        self.facts = facts
         self.created: dict[str, Run] = {}
         self.changed: dict[str, Run] = {}
         self.history: dict[str, list[Transition]] = {}
@@ -43,7 +46,14 @@ class Pass:
         self.batch = Batch()
         self.sends: dict[str, list[Message]] = {}
         self.answers: list[tuple[str, Answer]] = []
+        self.effects: list[Asked] = []
+        self.answered: list[tuple[Asked, Any]] = []
+        """answers to effects of passes before"""
+        self.entering: list[Run] = []
+        """runs that have become pending, in order; the entry takes them"""
         self.ended: list[Run] = []
+        self.released = 0
+        """how many of them the timetable has taken note of"""
         self.retried: list[Run] = []
         self.crashed: list[Run] = []
         self.warnings: list[str] = []
@@ -57,8 +67,6 @@ class Pass:
         """what is kept of schedules from now on, by job; None forgets it"""
         self.put_jobs: dict[str, Job | None] = {}
         """the same for jobs that are defined here alone"""
-        self.unsure: dict[str, list[str]] = {}
-        """job → ids of runs that may exist, and are not live"""
         self.adopting: set[str] = set()
         """jobs that have changed"""
 
@@ -70,6 +78,8 @@ class Pass:
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
+        if run.state is State.PENDING:
+            self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
     def move(self, run: Run, after: State, reason: str, actor: str, at: float | None = None) -> None:
@@ -100,7 +110,11 @@ class Pass:
             self.state.lanes[run.lane].holding[run.id] = run
         elif effect & FREES_SLOT:
             del self.state.lanes[run.lane].holding[run.id]
-        if effect & ENDS:
+        if before is State.SCHEDULED and effect & (ENTERS | ENDS):
+            self.state.lanes[run.lane].dead += 1
+        if effect & ENTERS:
+            self.entering.append(run)
+        elif effect & ENDS:
             run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)
@@ -108,16 +122,15 @@ class Pass:
             self.state.progress.pop(run.id, None)
             self.state.log_sizes.pop(run.id, None)
             self.state.lines.pop(run.id, None)
-            if before is State.SCHEDULED:
-                self.state.lanes[run.lane].dead += 1
+
+    def find(self, run_id: str) -> Run | None:
+        """Return a run that is live or has ended in this pass, or one that a command needed and the store has."""
+        run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
+        return run or self.facts.runs.get(run_id)
 
     def state_of(self, run_id: str) -> State | None:
-        """The state of a run that is live, or has ended in this pass."""
-        run = self.state.runs.get(run_id)
-        if run is not None:
-            return run.state
-        entries = self.history.get(run_id)
-        return None if entries is None else entries[-1].after
+        run = self.find(run_id)
+        return None if run is None else run.state
 
     def touch(self, run: Run) -> None:
         """Store the run's fields though its state stays."""
@@ -158,6 +171,8 @@ class Pass:
         if heap and not self.state.draining:
             looks_at = heap[0][0] - self.state.limits.prerun
             wake_at = looks_at if wake_at is None or looks_at < wake_at else wake_at
+        if self.state.timetable.unsure:
+            wake_at = self.now
         return Decisions(
             batch=batch,
             sends=self.sends,
@@ -170,7 +185,8 @@ class Pass:
             problems=self.problems,
             progressed=list(self.progressed.values()),
             now=self.now,
+            elapsed=self.elapsed,
             lags=self.lags,
-            unsure=self.unsure,
+            effects=self.effects,
             wake_at=wake_at,
         )

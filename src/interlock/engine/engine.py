@@ -17,19 +17,19 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Batch, Decisions, Defined, Failed
-from interlock.core.liveness import handed_over
 from interlock.core.state import Limits, SchedulerState, rebuild
-from interlock.core.step import Command, step
-from interlock.engine import inputs, intake, logs
+from interlock.core.step import NO_FACTS, Command, needs, step
+from interlock.engine import facts, logs
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
+from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
 from interlock.engine.requests import Requests
 from interlock.engine.stall import StallWatch
-from interlock.model.command import Create, Define, Learn, NoteServices, Put, Refill, StartDraining, WorkerUp
-from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable, UnknownRun
+from interlock.model.command import Create, HandedOver, NoteServices, StartDraining, WorkerUp
+from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
 from interlock.model.message import Dispatch, Message, Returned
 from interlock.model.request import StatusReport
@@ -74,16 +74,14 @@ class _Flight(msgspec.Struct):
     commands: Sequence[Command]
     began: float
     """elapsed time at which the commit was begun"""
-    decided: float
-    """the same of the decisions"""
 
 
-ASKS = (Refill, Learn, Define, Put)
-"""commands to which the store adds what it knows of occurrences"""
-
-
-def _looks_up(content: object) -> bool:
-    return type(content) in ASKS or (type(content) is Create and content.look_up)
+def _shorten(decisions: Decisions, passed: float) -> None:
+    """Leave out the time that has passed since it was decided how long workers are to keep what they are given."""
+    for messages in decisions.sends.values():
+        for message in messages:
+            if type(message) is Dispatch and message.hold:
+                msgspec.structs.force_setattr(message, "hold", max(0.0, message.hold - passed))
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -103,6 +101,7 @@ class Engine:
         self.state: SchedulerState = SchedulerState(settings.limits, settings.lanes)
         self.links = Links(self, settings.instance)
         self.requests = Requests(self, catalog, store, self.links.tell)
+        self.effects = Effects(store, self.post)
         self._inbox = Inbox()
         self._position = 0
         """of the last row that was given one"""
@@ -114,6 +113,8 @@ class Engine:
         self._families: list[Family] = []
         self._families_until = 0.0
         self._wrote_at = 0.0
+        self._sent: list[Command] = []
+        """what went out since the last pass; the next one begins with it, and it is no reason for a pass"""
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._lease: Lease | None = None
@@ -207,6 +208,7 @@ class Engine:
         finally:
             self._stall.stop()
             self._clock.close()
+            await self.effects.close()
         if self._lease is not None:
             try:
                 await self._leases.release(self._lease)
@@ -284,25 +286,25 @@ class Engine:
             delay = min(delay, self.state.spans[0][0] - now.elapsed)
         if self.state.liveness_due is not None:
             delay = min(delay, self.state.liveness_due - now.elapsed)
-        return delay
+        return min(delay, self.state.effects_due - now.elapsed)
 
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
         commands = self._inbox.take(self.settings.batch_runs)
         try:
-            if any(_looks_up(content) for _, content in commands):
+            needed = needs(self.state, commands)
+            if needed:
                 # What the store knows must be everything that is decided.
                 await self._land()
-                commands = await self._look_up(commands)
+            found = await facts.read(needed, self._store, self.now()) if needed else NO_FACTS
             now = self._clock.now()
             self._stall.notice(now, commands)
-            decisions = step(self.state, commands, now, self._rng)
+            commands[:0], self._sent = self._sent, []
+            decisions = step(self.state, commands, now, self._rng, found)
             if not self.is_settled:
                 self.is_settled = True
                 self.requests.settled()
             self._wake_at = decisions.wake_at
-            if decisions.unsure:
-                self._inbox.put_first(Learn(decisions.unsure))
             await self._land()
             if not decisions.batch:
                 self._deliver(decisions, commands, 0.0)
@@ -313,7 +315,7 @@ class Engine:
             self._refuse(commands, error)
             raise
         commit.add_done_callback(lambda _: self.wake())
-        self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed, now.elapsed)
+        self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
 
     def _number(self, batch: Batch) -> None:
         """Give what happened its place in the order of everything that ever happened."""
@@ -334,24 +336,15 @@ class Engine:
             raise
         finally:
             self._flight = None
-        failure: StoreUnavailable | None = None
-        try:
-            await inputs.fill(flight.decisions, self._store)
-        except StoreUnavailable as error:
-            # The batch is stored, so it is answered. What cannot be handed out without reading is found again by the
-            # recovery that follows.
-            failure = error
-            inputs.keep_back(flight.decisions)
-        inputs.shorten(flight.decisions, self._clock.now().elapsed - flight.decided)
         self._deliver(flight.decisions, flight.commands, self._wrote_at - flight.began)
-        if failure is not None:
-            raise failure
 
     def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
         for _, content in commands:
             if type(content) is WorkerUp:
                 self.links.joined(content)
         self._send(decisions)
+        if decisions.effects:
+            self.effects.begin(decisions.effects)
         self._answer(decisions)
         self.metrics.add(decisions, seconds)
         logs.write(decisions)
@@ -376,26 +369,16 @@ class Engine:
     def _epoch(self) -> int:
         return 0 if self._lease is None else self._lease.epoch
 
-    async def _look_up(self, commands: list[Command]) -> list[Command]:
-        """Fetch what the store knows of keys and occurrences that submits in this batch carry."""
-        now = self.now()
-        commands = [
-            (origin, await intake.look_up_times(one, self.state, self._store, now) if type(one) in ASKS else one)
-            for origin, one in commands
-        ]
-        places = [place for place, (_, content) in enumerate(commands) if type(content) is Create and content.look_up]
-        found = await intake.look_up([commands[place][1] for place in places], self.state, self._store)
-        for place, create in zip(places, found, strict=True):
-            commands[place] = (commands[place][0], create)
-        return commands
-
     def _send(self, decisions: Decisions) -> None:
-        elapsed = self._clock.now().elapsed
+        out, now = {}, self._clock.now().elapsed
+        _shorten(decisions, now - decisions.elapsed)
         for worker_id, messages in decisions.sends.items():
             if self.links.send_to_worker(worker_id, messages):
-                handed_over(self.state, worker_id, messages, elapsed)
+                out[worker_id] = messages
             else:
                 self._take_back(worker_id, messages)
+        if out:
+            self._sent.append(("", HandedOver(out, now)))
 
     def _take_back(self, worker_id: str, messages: Sequence[Message]) -> None:
         for message in messages:
@@ -408,9 +391,6 @@ class Engine:
                 self.declarations.settle(answer.request, answer.difference)
             elif not isinstance(answer, Failed):
                 self.links.tell(origin, answer)
-            elif isinstance(answer.error, UnknownRun):
-                # It was live when the request came and has ended since, or it never was: the store knows.
-                self.requests.tell_state(origin, answer.request, answer.error.run_id)
             else:
                 self._refuse_one(origin, answer.request, answer.error)
                 self.metrics.refused(answer.error.code)
@@ -493,6 +473,7 @@ class Engine:
         self._families_until = 0.0
         waiting, self._inbox = self._inbox, Inbox()
         self._refuse(waiting.take(waiting.weight), error)
+        self._sent = []
         self.links.drop_workers()
 
     def _refuse(self, commands: Sequence[Command], error: Exception) -> None:

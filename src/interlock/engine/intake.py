@@ -1,24 +1,20 @@
 """The check at the door: a submit is refused here, whole, before anything of it exists."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
 
 from interlock.core.fire_times import times_between
-from interlock.core.schedule_table import has_passed
 from interlock.core.state import SchedulerState
-from interlock.core.timetable import AGAIN
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
-from interlock.model.command import Create, Define, Learn, Put, Refill
+from interlock.model.command import Create, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
 from interlock.model.job import NAME, Job
 from interlock.model.request import Backfill, NewRun, PutJobs, Submit
-from interlock.model.run import TRIGGER, occurrence_id
-from interlock.model.state import State
-from interlock.ports.store import Store
+from interlock.model.run import TRIGGER
 
 MOST_RUNS = 10_000
 """runs in one submit"""
@@ -50,8 +46,7 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
             _check_times(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
-    look_up = any(new.idempotency_key is not None or new.occurrence is not None for new in runs)
-    return Create(message.request, runs, actor, {}, {}, {}, look_up, sum(len(new.payload) for new in runs))
+    return Create(message.request, runs, actor, sum(len(new.payload) for new in runs))
 
 
 def put(message: PutJobs, actor: str) -> Put:
@@ -133,91 +128,3 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
 def _shown(instant: float) -> str:
     """A time as people write it, where that is possible."""
     return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%dT%H:%M:%SZ}"
-
-
-LookedUp = Refill | Learn | Define | Put
-
-
-async def look_up_times(command: LookedUp, state: SchedulerState, store: Store, now: float) -> LookedUp:
-    """Add what the store knows of the occurrences, or of the jobs, that are spoken of."""
-    if isinstance(command, Learn):
-        ids = [one for run_ids in command.run_ids.values() for one in run_ids]
-        return Learn(command.run_ids, await _states(ids, store))
-    if isinstance(command, (Define, Put)):
-        unknown = unscheduled(command, state)
-        # What is over cannot come again; a second for the one that is running.
-        return msgspec.structs.replace(command, reached=await store.latest_times(unknown, now - 1) if unknown else {})
-    times = {occurrence_id(command.job_id, at, command.tenant): at for at in command.times}
-    known = await _states([*times, *(one + AGAIN for one in times)], store)
-    if command.tenant == "default":
-        missing = {one: (command.job_id, at) for one, at in times.items() if one not in known}
-        known |= dict.fromkeys(await _pruned(missing, state, store), State.SUCCEEDED)
-    return msgspec.structs.replace(command, known=known)
-
-
-async def _states(run_ids: Sequence[str], store: Store) -> dict[str, State]:
-    """Return the states of runs; a pruned one counts as succeeded, so that it does not run again."""
-    known = await store.states(run_ids)
-    pruned = await store.digests([one for one in run_ids if one not in known])
-    return known | dict.fromkeys(pruned, State.SUCCEEDED)
-
-
-async def _pruned(times: Mapping[str, tuple[str, float]], state: SchedulerState, store: Store) -> list[str]:
-    """Return which of these occurrences (id → job and time) a schedule created and pruning removed. Every time up to a
-    schedule's cursor has had its turn. Where the store still has older runs of the schedule, a missing one was never
-    created, for example because of a pause."""
-    entries = state.timetable.entries
-    passed = {
-        run_id: (job_id, at)
-        for run_id, (job_id, at) in times.items()
-        if job_id in entries and has_passed(entries[job_id], at)
-    }
-    first = await store.first_times(list({job_id for job_id, _ in passed.values()})) if passed else {}
-    return [run_id for run_id, (job_id, at) in passed.items() if at < first.get(job_id, math.inf)]
-
-
-def unscheduled(command: Define | Put, state: SchedulerState) -> list[str]:
-    """The jobs that get a schedule and have none so far: what they have run for is not known here."""
-    table = state.timetable
-    return [
-        job.id
-        for job in command.jobs
-        if job.schedule is not None and job.id not in table.entries and job.id not in table.rows
-    ]
-
-
-async def look_up(messages: Sequence[Create], state: SchedulerState, store: Store) -> list[Create]:
-    """Add to each submit what the store knows of its keys and occurrences."""
-    keys = [
-        (new.tenant, new.idempotency_key) for one in messages for new in one.runs if new.idempotency_key is not None
-    ]
-    occurrences = {
-        occurrence_id(new.job_id, new.occurrence, new.tenant): new
-        for one in messages
-        for new in one.runs
-        if new.occurrence is not None
-    }
-    known_keys = await store.known_keys(keys) if keys else {}
-    known = await _known(occurrences, state, store) if occurrences else {}
-    found = []
-    for one in messages:
-        digests = {
-            place: payload.digest(new.job_id, new.payload)
-            for place, new in enumerate(one.runs)
-            if new.idempotency_key is not None or new.occurrence is not None
-        }
-        found.append(Create(one.request, one.runs, one.actor, digests, known_keys, known, False, one.size))
-    return found
-
-
-async def _known(occurrences: Mapping[str, NewRun], state: SchedulerState, store: Store) -> dict[str, bytes | None]:
-    """The digests of those that exist, or did."""
-    known: dict[str, bytes | None] = dict(await store.digests(list(occurrences)))
-    for run_id, inputs in (await store.inputs([one for one in occurrences if one not in known])).items():
-        known[run_id] = payload.digest(occurrences[run_id].job_id, inputs.payload)
-    times = {
-        run_id: (new.job_id, new.occurrence)
-        for run_id, new in occurrences.items()
-        if run_id not in known and new.tenant == "default" and new.occurrence is not None
-    }
-    return known | dict.fromkeys(await _pruned(times, state, store))

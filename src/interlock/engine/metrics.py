@@ -167,8 +167,7 @@ class Metrics:
         self._dispatched.update(self._labels(map(_JOB, out)))
         # All of a pass happens at one time, and most of its runs were due at few: a look at each time is enough.
         now = decisions.now
-        touched = decisions.touched
-        for due, count in Counter([touched[one.run_id].scheduled_at for one in out if one.attempt == 1]).items():
+        for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
             self._latency.add(now - due, count)
 
     def _add_ended(self, ended: Sequence[Run]) -> None:

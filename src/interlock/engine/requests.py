@@ -168,14 +168,6 @@ class Requests:
             raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
         return run
 
-    def tell_state(self, name: str, request: int, run_id: str) -> None:
-        """Answer a change of a run that is not live with the state it has."""
-
-        async def find() -> None:
-            self.tell(name, r.StateReport(request, run_id, (await self.run(run_id)).state))
-
-        self.do((name, request), find())
-
     # ── work of its own ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def do(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:

@@ -1,27 +1,22 @@
 """What the shell hands to the core besides the workers' own messages."""
 
+from typing import Any
+
 import msgspec
 
 from interlock.model.child_info import Kept
+from interlock.model.effect import Effect
 from interlock.model.job import Job
-from interlock.model.message import Held
+from interlock.model.message import Held, Message
 from interlock.model.request import NewRun
-from interlock.model.state import State
 
 
 class Create(msgspec.Struct, frozen=True, gc=False):
-    """Create these runs, all or none. The shell adds what the store has under their keys and occurrence ids."""
+    """Create these runs, all or none."""
 
     request: int
     runs: list[NewRun]
     actor: str
-    digests: dict[int, bytes]
-    """place in `runs` → digest of job and payload, for those with an idempotency key or an occurrence"""
-    known_keys: dict[tuple[str, str], tuple[str, bytes]]
-    known: dict[str, bytes | None]
-    """the digests of occurrences that exist, or did; None where it is not known any more"""
-    look_up: bool
-    """whether the store has still to be asked for those"""
     size: int
     """bytes of all payloads"""
 
@@ -35,8 +30,6 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     actor: str = "scheduler"
     sources: dict[str, str] = {}
     """job → where it is declared"""
-    reached: dict[str, float] | None = None
-    """the latest times of runs that jobs have which have no schedule so far; None as long as the store was not asked"""
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -45,8 +38,6 @@ class Put(msgspec.Struct, frozen=True, gc=False):
     request: int
     jobs: list[Job]
     actor: str
-    reached: dict[str, float] | None = None
-    """as above"""
 
 
 class Refill(msgspec.Struct, frozen=True, gc=False):
@@ -59,16 +50,27 @@ class Refill(msgspec.Struct, frozen=True, gc=False):
     tenant: str
     max_parallel: int
     actor: str
-    known: dict[str, State] | None = None
-    """the states of those that exist; None as long as the store has not been asked"""
 
 
-class Learn(msgspec.Struct, frozen=True, gc=False):
-    """What there is under ids that may be taken; the store is asked just before the pass that is told."""
+class Quarantine(msgspec.Struct, frozen=True, gc=False):
+    """Withhold the output of a run, if it is still succeeded."""
 
-    run_ids: dict[str, list[str]]
-    """by job"""
-    states: dict[str, State] = {}
+    run_id: str
+    reason: str
+    actor: str
+
+
+class Answered(msgspec.Struct, frozen=True, gc=False):
+    """Answers to effects: late, repeated or void ones too."""
+
+    answers: list[tuple[Effect, Any]]
+
+
+class HandedOver(msgspec.Struct, frozen=True, gc=False):
+    """These messages are on their way to their workers since `at`, in elapsed time."""
+
+    sends: dict[str, list[Message]]
+    at: float
 
 
 class WorkerUp(msgspec.Struct, frozen=True, gc=False):

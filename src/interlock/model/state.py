@@ -89,10 +89,15 @@ class Effect(IntFlag):
     TAKES_SLOT = 1
     FREES_SLOT = 2
     ENDS = 4
+    """leaves memory; a run that ended before has left it"""
+    ENTERS = 8
+    """goes through the entry"""
 
 
 def _effect(before: State, after: State) -> Effect:
-    effect = Effect.ENDS if after in TERMINAL else Effect.NONE
+    effect = Effect.ENDS if after in TERMINAL and before not in TERMINAL else Effect.NONE
+    if after is S.PENDING:
+        effect |= Effect.ENTERS
     if after in HOLDS_SLOT and before not in HOLDS_SLOT:
         effect |= Effect.TAKES_SLOT
     if before in HOLDS_SLOT and after not in HOLDS_SLOT:

@@ -43,6 +43,9 @@ class Chaos:
             store.crash = rng.uniform(0, 0.03)
         if faults.fail_store:
             store.fail = rng.uniform(0, 0.02)
+        if faults.disturb_answers:
+            answers = cluster.answer_faults
+            answers.lose, answers.repeat, answers.delay = rng.uniform(0, 0.3), rng.uniform(0, 0.5), rng.uniform(0, 0.5)
         while not self._over:
             await asyncio.sleep(rng.expovariate(1 / cluster.scenario.fault_every))
             if self._choices and not self._over:
@@ -52,7 +55,8 @@ class Chaos:
         """No more faults, and what can be mended is."""
         cluster = self._cluster
         self._over = True
-        network, store = cluster.network.faults, cluster.store_faults
+        network, store, answers = cluster.network.faults, cluster.store_faults, cluster.answer_faults
+        answers.lose, answers.repeat, answers.delay = 0.0, 0.0, 0.0
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
         store.longest_write, store.fail, store.crash, store.down_until = 0.01, 0.0, 0.0, 0.0
         cluster.invariants.spans.faults_end()

@@ -6,6 +6,7 @@ from contextlib import suppress
 from contextvars import copy_context
 from math import inf
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -13,13 +14,17 @@ from interlock.core.decisions import Decisions
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.effects import Answers
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.model import message as m
+from interlock.model.command import Answered
+from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
+from interlock.simulation.effects import AnswerFaults, FaultyEffects
 from interlock.simulation.executor import SimulatedExecutor
 from interlock.simulation.invariants import Invariants
 from interlock.simulation.link import Network, SimulatedBus
@@ -122,6 +127,32 @@ class NegligentEngine(Engine):
         self.state.walks.clear()
 
 
+class _Kept(dict[Effect, float]):
+    def pop(self, effect: Effect, default: Any = None) -> Any:
+        return self.get(effect, default)
+
+
+class _NeverDue(dict[Effect, float]):
+    def __setitem__(self, effect: Effect, due: float) -> None:
+        super().__setitem__(effect, inf)
+
+
+class CarelessEngine(Engine):
+    """Applies every answer that comes, or does not ask again, or loses sight of what its predecessor has dispatched."""
+
+    sabotage = Sabotage()
+
+    async def start(self) -> None:
+        await super().start()
+        if self.sabotage.engine_applies_answers_twice:
+            self.state.effects = _Kept()
+        elif self.sabotage.engine_asks_once:
+            self.state.effects = _NeverDue()
+        else:
+            for worker in self.state.workers.values():
+                worker.attempts = {one: has for one, has in worker.attempts.items() if has.accepted}
+
+
 class WallClockEngine(Engine):
     """Has spans end when the wall clock says so."""
 
@@ -166,6 +197,7 @@ class Cluster:
         if sabotage.link_loses_stops:
             self.network.lose_all = (m.Stop,)
         self.store_faults = StoreFaults()
+        self.answer_faults = AnswerFaults()
         self.starts = 0
         self.scheduler: Scheduler | None = None
         self.workers: dict[int, Worker] = {}
@@ -210,6 +242,9 @@ class Cluster:
         if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
             kind = OldEngine
             OldEngine.sabotage = sabotage
+        if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
+            kind = CarelessEngine
+            CarelessEngine.sabotage = sabotage
         kind = NegligentEngine if sabotage.engine_forgets_bulks else kind
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
@@ -230,6 +265,8 @@ class Cluster:
             ),
         )
         engine.metrics = WatchedMetrics(self.invariants)
+        chance = self.random(f"{process.name}/answers")
+        engine.effects = FaultyEffects(store, self._deliver, self.loop, chance, self.answer_faults, self.trace)
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
@@ -237,6 +274,11 @@ class Cluster:
             chance = self.random(f"{process.name}/pruning")
             own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
             process.spawn(self._prune(Housekeeping(own, KEEP, engine.metrics, self.clock, every=1.0)))
+
+    def _deliver(self, answers: Answers) -> None:
+        """To whichever scheduler there is by now."""
+        if self.scheduler is not None:
+            self.scheduler.process.call_soon(self.scheduler.engine.post, "", Answered(answers))
 
     async def _prune(self, housekeeping: Housekeeping) -> None:
         while True:

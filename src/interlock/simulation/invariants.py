@@ -46,6 +46,7 @@ class Invariants(Ledger):
         self._histories: dict[str, list[Transition]] = {}
         self._fences: dict[tuple[str, int], Execution] = {}
         self._attempts: dict[tuple[str, int], None] = {}
+        self._sent: dict[tuple[str, int], None] = {}
         self._executing: dict[tuple[str, int], Execution] = {}
         self._held_by_lane: dict[str, int] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -255,6 +256,9 @@ class Invariants(Ledger):
             run = self.disk.runs_by_id.get(message.run_id)
             stored = run is not None and run.fence >= message.fence
             self._require(stored, f"{message.run_id} is sent out under fence {message.fence}, which is not stored")
+            key = (message.run_id, message.fence)
+            self._require(key not in self._sent, f"{message.run_id} is sent out twice under fence {message.fence}")
+            self._sent[key] = None
             if message.isolated and run is not None and self._job(run).executor is not ExecutorKind.PROCESS:
                 self._require(run.id in self.crashed, f"{message.run_id} is suspected, and no process died under it")
         elif isinstance(message, r.BulkReport):

@@ -85,6 +85,8 @@ class Faults(msgspec.Struct, kw_only=True):
     drop_messages: bool = True
     duplicate_messages: bool = True
     jump_clock: bool = True
+    disturb_answers: bool = True
+    """answers to effects come late, twice, to the next scheduler, or never"""
 
     @classmethod
     def only(cls, *names: str) -> "Faults":
@@ -118,6 +120,11 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     """every run that was lost gets a process of its own, also when its worker died"""
     engine_forgets_bulks: bool = False
     """a bulk request that was under way when the scheduler died is not gone on with"""
+    engine_applies_answers_twice: bool = False
+    engine_asks_once: bool = False
+    """an effect whose answer is lost is not asked again"""
+    engine_forgets_unsent: bool = False
+    """runs that were dispatched when the scheduler died are left to themselves"""
     engine_counts_wall_time: bool = False
     """where elapsed time is meant"""
     worker_begins_twice: bool = False

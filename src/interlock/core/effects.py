@@ -1,0 +1,47 @@
+"""Effects: ask the outside, take its answer once, and ask again if none comes.
+
+An answer may come late, twice, after a restart, or never. Only the first answer to a pending effect counts, and only
+while the run is still where it was. After a restart nothing is pending: `rebuild` derives what to do from the runs.
+"""
+
+from collections.abc import Callable, Mapping
+from math import inf
+from typing import Any
+
+from interlock.core.transition import Pass
+from interlock.model.command import Answered
+from interlock.model.effect import Effect
+from interlock.model.run import Run
+
+Apply = Callable[[Pass, Run, Any], None]
+
+
+def ask(p: Pass, effect: Effect) -> None:
+    due = p.elapsed + effect.limit
+    p.effects.append(effect)
+    p.state.effects[effect] = due
+    p.state.effects_due = min(p.state.effects_due, due)
+
+
+def answered(p: Pass, origin: str, command: Answered) -> None:
+    p.answered += command.answers
+
+
+def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
+    """Apply the answers, now that everything else that arrived has been taken in; repeat what has none in time."""
+    for effect, answer in p.answered:
+        if p.state.effects.pop(effect, None) is not None and (run := _run_of(p, effect)) is not None:
+            appliers[type(effect)](p, run, answer)
+    pending = p.state.effects
+    if p.elapsed < p.state.effects_due:
+        return
+    for effect in [effect for effect, due in pending.items() if due <= p.elapsed]:
+        del pending[effect]
+        if _run_of(p, effect) is not None:
+            ask(p, effect)
+    p.state.effects_due = min(pending.values(), default=inf)
+
+
+def _run_of(p: Pass, effect: Effect) -> Run | None:
+    run = p.state.runs.get(effect.run_id)
+    return run if run is not None and run.seq == effect.seq else None

@@ -1,0 +1,53 @@
+"""Facts: what a step has to know of the store. The shell reads them for a whole batch, right before the step."""
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from interlock.core.schedule_table import has_passed
+from interlock.model.run import Run
+from interlock.model.state import State
+
+if TYPE_CHECKING:
+    from interlock.core.state import SchedulerState
+
+
+class Needs(msgspec.Struct):
+    """The questions of one batch."""
+
+    keys: dict[tuple[str, str], None] = {}
+    """tenants and idempotency keys"""
+    digests: dict[str, str] = {}
+    """run id → its job, for runs whose digest of job and payload is wanted"""
+    states: dict[str, None] = {}
+    """ids of runs whose state is wanted"""
+    passed: dict[str, tuple[str, float]] = {}
+    """run id → job and time, for those of the above that a schedule has had its turn for; missing ones were pruned"""
+    runs: dict[str, None] = {}
+    """ids of runs that are wanted whole"""
+    latest: dict[str, None] = {}
+    """jobs whose latest fire time is wanted"""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.digests or self.states or self.runs or self.latest)
+
+    def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
+        entry = state.timetable.entries.get(job_id)
+        if entry is not None and has_passed(entry, at):
+            self.passed[run_id] = (job_id, at)
+
+
+class Facts(msgspec.Struct):
+    """The answers, true for one step: nothing is decided and unstored while they are read."""
+
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+    """used keys → run id and digest"""
+    digests: dict[str, bytes | None] = {}
+    """runs that exist or did → their digest; None if it is no longer known"""
+    states: dict[str, State | None] = {}
+    """every run asked for → its state, or None; a pruned run counts as succeeded, so that it does not run again"""
+    runs: dict[str, Run] = {}
+    pruned: set[str] = set()
+    """runs that were wanted whole, and are pruned"""
+    latest: dict[str, float] = {}
+    """job → the latest fire time that has a run, if it is still to come"""

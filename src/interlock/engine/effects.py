@@ -1,0 +1,68 @@
+"""Do what a step asks of the outside: after the commit, beside the loop, bounded in number and time."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from interlock.model.command import Answered
+from interlock.model.effect import Effect, ReadInputs
+from interlock.model.error import StoreUnavailable
+from interlock.ports.store import Store
+
+logger = logging.getLogger("interlock.engine")
+
+MOST_AT_ONCE = 8
+"""calls to the outside"""
+
+Answers = list[tuple[Effect, Any]]
+
+
+class Effects:
+    def __init__(self, store: Store, post: Callable[[str, object], None]) -> None:
+        self._store = store
+        self._post = post
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
+        self._tasks: dict[asyncio.Task[None], Sequence[Effect]] = {}
+
+    def begin(self, effects: Sequence[Effect]) -> None:
+        """Do these, all of a kind in one call. One that is under way already is not begun again."""
+        under_way = {effect for batch in self._tasks.values() for effect in batch}
+        for kind, do in _KINDS.items():
+            if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
+                task = asyncio.get_running_loop().create_task(self._do(do, batch))
+                self._tasks[task] = batch
+                task.add_done_callback(self._tasks.pop)
+
+    async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
+        try:
+            async with self._room, asyncio.timeout(effects[0].limit):
+                answers = await do(effects, self._store)
+        except (StoreUnavailable, TimeoutError) as error:
+            # The core asks again.
+            logger.warning("no answer to %d effects: %r", len(effects), error)
+        except Exception:
+            logger.exception("internal error")
+        else:
+            self.answer(answers)
+
+    def answer(self, answers: Answers) -> None:
+        self._post("", Answered(answers))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
+    found = await store.inputs([effect.run_id for effect in effects])
+    return [
+        (effect, (found[effect.run_id].payload, found[effect.run_id].checkpoint))
+        for effect in effects
+        if effect.run_id in found
+    ]
+
+
+Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
+_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs}

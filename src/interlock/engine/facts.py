@@ -1,0 +1,53 @@
+"""Read the facts that a step needs, for the whole batch at once."""
+
+from math import inf
+
+from interlock.core.facts import Facts, Needs
+from interlock.model import payload
+from interlock.model.state import State
+from interlock.ports.store import Store
+
+
+async def read(needs: Needs, store: Store, now: float) -> Facts:
+    facts = Facts()
+    if needs.keys:
+        facts.keys = await store.known_keys(list(needs.keys))
+    if needs.digests:
+        facts.digests.update(await store.digests(list(needs.digests)))
+        missing = [one for one in needs.digests if one not in facts.digests]
+        for run_id, found in (await store.inputs(missing) if missing else {}).items():
+            facts.digests[run_id] = payload.digest(needs.digests[run_id], found.payload)
+    if needs.states:
+        facts.states = dict.fromkeys(needs.states)
+        facts.states.update(await store.states(list(needs.states)))
+        missing = [one for one, state in facts.states.items() if state is None]
+        facts.states.update(dict.fromkeys(await store.digests(missing) if missing else (), State.SUCCEEDED))
+    if needs.passed:
+        await _find_pruned(needs, facts, store)
+    if needs.latest:
+        # What is over cannot come again; a second for the one that is running.
+        facts.latest = await store.latest_times(list(needs.latest), now - 1)
+    for run_id in needs.runs:
+        if (run := await store.run(run_id)) is not None:
+            facts.runs[run_id] = run
+        elif await store.tenant_of_pruned(run_id) is not None:
+            facts.pruned.add(run_id)
+    return facts
+
+
+async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:
+    """Find the occurrences that a schedule created and pruning removed. Every time up to a schedule's cursor has had
+    its turn. Where the store still has older runs of the schedule, a missing one was never created, for example because
+    of a pause."""
+    missing = {
+        run_id: place
+        for run_id, place in needs.passed.items()
+        if run_id not in facts.digests and facts.states.get(run_id) is None
+    }
+    first = await store.first_times(list({job_id for job_id, _ in missing.values()})) if missing else {}
+    for run_id, (job_id, at) in missing.items():
+        if at < first.get(job_id, inf):
+            if run_id in needs.digests:
+                facts.digests[run_id] = None
+            if run_id in needs.states:
+                facts.states[run_id] = State.SUCCEEDED
