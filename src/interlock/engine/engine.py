@@ -16,25 +16,26 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import Batch, Decisions, Defined, Failed
+from interlock.core.decisions import Batch, Decisions
 from interlock.core.state import Limits, SchedulerState, rebuild
 from interlock.core.step import NO_FACTS, Command, needs, step
-from interlock.engine import facts, logs
+from interlock.engine import facts
 from interlock.engine.catalog import Catalog
 from interlock.engine.declarations import Declarations
+from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
 from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
+from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
 from interlock.engine.stall import StallWatch
-from interlock.model.command import Create, HandedOver, NoteServices, StartDraining, WorkerUp
+from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
-from interlock.model.message import Dispatch, Message, Returned
 from interlock.model.request import StatusReport
 from interlock.ports.clock import Clock
-from interlock.ports.leases import Lease, Leases
+from interlock.ports.leases import Leases
 from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
@@ -43,8 +44,6 @@ LONGEST_WAIT = 1.0
 """seconds: how soon a jump of the wall clock is noticed"""
 AFTER_FAULT = 0.2
 """seconds before going on after an error that should not exist, should it come again at once"""
-FRESH = 0.1
-"""seconds for which metrics are told again as they are"""
 MOST_WAITING = 20_000
 """runs and messages that may wait for a pass before those who submit are made to wait"""
 MOST_BYTES = 64 * 1024 * 1024
@@ -76,14 +75,6 @@ class _Flight(msgspec.Struct):
     """elapsed time at which the commit was begun"""
 
 
-def _shorten(decisions: Decisions, passed: float) -> None:
-    """Leave out the time that has passed since it was decided how long workers are to keep what they are given."""
-    for messages in decisions.sends.values():
-        for message in messages:
-            if type(message) is Dispatch and message.hold:
-                msgspec.structs.force_setattr(message, "hold", max(0.0, message.hold - passed))
-
-
 def _refusal(error: Exception) -> StoreUnavailable:
     return error if isinstance(error, StoreUnavailable) else StoreUnavailable(str(error))
 
@@ -93,7 +84,7 @@ class Engine:
         self, *, store: Store, leases: Leases, clock: Clock, rng: Random, catalog: Catalog, settings: EngineSettings
     ) -> None:
         self._store = store
-        self._leases = leases
+        self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl, settings.failed_renewals)
         self._clock = clock
         self._rng = rng
         self._catalog = catalog
@@ -102,6 +93,7 @@ class Engine:
         self.links = Links(self, settings.instance)
         self.requests = Requests(self, catalog, store, self.links.tell)
         self.effects = Effects(store, self.post)
+        self.delivery = Delivery(self)
         self._inbox = Inbox()
         self._position = 0
         """of the last row that was given one"""
@@ -110,16 +102,9 @@ class Engine:
         self._passed_at = 0.0
         self._starved_since: float | None = None
         """since when runs are due and nobody is there to take them"""
-        self._families: list[Family] = []
-        self._families_until = 0.0
         self._wrote_at = 0.0
-        self._sent: list[Command] = []
-        """what went out since the last pass; the next one begins with it, and it is no reason for a pass"""
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
-        self._lease: Lease | None = None
-        self._renew_at = 0.0
-        self._failed_renewals = 0
         self._wake_at: float | None = None
         self._stall = StallWatch(clock)
         self._draining = False
@@ -172,12 +157,7 @@ class Engine:
         )
 
     def families(self) -> list[Family]:
-        """The metrics, made anew as often as takes a hundredth of the time, however many runs have to be counted."""
-        now = self._clock.now().elapsed
-        if now >= self._families_until:
-            self._families = self.metrics.families(available=self.available, position=self._stored)
-            self._families_until = now + max(FRESH, 100 * (self._clock.now().elapsed - now))
-        return self._families
+        return self.metrics.latest(self._clock, available=self.available, position=self._stored)
 
     async def start(self) -> None:
         """Take the lease and the state. Raises if somebody else has it, or if a job cannot be declared as it is."""
@@ -209,11 +189,7 @@ class Engine:
             self._stall.stop()
             self._clock.close()
             await self.effects.close()
-        if self._lease is not None:
-            try:
-                await self._leases.release(self._lease)
-            except StoreUnavailable as error:
-                logger.warning("the lease could not be released: %s", error)
+        await self._owner.release()
 
     async def _run(self) -> None:
         while True:
@@ -234,7 +210,8 @@ class Engine:
                 elif self._stopping and not self._inbox and self._flight is None:
                     break
                 else:
-                    await self._renew()
+                    if await self._owner.renew(self._clock.now()):
+                        self._wrote_at = self._clock.now().elapsed
                     await self._pass()
             except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
                 await self._fail(error)
@@ -279,7 +256,7 @@ class Engine:
         if self._inbox or self._stopping or self.state.walks:
             return 0.0
         now = self._clock.now()
-        delay = min(self.settings.longest_wait, self._renew_at - now.elapsed)
+        delay = min(self.settings.longest_wait, self._owner.renew_at - now.elapsed)
         if self._wake_at is not None:
             delay = min(delay, self._wake_at - now.wall)
         if self.state.spans:
@@ -299,7 +276,7 @@ class Engine:
             found = await facts.read(needed, self._store, self.now()) if needed else NO_FACTS
             now = self._clock.now()
             self._stall.notice(now, commands)
-            commands[:0], self._sent = self._sent, []
+            commands[:0] = self.delivery.take_sent()
             decisions = step(self.state, commands, now, self._rng, found)
             if not self.is_settled:
                 self.is_settled = True
@@ -307,12 +284,12 @@ class Engine:
             self._wake_at = decisions.wake_at
             await self._land()
             if not decisions.batch:
-                self._deliver(decisions, commands, 0.0)
+                self.delivery.deliver(decisions, commands, 0.0, self._stored)
                 return
             self._number(decisions.batch)
-            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._epoch))
+            commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._owner.epoch))
         except Exception as error:
-            self._refuse(commands, error)
+            self.delivery.refuse(commands, _refusal(error))
             raise
         commit.add_done_callback(lambda _: self.wake())
         self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
@@ -332,88 +309,24 @@ class Engine:
             self._wrote_at = self._clock.now().elapsed
             self._stored = flight.decisions.batch.last_position
         except Exception as error:
-            self._refuse(flight.commands, error)
+            self.delivery.refuse(flight.commands, _refusal(error))
             raise
         finally:
             self._flight = None
-        self._deliver(flight.decisions, flight.commands, self._wrote_at - flight.began)
-
-    def _deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float) -> None:
-        for _, content in commands:
-            if type(content) is WorkerUp:
-                self.links.joined(content)
-        self._send(decisions)
-        if decisions.effects:
-            self.effects.begin(decisions.effects)
-        self._answer(decisions)
-        self.metrics.add(decisions, seconds)
-        logs.write(decisions)
-        self.requests.announce(decisions.ended)
-        if decisions.batch.kept or decisions.batch.service_log:
-            self._tell_noted(commands, True)
-        if decisions.batch or decisions.progressed:
-            self.requests.news(self._stored, decisions.progressed)
-        self.links.relieve()
-
-    def _tell_noted(self, commands: Sequence[Command], stored: bool) -> None:
-        for _, content in commands:
-            if type(content) is NoteServices:
-                self.on_noted(content, stored)
+        self.delivery.deliver(flight.decisions, flight.commands, self._wrote_at - flight.began, self._stored)
 
     @property
     def writing(self) -> "asyncio.Future[None] | None":
         """The commit that is under way."""
         return None if self._flight is None else self._flight.commit
 
-    @property
-    def _epoch(self) -> int:
-        return 0 if self._lease is None else self._lease.epoch
-
-    def _send(self, decisions: Decisions) -> None:
-        out, now = {}, self._clock.now().elapsed
-        _shorten(decisions, now - decisions.elapsed)
-        for worker_id, messages in decisions.sends.items():
-            if self.links.send_to_worker(worker_id, messages):
-                out[worker_id] = messages
-            else:
-                self._take_back(worker_id, messages)
-        if out:
-            self._sent.append(("", HandedOver(out, now)))
-
-    def _take_back(self, worker_id: str, messages: Sequence[Message]) -> None:
-        for message in messages:
-            if type(message) is Dispatch:
-                self.post(worker_id, Returned(message.run_id, message.fence, "the worker left before it was sent"))
-
-    def _answer(self, decisions: Decisions) -> None:
-        for origin, answer in decisions.answers:
-            if isinstance(answer, Defined):
-                self.declarations.settle(answer.request, answer.difference)
-            elif not isinstance(answer, Failed):
-                self.links.tell(origin, answer)
-            else:
-                self._refuse_one(origin, answer.request, answer.error)
-                self.metrics.refused(answer.error.code)
-
-    def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
-        if origin:
-            self.requests.problem(origin, request, error)
-        else:
-            self.declarations.settle(request, error)
-
     # ── ownership and recovery ──────────────────────────────────────────────────────────────────────────────────────
 
     async def _take_over(self) -> bool:
-        now = self._clock.now()
-        token = f"{self._rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
-        settings = self.settings
-        lease = await self._leases.acquire(settings.cell, settings.holder, token, settings.lease_ttl, now.wall)
-        if lease is None:
+        now, settings = self._clock.now(), self.settings
+        if not await self._owner.take(now, self._rng):
             return False
-        self._lease = lease
         self._wrote_at = now.elapsed
-        self._renew_at = now.elapsed + settings.lease_ttl / 3
-        self._failed_renewals = 0
         snapshot = await self._store.load(settings.limits.small_payload)
         now = self._clock.now()
         self.state = rebuild(
@@ -436,26 +349,10 @@ class Engine:
         self._inbox.put_first(self._catalog.define(0))
         self.available = self._has_led = True
         self.is_settled = False
-        self._families_until = 0.0
         self.requests.check_watched()
         for worker_id in self.state.workers:
             self.watch_worker(worker_id, partial(self.links.worker_died, worker_id))
         return True
-
-    async def _renew(self) -> None:
-        now = self._clock.now()
-        if self._lease is None or now.elapsed < self._renew_at:
-            return
-        self._renew_at = now.elapsed + self.settings.lease_ttl / 3
-        try:
-            self._lease = await self._leases.renew(self._lease, self.settings.lease_ttl, now.wall)
-            self._failed_renewals = 0
-            self._wrote_at = self._clock.now().elapsed
-        except StoreUnavailable as error:
-            self._failed_renewals += 1
-            logger.warning("renewing the lease failed %d times: %s", self._failed_renewals, error)
-            if self._failed_renewals >= self.settings.failed_renewals:
-                raise
 
     async def _fail(self, error: InterlockError) -> None:
         """What was decided and is not stored is void. Tell whoever waits for it, and begin again from the store."""
@@ -467,24 +364,13 @@ class Engine:
             except Exception:
                 logger.exception("the write that was under way failed too")
         if isinstance(error, (StaleEpoch, LeaseLost)):
-            self._lease = None
+            self._owner.lose()
         self.available = False
         self.trouble = _refusal(error)
-        self._families_until = 0.0
         waiting, self._inbox = self._inbox, Inbox()
-        self._refuse(waiting.take(waiting.weight), error)
-        self._sent = []
+        self.delivery.refuse(waiting.take(waiting.weight), self.trouble)
+        self.delivery.take_sent()
         self.links.drop_workers()
-
-    def _refuse(self, commands: Sequence[Command], error: Exception) -> None:
-        refusal = _refusal(error)
-        for origin, content in commands:
-            request = getattr(content, "request", None)
-            if request is not None:
-                self._refuse_one(origin, request, refusal)
-                if type(content) is Create:
-                    self.metrics.refused(refusal.code)
-        self._tell_noted(commands, False)
 
     async def _recover(self) -> None:
         delay = 0.05

@@ -16,8 +16,11 @@ from interlock.model.exposition import Family
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL, State
+from interlock.ports.clock import Clock
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
+FRESH = 0.1
+"""seconds for which metrics are told again as they are"""
 ROWS = (1, 10, 100, 1000, 10_000)
 
 Sample = tuple[str, dict[str, str], float]
@@ -89,6 +92,9 @@ class Metrics:
         self._stale_before = 0
         """messages that were stale in the states before this one"""
         self._dropped_before = 0
+        self._families: list[Family] = []
+        self._was_available = False
+        self._fresh_until = 0.0
 
     @property
     def submitted(self) -> int:
@@ -186,6 +192,15 @@ class Metrics:
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
+        """The families, made anew as often as takes a hundredth of the time, however many runs have to be counted."""
+        now = clock.now().elapsed
+        if now >= self._fresh_until or available != self._was_available:
+            self._families = self.families(available=available, position=position)
+            self._was_available = available
+            self._fresh_until = now + max(FRESH, 100 * (clock.now().elapsed - now))
+        return self._families
 
     def families(self, *, available: bool, position: int) -> list[Family]:
         state = self._state

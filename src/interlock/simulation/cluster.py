@@ -14,6 +14,7 @@ from interlock.core.decisions import Decisions
 from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, Entry
+from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Answers
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
@@ -83,7 +84,7 @@ class FencelessEngine(Engine):
         return origin, content
 
 
-class OldEngine(Engine):
+class OldDelivery(Delivery):
     """Gives the number of an attempt that never began to the next, or suspects every run that was ever lost."""
 
     sabotage = Sabotage()
@@ -91,7 +92,7 @@ class OldEngine(Engine):
     def _send(self, decisions: Decisions) -> None:
         for messages in decisions.sends.values():
             for place, one in enumerate(messages):
-                run = self.state.runs.get(one.run_id) if isinstance(one, m.Dispatch) else None
+                run = self._engine.state.runs.get(one.run_id) if isinstance(one, m.Dispatch) else None
                 if run is not None and self.sabotage.engine_reuses_attempts:
                     messages[place] = msgspec.structs.replace(one, attempt=1 + run.failures + run.crashes)
                 elif run is not None and run.crashes:
@@ -239,9 +240,6 @@ class Cluster:
         )
         kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
         kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
-        if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
-            kind = OldEngine
-            OldEngine.sabotage = sabotage
         if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
             kind = CarelessEngine
             CarelessEngine.sabotage = sabotage
@@ -265,6 +263,9 @@ class Cluster:
             ),
         )
         engine.metrics = WatchedMetrics(self.invariants)
+        if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
+            engine.delivery = OldDelivery(engine)
+            OldDelivery.sabotage = sabotage
         chance = self.random(f"{process.name}/answers")
         engine.effects = FaultyEffects(store, self._deliver, self.loop, chance, self.answer_faults, self.trace)
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))

@@ -1,0 +1,100 @@
+"""After the commit: messages to workers, effects, answers, and everybody who wants to know."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec.structs import force_setattr
+
+from interlock.core.decisions import Decisions, Defined, Failed
+from interlock.core.step import Command
+from interlock.engine import logs
+from interlock.model.command import Create, HandedOver, NoteServices, WorkerUp
+from interlock.model.error import InterlockError, StoreUnavailable
+from interlock.model.message import Dispatch, Message, Returned
+
+if TYPE_CHECKING:
+    from interlock.engine.engine import Engine
+
+
+class Delivery:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._sent: list[Command] = []
+
+    def take_sent(self) -> list[Command]:
+        """What went out since the last pass. The next one begins with it, but it is no reason for a pass."""
+        sent, self._sent = self._sent, []
+        return sent
+
+    def deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float, position: int) -> None:
+        """Tell whom it concerns of decisions that are stored, which took `seconds`."""
+        engine = self._engine
+        for _, content in commands:
+            if type(content) is WorkerUp:
+                engine.links.joined(content)
+        self._send(decisions)
+        if decisions.effects:
+            engine.effects.begin(decisions.effects)
+        self._answer(decisions)
+        engine.metrics.add(decisions, seconds)
+        logs.write(decisions)
+        engine.requests.announce(decisions.ended)
+        if decisions.batch.kept or decisions.batch.service_log:
+            self._tell_noted(commands, True)
+        if decisions.batch or decisions.progressed:
+            engine.requests.news(position, decisions.progressed)
+        engine.links.relieve()
+
+    def _send(self, decisions: Decisions) -> None:
+        out, elapsed = {}, self._engine.elapsed()
+        for worker_id, messages in decisions.sends.items():
+            _shorten(messages, elapsed - decisions.elapsed)
+            if self._engine.links.send_to_worker(worker_id, messages):
+                out[worker_id] = messages
+            else:
+                self._take_back(worker_id, messages)
+        if out:
+            self._sent.append(("", HandedOver(out, elapsed)))
+
+    def _take_back(self, worker_id: str, messages: Sequence[Message]) -> None:
+        for one in messages:
+            if type(one) is Dispatch:
+                self._engine.post(worker_id, Returned(one.run_id, one.fence, "the worker left before it was sent"))
+
+    def _answer(self, decisions: Decisions) -> None:
+        for origin, answer in decisions.answers:
+            if isinstance(answer, Defined):
+                self._engine.declarations.settle(answer.request, answer.difference)
+            elif not isinstance(answer, Failed):
+                self._engine.links.tell(origin, answer)
+            else:
+                self._refuse_one(origin, answer.request, answer.error)
+                self._engine.metrics.refused(answer.error.code)
+
+    def refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
+        """Tell whoever handed these in that they are void."""
+        for origin, content in commands:
+            request = getattr(content, "request", None)
+            if request is not None:
+                self._refuse_one(origin, request, refusal)
+                if type(content) is Create:
+                    self._engine.metrics.refused(refusal.code)
+        self._tell_noted(commands, False)
+
+    def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
+        if origin:
+            self._engine.requests.problem(origin, request, error)
+        else:
+            self._engine.declarations.settle(request, error)
+
+    def _tell_noted(self, commands: Sequence[Command], stored: bool) -> None:
+        for _, content in commands:
+            if type(content) is NoteServices:
+                self._engine.on_noted(content, stored)
+
+
+def _shorten(messages: Sequence[Message], passed: float) -> None:
+    """Leave out the time that has passed since it was decided how long a worker is to keep what it is given."""
+    for message in messages:
+        if type(message) is Dispatch and message.hold:
+            force_setattr(message, "hold", max(0.0, message.hold - passed))

@@ -1,0 +1,64 @@
+"""The lease under which a scheduler may write: taken, renewed three times in its life, given back."""
+
+import logging
+from random import Random
+
+from interlock.model.error import StoreUnavailable
+from interlock.model.run import Now
+from interlock.ports.leases import Lease, Leases
+
+logger = logging.getLogger("interlock.engine")
+
+
+class Ownership:
+    def __init__(self, leases: Leases, name: str, holder: str, ttl: float, most_failures: int) -> None:
+        self._leases = leases
+        self.name = name
+        self._holder = holder
+        self._ttl = ttl
+        self._most_failures = most_failures
+        self._lease: Lease | None = None
+        self.renew_at = 0.0
+        """elapsed time"""
+        self._failures = 0
+
+    @property
+    def epoch(self) -> int:
+        return 0 if self._lease is None else self._lease.epoch
+
+    async def take(self, now: Now, rng: Random) -> bool:
+        """Take the lease, or keep it; False if another scheduler has it."""
+        token = f"{rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
+        lease = await self._leases.acquire(self.name, self._holder, token, self._ttl, now.wall)
+        if lease is None:
+            return False
+        self._lease = lease
+        self.renew_at = now.elapsed + self._ttl / 3
+        self._failures = 0
+        return True
+
+    async def renew(self, now: Now) -> bool:
+        """Renew the lease if it is time to; True if the store wrote it. Raises after too many failures in a row."""
+        if self._lease is None or now.elapsed < self.renew_at:
+            return False
+        self.renew_at = now.elapsed + self._ttl / 3
+        try:
+            self._lease = await self._leases.renew(self._lease, self._ttl, now.wall)
+        except StoreUnavailable as error:
+            self._failures += 1
+            logger.warning("renewing the lease failed %d times: %s", self._failures, error)
+            if self._failures >= self._most_failures:
+                raise
+            return False
+        self._failures = 0
+        return True
+
+    def lose(self) -> None:
+        self._lease = None
+
+    async def release(self) -> None:
+        if self._lease is not None:
+            try:
+                await self._leases.release(self._lease)
+            except StoreUnavailable as error:
+                logger.warning("the lease could not be released: %s", error)
