@@ -22,8 +22,9 @@ from interlock.buses.socket import SocketBus
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
-from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.engine import Engine
 from interlock.engine.service_book import ServiceBook
+from interlock.engine.settings import EngineSettings
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.exposition import Family

@@ -200,3 +200,10 @@ def test_rows_are_copies_that_later_passes_do_not_reach() -> None:
     before = msgspec.json.encode(batch.created)
     machine.worker_up()
     assert msgspec.json.encode(batch.created) == before
+
+
+def test_a_batch_with_rows_of_any_kind_is_to_be_stored() -> None:
+    assert not Batch(position=7)
+    for name in Batch.__struct_fields__:
+        if name != "position":
+            assert Batch(**{name: [None]}), name  # type: ignore[arg-type]  # a row of any kind will do

@@ -132,6 +132,17 @@ def test_after_a_long_stop_of_many_jobs_what_is_recorded_is_bounded(monkeypatch:
     assert told.total() <= 60, "but for a few that passes had begun with"
 
 
+@pytest.mark.behaviour("RUN-5", "TIM-18")
+def test_more_uncertain_times_than_one_pass_asks_about_are_all_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.core.timetable.MOST_ASKED", 2)
+    names = [f"job{number}" for number in range(10)]
+    machine = machine_of(*(job(name, every=60, wait=5) for name in names))
+    machine.advance(1)
+    declare(machine, *(job(name, every=60, wait=4) for name in names))
+    at = int(START) + 5
+    assert {run.id for run in machine.state.runs.values()} == {f"{name}:{at}~again" for name in names}
+
+
 @pytest.mark.behaviour("TIM-9")
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("schedule", [{"at": START + 500}, {"once": True, "wait": 500}])

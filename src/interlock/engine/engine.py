@@ -17,7 +17,7 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Batch, Decisions
-from interlock.core.state import Limits, SchedulerState, rebuild
+from interlock.core.state import SchedulerState, rebuild
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts
 from interlock.engine.catalog import Catalog
@@ -29,6 +29,7 @@ from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
 from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
+from interlock.engine.settings import EngineSettings
 from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
@@ -40,29 +41,12 @@ from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
-LONGEST_WAIT = 1.0
-"""seconds: how soon a jump of the wall clock is noticed"""
 AFTER_FAULT = 0.2
 """seconds before going on after an error that should not exist, should it come again at once"""
 MOST_WAITING = 20_000
 """runs and messages that may wait for a pass before those who submit are made to wait"""
 MOST_BYTES = 64 * 1024 * 1024
 """of payloads that may wait so"""
-
-
-class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    lanes: dict[str, int]
-    limits: Limits = Limits()
-    lease_ttl: float = 10.0
-    failed_renewals: int = 3
-    batch_runs: int = 2000
-    """how many runs one pass takes in at the most"""
-    cell: str = "main"
-    """what this engine owns, and the name of its lease: positions, the order of events, are those of the cell"""
-    holder: str = "scheduler"
-    instance: str = ""
-    """names this start; a worker of an earlier one finishes its work and leaves"""
-    longest_wait: float = LONGEST_WAIT
 
 
 class _Flight(msgspec.Struct):

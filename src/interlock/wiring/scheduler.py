@@ -17,9 +17,10 @@ from interlock.config.loading import FileJob, Loaded
 from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
-from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.engine import Engine
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
+from interlock.engine.settings import EngineSettings
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.reloaded import Difference, Reloaded

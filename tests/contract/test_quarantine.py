@@ -1,0 +1,63 @@
+"""The one transition of a run that has ended, from the command to the store, its events and whoever asks."""
+
+from typing import cast
+
+import pytest
+
+from interlock.model import message as m
+from interlock.model import request as r
+from interlock.model.command import Quarantine
+from interlock.model.state import State
+from tests.contract.conftest import AnyStore, WithStore
+from tests.engine.bench import Bench, Link, SlowStore, until
+
+
+async def _finished(bench: Bench, worker: Link) -> str:
+    before = len(worker.of(m.Dispatch))
+    bench.submit()
+    await until(lambda: len(worker.of(m.Dispatch)) > before)
+    run = worker.of(m.Dispatch)[-1]
+    worker.say(m.Finished(run.run_id, run.fence, "succeeded", b'"secret"'))
+    await until(lambda: any(one.run_id == run.run_id for one in worker.of(m.Settled)))
+    return run.run_id
+
+
+@pytest.mark.behaviour("RUN-4", "RUN-2", "RUN-3")
+def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        bench = Bench(cast(SlowStore, store))
+        await bench.start()
+        worker = bench.worker("w")
+        run_id = await _finished(bench, worker)
+        ended = await store.run(run_id)
+        bench.client.say(r.Watch(50, True))
+        position = await store.position()
+        for _ in range(2):
+            bench.engine.post("", Quarantine(run_id, "a key in the output", "scanner"))
+        bench.engine.post("", Quarantine("unknown", "a key in the output", "scanner"))
+        await until(lambda: bool(bench.client.of(r.News)))
+        bench.client.say(r.Cancel(51, run_id, "too late"))
+        bench.client.say(r.AskHistory(52, run_id))
+        await until(lambda: bool(bench.client.of(r.StateReport)) and bool(bench.client.of(r.HistoryReport)))
+
+        run = await store.run(run_id)
+        assert ended is not None
+        assert run is not None
+        assert (run.state, run.previous, run.actor) == (State.OUTPUT_QUARANTINED, State.SUCCEEDED, "scanner")
+        assert (run.ended_at, run.seq) == (ended.ended_at, ended.seq + 1)
+        last = (await store.history(run_id))[-1]
+        assert (last.before, last.after, last.reason) == (run.previous, run.state, "a key in the output")
+        (event,) = (await store.events(position, 10, run_id=run_id)).events
+        assert getattr(event, "transitions", None) == [last]
+        assert [news.position for news in bench.client.of(r.News)] == [event.position]
+        assert bench.client.of(r.HistoryReport)[0].entries[-1] == last
+        assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
+        assert [(one.run_id, one.code) for one in await store.dead_letters()] == [(run_id, "output_quarantined")]
+
+        next_run = await store.run(await _finished(bench, worker))
+        assert next_run is not None
+        assert next_run.state is State.SUCCEEDED, "the engine goes on"
+        assert not bench.engine.state.runs
+        await bench.stop()
+
+    with_store(body)
