@@ -7,6 +7,7 @@ import pytest
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.command import Quarantine
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from tests.contract.conftest import AnyStore, WithStore
 from tests.engine.bench import Bench, Link, SlowStore, until
@@ -36,7 +37,7 @@ def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) 
             bench.engine.post("", Quarantine(run_id, "a key in the output", "scanner"))
         bench.engine.post("", Quarantine("unknown", "a key in the output", "scanner"))
         await until(lambda: bool(bench.client.of(r.News)))
-        bench.client.say(r.Cancel(51, run_id, "too late"))
+        bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
         bench.client.say(r.AskHistory(52, run_id))
         await until(lambda: bool(bench.client.of(r.StateReport)) and bool(bench.client.of(r.HistoryReport)))
 
