@@ -4,11 +4,14 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from interlock.cli.picture import facts
 from tests.cli.asking import ask, detail, printed, refused
 from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal
+from tests.client.faulty import DETAIL
 from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command, Server, interlock
@@ -184,6 +187,12 @@ def test_a_run_as_plain_text(server: Server) -> None:
     assert "retrying" in [line[1] for line in states if float(line[3] or 0) > 0.01]
     assert states[-1][1:] == ["succeeded", states[-1][2], "", "2", "done"]
     assert ask(server, "show", "-").stdout.splitlines()[0] == f"run\t{facts['run']}"
+
+
+def test_each_facet_of_a_run_is_a_fact_under_its_name() -> None:
+    run = msgspec.structs.replace(DETAIL, facets={"hold": {"by": "ann", "at": 5.5}, "later": {"count": 3}})
+    found = dict(facts(run, str))
+    assert (found["hold"], found["later"]) == ("by ann, at 5.5", "count 3")
 
 
 def test_a_run_in_json(server: Server) -> None:

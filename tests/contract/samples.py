@@ -4,12 +4,13 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
-from msgspec.structs import astuple
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
+from interlock.core.transition import created_row, update_row
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.facets import Facets, Hold
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
@@ -80,11 +81,11 @@ def make_run(run_id: str = "r1", **fields: Any) -> Run:
 
 
 def created(*runs: Run) -> Batch:
-    return Batch(created=[astuple(run) for run in runs])
+    return Batch(created=[created_row(run) for run in runs])
 
 
-def updated(*runs: Run) -> Batch:
-    return Batch(updated=[(run.id, *astuple(run)[Run.CONSTANT :]) for run in runs])
+def updated(*runs: Run, group: str = "all") -> Batch:
+    return Batch(updated={group: [update_row(run, group) for run in runs]})
 
 
 def entry(seq: int, before: State | None, after: State, reason: str = "because") -> Transition:
@@ -202,6 +203,7 @@ RUNS = st.builds(
     heartbeats=COUNTS,
     has_checkpoint=st.integers(0, 1),
     origin=st.none() | st.sampled_from([SCHEDULE, CATCH_UP, TRIGGER, backfill(4)]),
+    facets=st.none() | st.builds(Facets, hold=st.builds(Hold, by=TEXT, at=TIMES)),
     error=st.none() | TEXT,
     result=st.none() | st.binary(max_size=100),
 )

@@ -8,6 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from interlock.model.error import (
@@ -18,6 +19,7 @@ from interlock.model.error import (
     StoreInUse,
     StoreUnavailable,
 )
+from interlock.model.facets import Facets, Hold
 from interlock.model.run import Run
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.database import connect_writer
@@ -62,6 +64,19 @@ def test_the_columns_of_runs_are_the_fields_of_a_run(database: Path) -> None:
     assert columns[0] == "number"
     assert sorted(columns[1:]) == sorted(Run.__struct_fields__)
     assert columns[-2:] == ["payload", "result"], "to read a state, nothing large must be read over"
+
+
+def test_all_facets_of_a_run_are_one_value_and_none_are_no_value(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        held = make_run("r2", facets=Facets(hold=Hold(by="ann", at=1000.5)))
+        await store.commit(created(make_run("r1"), held), NAME, lease.epoch)
+
+    run_with(SqliteStore(database), body)
+    with closing(sqlite3.connect(database)) as connection:
+        plain, held = [row[0] for row in connection.execute("SELECT facets FROM runs ORDER BY number")]
+    assert plain is None
+    assert msgspec.msgpack.decode(held) == {"hold": {"by": "ann", "at": 1000.5}}
 
 
 def test_opening_an_up_to_date_file_changes_no_schema(database: Path) -> None:

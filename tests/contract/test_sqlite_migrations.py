@@ -10,7 +10,7 @@ import pytest
 from interlock.model.error import CannotOpenDatabase, StoreUnavailable
 from interlock.stores.sqlite import SqliteReader
 from interlock.stores.sqlite.database import APPLICATION_ID, migrate
-from interlock.stores.sqlite.queries import QUERIES, migrations
+from interlock.stores.sqlite.queries import INSERT_HISTORY, migrations
 from tests.contract.test_sqlite_file import make, schema
 
 
@@ -77,7 +77,7 @@ def test_only_missing_steps_are_applied_and_what_is_stored_stays(database: Path)
     later = ["ALTER TABLE history ADD COLUMN note TEXT;", "CREATE TABLE notes (text);", "CREATE TABLE notes (again);"]
     steps = [*migrations(), *later]
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        connection.execute(QUERIES["insert_history"], (3, "old", 1, b"entries"))
+        INSERT_HISTORY.write(connection, [(3, "old", 1, b"entries")])
         migrate(connection, steps[: last + 1])
         assert list(connection.execute("SELECT * FROM history")) == [(3, "old", 1, b"entries", None)]
         with pytest.raises(sqlite3.OperationalError):

@@ -4,12 +4,14 @@ import asyncio
 import copy
 import itertools
 
+import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from interlock.model.child_info import Kept
 from interlock.model.error import StaleEpoch
-from interlock.model.run import Run
+from interlock.model.facets import Facets, Hold
+from interlock.model.run import UPDATES, Run
 from interlock.model.state import State
 from interlock.ports.store import (
     DeadLetter,
@@ -70,18 +72,65 @@ def test_every_field_of_a_new_run_comes_back(with_store: WithStore, run: Run) ->
 
 
 @SEVERAL
-@given(run=RUNS)
-def test_every_field_that_can_change_comes_back(with_store: WithStore, run: Run) -> None:
+@given(run=RUNS, group=st.sampled_from(list(UPDATES)))
+def test_an_update_writes_the_fields_of_its_group_and_no_others(with_store: WithStore, run: Run, group: str) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         await store.commit(created(make_run(run.id, seq=0)), NAME, lease.epoch)
         before = await store.run(run.id)
         assert before is not None
         run.seq = max(run.seq, before.seq)
-        await store.commit(updated(run), NAME, lease.epoch)
-        stored = await store.run(run.id)
-        assert fields(stored)[Run.CONSTANT :] == fields(run)[Run.CONSTANT :]
-        assert fields(stored)[: Run.CONSTANT] == fields(before)[: Run.CONSTANT]
+        await store.commit(updated(run, group=group), NAME, lease.epoch)
+        stored = fields(await store.run(run.id))
+        assert stored == [
+            new if new[0] in UPDATES[group] else old for new, old in zip(fields(run), fields(before), strict=True)
+        ]
+
+    with_store(body)
+
+
+def test_each_field_that_can_change_is_in_a_group_with_the_number_of_the_update() -> None:
+    assert UPDATES["all"] == Run.__struct_fields__[Run.CONSTANT :]
+    assert all("seq" in columns and len(columns) == len(set(columns)) for columns in UPDATES.values())
+
+
+@pytest.mark.behaviour("RUN-15")
+@pytest.mark.parametrize("group", UPDATES)
+def test_an_old_update_of_any_group_changes_nothing(with_store: WithStore, group: str) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1", seq=5)), NAME, lease.epoch)
+        before = fields(await store.run("r1"))
+        late = make_run("r1", seq=4, reason="late", attempt=7, heartbeats=7, failures=7)
+        await store.commit(updated(late, group=group), NAME, lease.epoch)
+        assert fields(await store.run("r1")) == before
+
+    with_store(body)
+
+
+def test_plain_and_whole_rows_are_created_in_one_order(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        runs = [make_run(f"r{place}", failures=place % 3) for place in range(300)]
+        batch = created(*runs)
+        assert {len(row) for row in batch.created} == {Run.PLAIN, len(Run.__struct_fields__)}
+        await store.commit(batch, NAME, lease.epoch)
+        found = (await store.load(100)).runs
+        assert [fields(run) for run in found] == [fields(run) for run in runs]
+        assert (await store.runs(RunFilter(), None, 1)).runs[0].id == "r299"
+
+    with_store(body)
+
+
+def test_facets_are_read_with_the_run_and_go_when_they_are_taken_away(with_store: WithStore) -> None:
+    held = Facets(hold=Hold(by="ann", at=1000.5))
+
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(make_run("r1"), make_run("r2", facets=held)), NAME, lease.epoch)
+        assert [run.facets for run in (await store.load(100)).runs] == [None, held]
+        await store.commit(updated(make_run("r1", facets=held), make_run("r2")), NAME, lease.epoch)
+        assert [run.facets for run in (await store.runs(RunFilter(), None, 10)).runs] == [None, held]
 
     with_store(body)
 

@@ -91,6 +91,10 @@ class Machine:
         self.last.batch.position = self._position
         self._position = self.last.batch.last_position + 1
         self.store.apply(self.last.batch)
+        for run in self.last.touched.values():
+            stored = self.store.runs_by_id[run.id]
+            unwritten = {name for name in Run.__struct_fields__ if getattr(run, name) != getattr(stored, name)}
+            assert unwritten <= {"payload"}, f"{run.id} is {run.state}, and an update left out {unwritten}"
         self._out = [("", HandedOver(self.last.sends, self.elapsed))]
         self.answers += at_once(effects.read_inputs(self.last.effects, self.store))
         self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]

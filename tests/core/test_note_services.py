@@ -21,7 +21,7 @@ def test_what_is_noted_is_in_the_batch_in_the_order_in_which_it_came() -> None:
     )
     assert decisions.batch.kept == [("a", one), ("a", None), ("b", two)]
     assert decisions.batch.service_log == [row("a", 1), row("b", 1)]
-    assert (decisions.batch.created, decisions.batch.updated, decisions.batch.history) == ([], [], [])
+    assert (decisions.batch.created, decisions.batch.updated, decisions.batch.history) == ([], {}, [])
     assert (decisions.sends, decisions.answers, decisions.problems, decisions.warnings) == ({}, [], [], [])
 
 

@@ -1,25 +1,33 @@
 """What a pass hands to the store: state, history and result together; the same thing twice is nothing."""
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 import pytest
 
-from interlock.core.decisions import Batch
+from interlock.core.decisions import Batch, Row
+from interlock.core.facts import Facts
+from interlock.core.transition import Pass
+from interlock.model.facets import Facets, Hold
 from interlock.model.job import Job, Retry
 from interlock.model.message import Checkpoint, LogLine
-from interlock.model.run import Run, Transition, replay, stats_of, update_id
+from interlock.model.run import UPDATES, Run, Transition, as_fields, replay, stats_of, update_id
 from interlock.model.state import State
+from interlock.model.view import info_of
 from interlock.stores.memory import MemoryStore
 from tests.core.machine import START, Machine, retrying_job
 
-CHANGING = Run.__struct_fields__[Run.CONSTANT :]
-
 
 def updated(batch: Batch, run_id: str) -> dict[str, object]:
-    rows = [row for row in batch.updated if row[0] == run_id]
+    rows = [dict(zip(UPDATES[group], row[1:], strict=True)) for group, row in updates(batch) if row[0] == run_id]
     assert len(rows) == 1
-    return dict(zip(CHANGING, rows[0][1:], strict=True))
+    return rows[0]
+
+
+def updates(batch: Batch) -> list[tuple[str, Row]]:
+    return [(group, row) for group, rows in batch.updated.items() for row in rows]
 
 
 def contents(store: MemoryStore) -> str:
@@ -71,6 +79,42 @@ def test_every_transition_is_one_entry_and_the_history_replays_to_the_state() ->
     assert [entry.seq for entry in history] == list(range(1, 13))
     assert [entry.attempt for entry in history] == [0, 0, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2]
     assert all(entry.reason and entry.actor for entry in history)
+
+
+def test_an_update_writes_the_group_that_changed() -> None:
+    machine = Machine(retrying_job(1))
+    run_id = machine.submit()
+    steps: list[tuple[Callable[[], object], str]] = [
+        (machine.worker_up, "entry"),
+        (lambda: machine.started(run_id), "execution"),
+        (lambda: machine.finished(run_id, "failed"), "all"),
+        (lambda: machine.advance(2), "entry"),
+        (lambda: machine.started(run_id), "execution"),
+        (lambda: machine.cancel(run_id), "all"),
+        (lambda: machine.finished(run_id), "execution"),
+    ]
+    for do, group in steps:
+        do()
+        assert [*machine.last.batch.updated] == [group], machine.path(run_id)
+
+
+def test_a_facet_is_stored_with_the_run_until_it_is_taken_away() -> None:
+    machine = Machine()
+    run_id = machine.submit()
+    run = machine.run(run_id)
+    for hold, kept in ((Hold(by="ann", at=START), Facets(hold=Hold(by="ann", at=START))), (None, None)):
+        p = Pass(machine.state, machine.now, machine.rng, Facts())
+        p.set_facet(run, hold=hold)
+        assert updated(p.decisions().batch, run_id)["facets"] == run.facets == kept
+        named = {"hold": {"by": "ann", "at": START}} if kept else {}
+        assert info_of(run).facets == as_fields(run)["facets"] == named
+
+
+@pytest.mark.parametrize("field", [name for name in Batch.__struct_fields__ if name != "position"])
+def test_a_batch_with_anything_to_store_is_true(field: str) -> None:
+    assert not Batch(position=7)
+    something: dict[str, Any] = {field: {"all": [("r1",)]} if field == "updated" else [("r1",)]}
+    assert Batch(**something)
 
 
 @pytest.mark.behaviour("RUN-12", "RUN-2")

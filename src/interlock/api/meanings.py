@@ -63,6 +63,7 @@ _INFO = {
     "has_checkpoint": "Whether an attempt has left a checkpoint.",
     "origin": "How it came to be: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.",
     "error": "Of the latest failure: its text and traceback, without secrets.",
+    "facets": "Parts that only some runs have, such as `hold`: name → fields.",
     "progress": "The latest that a running attempt reported; only where a single run is asked for.",
 }
 _CHILD = {

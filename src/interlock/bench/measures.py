@@ -12,11 +12,12 @@ import uvloop
 from interlock.bench.jobs import app
 from interlock.bench.server import Server, running
 from interlock.core.decisions import Batch, Row
+from interlock.core.transition import created_row, update_row
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
+from interlock.stores.sqlite.batch import history_rows
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.queries import write_rows
-from interlock.stores.sqlite.store import history_rows
+from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, UPDATE_RUNS
 
 PATH = (
     None, State.PENDING, State.SCHEDULED, State.DISPATCHED, State.RUNNING, State.TERMINATING, State.SUCCEEDED,
@@ -36,9 +37,9 @@ def raw_sqlite(folder: Path, runs: int) -> float:
     for first, second in chunks:
         for created, updated, history in (first, second):
             connection.execute("BEGIN IMMEDIATE")
-            write_rows(connection, "insert_run", created)
-            write_rows(connection, "update_run", updated)
-            write_rows(connection, "insert_history", history)
+            INSERT_RUNS[Run.PLAIN].write(connection, created)
+            UPDATE_RUNS["execution"].write(connection, updated)
+            INSERT_HISTORY.write(connection, history)
             connection.execute("COMMIT")
     took = time.perf_counter() - begin
     connection.close()
@@ -57,8 +58,8 @@ def one_commit(folder: Path, commits: int, pause: float = PAUSE) -> list[float]:
         time.sleep(pause)
         begin = time.perf_counter()
         connection.execute("BEGIN IMMEDIATE")
-        write_rows(connection, "insert_run", created)
-        write_rows(connection, "insert_history", history)
+        INSERT_RUNS[Run.PLAIN].write(connection, created)
+        INSERT_HISTORY.write(connection, history)
         connection.execute("COMMIT")
         took.append(time.perf_counter() - begin)
     connection.close()
@@ -161,9 +162,9 @@ def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
         run = Run(
             f"{1700000000000 + number:012x}0000{number * 7919:012x}", "bench.noop", "default", None, None, 1.7e9, 1.7e9,
             b"{}", None, None, "0123456789ab", "bench", State.DISPATCHED, State.SCHEDULED, "w1-1234-abcd", "scheduler",
-            1.7e9, 3, 1, 1, 0, 0, "w1-1234-abcd",
+            1.7e9, 3, 1, 1, "w1-1234-abcd",
         )  # fmt: skip
-        first.created.append(tuple(getattr(run, name) for name in Run.__struct_fields__))
+        first.created.append(created_row(run))
         entries = [
             Transition(seq, before, after, 1.7e9, 1, "submitted", "scheduler")
             for seq, (before, after) in enumerate(pairwise(PATH), start=1)
@@ -173,10 +174,10 @@ def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
         run.state, run.previous, run.seq, run.reason = State.SUCCEEDED, State.TERMINATING, 6, "done"
         run.started_at = run.attempt_started_at = run.ended_at = run.changed_at = 1.7e9
         run.outcome, run.result = "succeeded", b"null"
-        second.updated.append((run.id, *(getattr(run, name) for name in Run.__struct_fields__[Run.CONSTANT :])))
+        second.updated.setdefault("execution", []).append(update_row(run, "execution"))
         second.history.append((run.id, entries[3:]))
     return _rows(first), _rows(second)
 
 
 def _rows(batch: Batch) -> Rows:
-    return batch.created, batch.updated, history_rows(batch)
+    return batch.created, batch.updated.get("execution", []), history_rows(batch)

@@ -20,8 +20,8 @@ from interlock.model.error import BadSchedule
 from interlock.model.job import Job
 from interlock.model.schedule import Schedule
 from interlock.model.work import FunctionWork
+from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.database import connect_writer
-from interlock.stores.sqlite.store import write_batch
 from interlock.wiring.connecting import connect
 
 COUNT = 1_000_000

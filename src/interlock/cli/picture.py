@@ -72,9 +72,14 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.stop_actor})"),
         ("exit code", run.exit_code),
+        *((name, _facet(fields, when)) for name, fields in run.facets.items()),
         ("payload", json_text(run.payload)),
     )
     return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]
+
+
+def _facet(fields: dict[str, Any], when: Callable[[float | None], str]) -> str:
+    return ", ".join(f"{name} {when(value) if name == 'at' else value}" for name, value in fields.items())
 
 
 def _attempts(run: RunDetail) -> str:

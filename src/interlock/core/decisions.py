@@ -19,12 +19,12 @@ Row = tuple[Any, ...]
 
 
 class Batch(msgspec.Struct):
-    """The writes of one step, kept together or not at all. Rows have the fields of `Run`, in its order."""
+    """The writes of one step, kept together or not at all."""
 
     created: list[Row] = []
-    """whole runs"""
-    updated: list[Row] = []
-    """id, then the fields of a run that can change"""
+    """the fields of `Run` in its order, or the first `Run.PLAIN` where the others have their defaults"""
+    updated: dict[str, list[Row]] = {}
+    """group of `UPDATES` → rows: the id, then the fields of the group; a run is in one group"""
     history: list[tuple[str, list[Transition]]] = []
     keys: list[tuple[str, str | None, str, bytes, float]] = []
     """tenant, idempotency key, run id, digest, when; without a key for what was submitted as an occurrence alone"""
@@ -58,7 +58,7 @@ class Batch(msgspec.Struct):
 
     def __bool__(self) -> bool:
         """Whether it has any row."""
-        return any(type(rows) is list and rows for rows in msgspec.structs.astuple(self))
+        return any(rows for rows in msgspec.structs.astuple(self) if type(rows) in (list, dict))
 
 
 class Failed(msgspec.Struct, frozen=True, gc=False):

@@ -220,6 +220,7 @@ def catch_up(p: Pass, entry: Entry) -> None:
         table.leave(run)
         if run.scheduled_at in chosen:
             run.origin = CATCH_UP
+            p.touch(run)
             go(p, run)
         else:
             skip(p, run, _why_missed(p, entry, run.scheduled_at))

@@ -3,19 +3,21 @@
 `move` is the only way a run changes state.
 """
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
-from interlock.core.decisions import Answer, Batch, Decisions
+from interlock.core.decisions import Answer, Batch, Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
+from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.message import Message
-from interlock.model.run import Now, Run, Transition
+from interlock.model.run import UPDATE_AFTER, UPDATES, Now, Run, Transition
 from interlock.model.state import EFFECTS, Effect, State
 
 if TYPE_CHECKING:
@@ -24,13 +26,28 @@ if TYPE_CHECKING:
 
 # Plain numbers: an operator of an enum is a call, and this is the innermost place there is.
 TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
+REWRITES = int(Effect.REWRITES)
+
+_DEFAULTS = Run.__struct_defaults__[Run.PLAIN - len(Run.__struct_fields__) :]
+_ROW_OF = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
+
+
+def created_row(run: Run) -> Row:
+    """All fields of a run, or only the first where the others have their defaults."""
+    row = astuple(run)
+    return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
+
+
+def update_row(run: Run, group: str) -> Row:
+    row: Row = _ROW_OF[group](run)
+    return row
 
 
 class Pass:
     __slots__ = (
         "adopting", "answered", "answers", "batch", "changed", "crashed", "created", "effects", "elapsed", "ended",
         "entering", "facts", "history", "keys", "lags", "now", "occurrences", "problems", "progressed", "put_jobs",
-        "released", "retried", "rng", "schedules", "sends", "state", "warnings",
+        "released", "retried", "rewritten", "rng", "schedules", "sends", "state", "warnings",
     )  # fmt: skip
 
     def __init__(self, state: SchedulerState, now: Now, rng: "Random", facts: Facts) -> None:
@@ -41,6 +58,8 @@ class Pass:
         self.facts = facts
         self.created: dict[str, Run] = {}
         self.changed: dict[str, Run] = {}
+        self.rewritten: set[str] = set()
+        """those of the changed whose update writes all fields"""
         self.history: dict[str, list[Transition]] = {}
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
         self.batch = Batch()
@@ -83,7 +102,8 @@ class Pass:
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
     def move(self, run: Run, after: State, reason: str, actor: str, at: float | None = None) -> None:
-        """`at` is for what happened before it was heard of."""
+        """Change the state, with the fields of the group in `UPDATE_AFTER`; `touch` a run to change others besides.
+        `at` is for what happened before it was heard of."""
         before = run.state
         effect = EFFECTS.get((before, after))
         if effect is None:
@@ -110,6 +130,8 @@ class Pass:
             self.state.lanes[run.lane].holding[run.id] = run
         elif effect & FREES_SLOT:
             del self.state.lanes[run.lane].holding[run.id]
+        if effect & REWRITES:
+            self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS):
             self.state.lanes[run.lane].dead += 1
         if effect & ENTERS:
@@ -133,8 +155,15 @@ class Pass:
         return None if run is None else run.state
 
     def touch(self, run: Run) -> None:
-        """Store the run's fields though its state stays."""
+        """Store all fields of the run, whether its state changes or not."""
         self.changed[run.id] = run
+        self.rewritten.add(run.id)
+
+    def set_facet(self, run: Run, **facets: object) -> None:
+        """Give the run these facets, or take them away with None."""
+        changed = replace(run.facets or Facets(), **facets)
+        run.facets = None if changed == Facets() else changed
+        self.touch(run)
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)
@@ -142,6 +171,15 @@ class Pass:
             self.sends[worker_id] = [message]
         else:
             messages.append(message)
+
+    def _updates(self) -> dict[str, list[Row]]:
+        created, rewritten = self.created, self.rewritten
+        rows: dict[str, list[Row]] = {group: [] for group in UPDATES}
+        for run_id, run in self.changed.items():
+            if run_id not in created:
+                group = "all" if run_id in rewritten else UPDATE_AFTER[run.state]
+                rows[group].append(_ROW_OF[group](run))
+        return {group: found for group, found in rows.items() if found}
 
     def _next_timer(self) -> float:
         when, _, run_id = self.state.timers[0]
@@ -153,11 +191,8 @@ class Pass:
         batch = self.batch
         created = self.created
         small = self.state.limits.small_payload
-        constant = Run.CONSTANT
-        batch.created = [astuple(run) for run in created.values()]
-        batch.updated = [
-            (run_id, *astuple(run)[constant:]) for run_id, run in self.changed.items() if run_id not in created
-        ]
+        batch.created = [created_row(run) for run in created.values()]
+        batch.updated = self._updates()
         batch.history = list(self.history.items())
         batch.schedules = [row for row in self.schedules.values() if row is not None]
         batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]

@@ -138,7 +138,7 @@ class Metrics:
         if batch:
             self.commits += 1
             self._commit_seconds.add(seconds)
-            runs = len(batch.created) + len(batch.updated) + len(batch.history) + len(batch.logs)
+            runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
             self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
         if batch.created:
             self._received.update(self._labels(map(_JOB_OF_ROW, batch.created)))

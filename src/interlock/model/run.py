@@ -6,7 +6,8 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from interlock.model.state import State
+from interlock.model.facets import Facets, shown
+from interlock.model.state import ENTRY, EXECUTION, State
 
 SCHEDULE = "schedule"
 """its time came"""
@@ -39,13 +40,15 @@ class Now(msgspec.Struct, frozen=True, gc=False):
 
 
 class Run(msgspec.Struct, gc=False):
-    """One occurrence of a job. The first fields never change; the store writes the others on every update.
+    """One occurrence of a job. An update writes one group of its fields: see `UPDATES`.
 
     `payload` is None in a run that waits with its payload left in the store, `result` is only set as it ends.
     """
 
     CONSTANT: ClassVar[int] = 9
-    """how many of the fields, from the first, are written once"""
+    """fields, from the first, that never change"""
+    PLAIN: ClassVar[int] = 23
+    """fields, from the first, that a new run needs when all others have their defaults"""
 
     id: str
     job_id: str
@@ -69,10 +72,12 @@ class Run(msgspec.Struct, gc=False):
     seq: int = 0
     attempt: int = 0
     fence: int = 0
-    failures: int = 0
-    crashes: int = 0
     worker_id: str | None = None
     due_at: float | None = None
+    origin: str | None = None
+    """None if it was submitted; one of `SCHEDULE`, `CATCH_UP`, `TRIGGER`, or what `backfill` makes"""
+    failures: int = 0
+    crashes: int = 0
     started_at: float | None = None
     attempt_started_at: float | None = None
     stop: str | None = None
@@ -84,10 +89,23 @@ class Run(msgspec.Struct, gc=False):
     heartbeats: int = 0
     has_checkpoint: int = 0
     """1 if there is one; a number, as the store has it"""
-    origin: str | None = None
-    """None if it was submitted; one of `SCHEDULE`, `CATCH_UP`, `TRIGGER`, or what `backfill` makes"""
+    facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None
+
+
+_STATE = ("lane", "state", "previous", "reason", "actor", "changed_at", "seq")
+UPDATES: dict[str, tuple[str, ...]] = {
+    "entry": (*_STATE, "attempt", "fence", "worker_id", "due_at"),
+    "execution": (
+        *_STATE, "due_at", "started_at", "attempt_started_at", "ended_at", "outcome", "exit_code", "heartbeats",
+        "error", "result",
+    ),
+    "all": Run.__struct_fields__[Run.CONSTANT :],
+}  # fmt: skip
+"""The groups of fields that one update writes, by name. Each has `seq`, which tells an old update from a new one."""
+UPDATE_AFTER = dict.fromkeys(ENTRY, "entry") | dict.fromkeys(EXECUTION, "execution")
+"""the group that a transition to a state changes, unless it is one that `Effect.REWRITES`"""
 
 
 class Transition(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -200,6 +218,6 @@ def occurrence_id(job_id: str, fire_time: float, tenant: str) -> str:
 def as_fields(run: Run) -> dict[str, Any]:
     """A run as a plain mapping, payload and result left out."""
     fields = msgspec.structs.asdict(run)
-    fields["has_checkpoint"] = bool(run.has_checkpoint)
+    fields["has_checkpoint"], fields["facets"] = bool(run.has_checkpoint), shown(run.facets)
     del fields["payload"], fields["result"]
     return fields

@@ -81,6 +81,12 @@ HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})
 ON_WORKER = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING})
 """A run in one of these has a live attempt."""
 
+ENTRY = frozenset({S.PENDING, S.SCHEDULED, S.DISPATCHED})
+"""On the way to a worker."""
+
+EXECUTION = frozenset({S.RUNNING, S.TERMINATING, S.SUCCEEDED})
+"""From the start of the work to its success."""
+
 
 class Effect(IntFlag):
     """What a transition does besides changing the state."""
@@ -92,6 +98,8 @@ class Effect(IntFlag):
     """leaves memory; a run that ended before has left it"""
     ENTERS = 8
     """goes through the entry"""
+    REWRITES = 16
+    """may change any field of the run, not only those of one group"""
 
 
 def _effect(before: State, after: State) -> Effect:
@@ -102,6 +110,8 @@ def _effect(before: State, after: State) -> Effect:
         effect |= Effect.TAKES_SLOT
     if before in HOLDS_SLOT and after not in HOLDS_SLOT:
         effect |= Effect.FREES_SLOT
+    if after not in ENTRY | EXECUTION or (after in ENTRY and before in HOLDS_SLOT):
+        effect |= Effect.REWRITES
     return effect
 
 

@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
+from interlock.model.facets import shown
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -54,6 +55,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """how it came to be: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`"""
     error: str | None
+    facets: dict[str, dict[str, Any]] = {}
+    """name → fields of what only some runs have"""
     progress: ProgressInfo | None = None
     """the latest that a running attempt reported"""
 
@@ -226,11 +229,16 @@ EVENT_NAMES: dict[type, str] = {
 
 def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
     fields = {name: getattr(run, name) for name in _SHOWN}
-    origin = origin_of(run.origin)
-    return RunInfo(**fields, has_checkpoint=bool(run.has_checkpoint), origin=origin, progress=progress)
+    return RunInfo(
+        **fields,
+        has_checkpoint=bool(run.has_checkpoint),
+        origin=origin_of(run.origin),
+        facets=shown(run.facets),
+        progress=progress,
+    )
 
 
-_SHOWN = tuple(name for name in RunInfo.__struct_fields__ if name not in ("has_checkpoint", "origin", "progress"))
+_SHOWN = set(RunInfo.__struct_fields__) - {"has_checkpoint", "origin", "facets", "progress"}
 
 
 def origin_of(origin: str | None) -> str:

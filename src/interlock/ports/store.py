@@ -237,7 +237,8 @@ class Store(Reader):
 
     @abstractmethod
     def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
-        """Store the whole batch, durably, or nothing of it. May begin before it is awaited.
+        """Store the whole batch, durably, or nothing of it. May begin before it is awaited. An update changes only the
+        fields of its group.
 
         Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
         run and sequence number, a log line by its run, attempt and number, a row of the services' log by its service

@@ -75,7 +75,7 @@ class Invariants(Ledger):
     def _after(self, batch: Batch) -> None:
         self.checks += 1
         touched = dict.fromkeys([row[0] for row in batch.created])
-        touched |= dict.fromkeys(row[0] for row in batch.updated)
+        touched |= dict.fromkeys(row[0] for rows in batch.updated.values() for row in rows)
         touched |= dict.fromkeys(run_id for run_id, _ in batch.history)
         for run_id, entries in batch.history:
             for entry in entries:

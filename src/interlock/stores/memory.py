@@ -4,19 +4,20 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
-from interlock.model.error import LeaseLost, StaleEpoch, StoreUnavailable
+from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
-from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, Run, Transition
+from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
 from interlock.model.state import State
-from interlock.ports.leases import Lease, Leases
+from interlock.ports.leases import Lease, Leases, acquired, released, renewed
 from interlock.ports.store import (
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
@@ -35,14 +36,8 @@ from interlock.ports.store import (
     StoredEvent,
 )
 
-_CHANGING = Run.__struct_fields__[Run.CONSTANT :]
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
-
-
-class _ServiceRow(NamedTuple):
-    entry: ServiceEntry
-    size: int
 
 
 class _KeyRow(NamedTuple):
@@ -73,7 +68,7 @@ class MemoryStore(Store, Leases):
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[StoredEvent | ServiceEntry] = []
         self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
-        self._service_rows: dict[str, dict[int, _ServiceRow]] = {}
+        self._service_log: dict[str, dict[int, ServiceEntry]] = {}
         """service → number → row, in order of position"""
 
     async def open(self) -> None:
@@ -86,15 +81,14 @@ class MemoryStore(Store, Leases):
         current = self.leases.get(lease)
         if current is None or current.epoch != epoch or not current.token:
             raise StaleEpoch(lease, epoch, 0 if current is None else current.epoch)
-        numbered = batch.history or batch.logs or batch.service_log
-        if numbered and batch.position <= self._highest() and not self._has(batch):
+        if batch.position <= self._highest() and not self._has(batch):
             raise StoreUnavailable(f"position {batch.position} is not above {self._highest()}, the highest there is")
         self.apply(batch)
 
     def _has(self, batch: Batch) -> bool:
         """Whether every row and line of it is there already."""
         lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs)
-        rows = (row[1] in self._service_rows.get(row[0], ()) for row in batch.service_log)
+        rows = (row[1] in self._service_log.get(row[0], ()) for row in batch.service_log)
         return not any(self._unknown(*row) for row in batch.history) and all(lines) and all(rows)
 
     def _unknown(self, run_id: str, transitions: list[Transition]) -> list[Transition]:
@@ -110,15 +104,15 @@ class MemoryStore(Store, Leases):
             if row[0] not in self.runs_by_id:
                 run = self.runs_by_id[row[0]] = Run(*row)
                 self._numbered.append((self._last_number() + 1, run))
-        for row in batch.updated:
-            self._update(row)
+        for group, rows in batch.updated.items():
+            for run_id, *values in rows:
+                self._update(run_id, dict(zip(UPDATES[group], values, strict=True)))
         for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
             lines = self.lines.setdefault(run_id, {})
             if (attempt, number) not in lines:
                 line = lines[attempt, number] = LogEntry(position, at, attempt, level, text)
                 self._add_event(position, run_id, [], line)
-        after_logs = batch.position + len(batch.logs)
-        for position, (run_id, transitions) in enumerate(batch.history, start=after_logs):
+        for position, (run_id, transitions) in enumerate(batch.history, batch.position + len(batch.logs)):
             if new := self._unknown(run_id, transitions):
                 self.entries.setdefault(run_id, []).extend(new)
                 self._add_event(position, run_id, new, None)
@@ -148,18 +142,14 @@ class MemoryStore(Store, Leases):
                     self.keys[tenant, key] = (run_id, digest)
 
     def _apply_services(self, batch: Batch) -> None:
-        for name, kept in batch.kept:
-            if kept is None:
-                self.kept_by_name.pop(name, None)
-            else:
-                self.kept_by_name[name] = kept
+        kept_or_not = self.kept_by_name | dict(batch.kept)
+        self.kept_by_name = {name: kept for name, kept in kept_or_not.items() if kept is not None}
         first = batch.position + len(batch.logs) + len(batch.history)
         for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first):
-            rows = self._service_rows.setdefault(service, {})
+            rows = self._service_log.setdefault(service, {})
             if number not in rows:
                 told = None if change is None else _change_decoder.decode(change)
-                entry = ServiceEntry(position, service, at, stream, text, told)
-                rows[number] = _ServiceRow(entry, len(text.encode()) + len(change or b""))
+                entry = rows[number] = ServiceEntry(position, service, at, stream, text, told)
                 insort(self._events, entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
@@ -177,23 +167,19 @@ class MemoryStore(Store, Leases):
             insort(self._events, event, key=_POSITION)
             insort(self._events_of.setdefault(run_id, []), event, key=_POSITION)
 
-    def _update(self, row: Sequence[object]) -> None:
-        run = self.runs_by_id.get(str(row[0]))
-        values = dict(zip(_CHANGING, row[1:], strict=True))
-        if run is not None and run.seq <= int(str(values["seq"])):
+    def _update(self, run_id: str, values: dict[str, Any]) -> None:
+        run = self.runs_by_id.get(run_id)
+        if run is not None and run.seq <= values["seq"]:
             for name, value in values.items():
                 setattr(run, name, value)
 
     async def load(self, small_payload: int) -> Snapshot:
-        runs = [_copy(run) for run in self.runs_by_id.values() if run.ended_at is None]
-        for run in runs:
-            if run.payload is not None and len(run.payload) > small_payload:
-                run.payload = None
+        live = [run for run in self.runs_by_id.values() if run.ended_at is None]
+        runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
         sizes = {run_id: (len(lines), sum(map(len, lines))) for run_id, lines in texts.items() if lines}
         marks = {run.id: mark for run in runs if (mark := _mark(run, self.lines.get(run.id, {}))) is not None}
-        versions = {run.job_version for run in runs}
-        jobs = [job for job in self.job_versions.values() if job.version in versions]
+        jobs = [self.job_versions[one] for one in sorted({run.job_version for run in runs}) if one in self.job_versions]
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
@@ -216,19 +202,13 @@ class MemoryStore(Store, Leases):
         return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
 
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        found: dict[str, float] = {}
         wanted = set(job_ids)
-        for run in self.runs_by_id.values():
-            if run.job_id in wanted and run.scheduled_at > max(after, found.get(run.job_id, after)):
-                found[run.job_id] = run.scheduled_at
-        return found
+        later = [run for run in self.runs_by_id.values() if run.job_id in wanted and run.scheduled_at > after]
+        return {run.job_id: run.scheduled_at for run in sorted(later, key=attrgetter("scheduled_at"))}
 
     async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for _, run in self._numbered:
-            if run.job_id in job_ids and run.tenant == "default" and run.origin in (SCHEDULE, CATCH_UP):
-                found.setdefault(run.job_id, run.scheduled_at)
-        return found
+        created = (run for _, run in reversed(self._numbered) if run.origin in (SCHEDULE, CATCH_UP))
+        return {run.job_id: run.scheduled_at for run in created if run.job_id in job_ids and run.tenant == "default"}
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         old = [
@@ -253,7 +233,7 @@ class MemoryStore(Store, Leases):
             self._forget(run)
         if gone:
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
-            self._events = [one for one in self._events if not _is_of(one, gone)]
+            self._events = [one for one in self._events if isinstance(one, ServiceEntry) or one.run_id not in gone]
         return Pruned(len(gone), len(found) > limits.runs)
 
     def _prunable(self, limits: PruneLimits) -> list[Run]:
@@ -282,7 +262,7 @@ class MemoryStore(Store, Leases):
 
     async def run(self, run_id: str) -> Run | None:
         run = self.runs_by_id.get(run_id)
-        return None if run is None else _copy(run)
+        return None if run is None else replace(run)
 
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         found: list[Run] = []
@@ -290,14 +270,12 @@ class MemoryStore(Store, Leases):
         for number, run in self._newest_first(before):
             if _is_passed_over(wanted, run):
                 continue
-            if looked_at == MOST_LOOKED_AT:
+            fits = wanted.fits(run)
+            if looked_at == MOST_LOOKED_AT or (fits and len(found) == limit):
                 return RunRows(found, number + 1)
             looked_at += 1
-            if wanted.fits(run):
-                if len(found) == limit:
-                    return RunRows(found, number + 1)
-                found.append(_copy(run))
-                found[-1].payload = found[-1].result = None
+            if fits:
+                found.append(replace(run, payload=None, result=None))
         return RunRows(found, None)
 
     def _newest_first(self, before: int | None) -> Iterator[tuple[int, Run]]:
@@ -324,7 +302,7 @@ class MemoryStore(Store, Leases):
         if run_id is not None:
             events = self._events_of.get(run_id, [])
         elif service is not None:
-            events = [row.entry for row in self._service_rows.get(service, {}).values()]
+            events = list(self._service_log.get(service, {}).values())
         newest, after = self._highest(), max(0, after)
         until = newest if run_id is not None or service is not None else min(newest, after + MOST_LOOKED_AT)
         found: list[StoredEvent | ServiceEntry] = []
@@ -333,7 +311,7 @@ class MemoryStore(Store, Leases):
             if one.position > until:
                 break
             if _is_told(one, job_id, tenant, service):
-                found.append(one if isinstance(one, ServiceEntry) else _copy_event(one))
+                found.append(one if isinstance(one, ServiceEntry) else replace(one, transitions=list(one.transitions)))
                 size += _size(one)
                 if len(found) == limit or size >= MOST_EVENT_BYTES:
                     until = one.position
@@ -343,7 +321,7 @@ class MemoryStore(Store, Leases):
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
     ) -> list[ServiceEntry]:
-        found = [row.entry for row in self._service_rows.get(service, {}).values() if row.entry.position > after]
+        found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
 
     async def kept(self) -> dict[str, Kept]:
@@ -351,14 +329,14 @@ class MemoryStore(Store, Leases):
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         pruned: set[int] = set()
-        for rows in self._service_rows.values():
-            lines, size = len(rows), sum(row.size for row in rows.values())
-            for number, row in list(rows.items()):
-                fits = lines <= most_lines and size <= most_bytes
-                if fits or len(pruned) == MOST_PRUNED or row.entry.position == self._highest():
+        for rows in self._service_log.values():
+            size = sum(map(_size, rows.values()))
+            for number, entry in list(rows.items()):
+                fits = len(rows) <= most_lines and size <= most_bytes
+                if fits or len(pruned) == MOST_PRUNED or entry.position == self._highest():
                     break
-                lines, size = lines - 1, size - row.size
-                pruned.add(row.entry.position)
+                size -= _size(entry)
+                pruned.add(entry.position)
                 del rows[number]
         self._events = [one for one in self._events if one.position not in pruned] if pruned else self._events
         return len(pruned)
@@ -380,33 +358,18 @@ class MemoryStore(Store, Leases):
         return list(self.letters)
 
     async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        current = self.leases.get(name)
-        if current is not None and current.token == token:
-            return await self.renew(current, ttl, now)
-        if current is not None and now < current.ends_at:
-            return None
-        epoch = 1 if current is None else current.epoch + 1
-        lease = Lease(name=name, holder=holder, token=token, epoch=epoch, ends_at=now + ttl)
-        self.leases[name] = lease
+        lease = acquired(self.leases.get(name), name, holder, token, ttl, now)
+        if lease is not None:
+            self.leases[name] = lease
         return lease
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        current = self.leases.get(lease.name)
-        if current is None or current.token != lease.token or current.epoch != lease.epoch:
-            raise LeaseLost(lease.name, f"now held by {current.holder if current else 'nobody'}")
-        renewed = Lease(name=lease.name, holder=lease.holder, token=lease.token, epoch=lease.epoch, ends_at=now + ttl)
-        self.leases[lease.name] = renewed
-        return renewed
+        self.leases[lease.name] = prolonged = renewed(self.leases.get(lease.name), lease, ttl, now)
+        return prolonged
 
     async def release(self, lease: Lease) -> None:
-        current = self.leases.get(lease.name)
-        if current is not None and current.token == lease.token:
-            # The epoch stays, so that the next holder's is greater; the token goes, so that this one cannot renew.
-            self.leases[lease.name] = Lease(name=lease.name, holder="", token="", epoch=lease.epoch, ends_at=0.0)
-
-
-def _is_of(one: StoredEvent | ServiceEntry, run_ids: set[str]) -> bool:
-    return isinstance(one, StoredEvent) and one.run_id in run_ids
+        if (given_up := released(self.leases.get(lease.name), lease)) is not None:
+            self.leases[lease.name] = given_up
 
 
 def _is_told(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
@@ -417,16 +380,8 @@ def _is_told(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | 
 
 def _size(one: StoredEvent | ServiceEntry) -> int:
     if isinstance(one, ServiceEntry):
-        return len(one.text) if one.change is None else 1000
+        return len(one.text.encode()) + (0 if one.change is None else len(msgspec.json.encode(one.change)))
     return 100 * len(one.transitions) if one.line is None else len(one.line.text)
-
-
-def _copy_event(one: StoredEvent) -> StoredEvent:
-    return msgspec.structs.replace(one, transitions=list(one.transitions))
-
-
-def _copy(run: Run) -> Run:
-    return Run(*(getattr(run, name) for name in Run.__struct_fields__))
 
 
 def _is_passed_over(wanted: RunFilter, run: Run) -> bool:

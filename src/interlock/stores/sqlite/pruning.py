@@ -1,7 +1,7 @@
 """Deleting runs that have ended: which they are is found beside the writer, which then deletes them part by part."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -120,6 +120,25 @@ def prune(numbers: Sequence[int], connection: sqlite3.Connection) -> int:
     for name in PARTS:
         deleted = connection.execute(QUERIES[name], values).rowcount
     return deleted
+
+
+def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Connection) -> dict[str, int]:
+    """For each service with rows beyond the limits, the position of the newest such row."""
+    cuts: dict[str, int] = {}
+    for (service,) in connection.execute(QUERIES["get_logged_services"]).fetchall():
+        values = {"service": service, "most_lines": most_lines, "most_bytes": most_bytes}
+        # Mostly there is none, and to see that is quick.
+        if connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
+            cuts.update((service, row[0]) for row in connection.execute(QUERIES["find_cut"], values))
+    return cuts
+
+
+def prune_services(cuts: Mapping[str, int], connection: sqlite3.Connection) -> int:
+    newest, pruned = read_position(connection), 0
+    for service, cut in cuts.items():
+        values = {"service": service, "cut": cut, "newest": newest, "limit": MOST_PRUNED - pruned}
+        pruned += connection.execute(QUERIES["prune_service"], values).rowcount
+    return pruned
 
 
 def _json(numbers: Sequence[int]) -> str:

@@ -7,49 +7,41 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
-from interlock.model.run import Run
+from interlock.model.run import UPDATES, Run
 
 COLUMNS = Run.__struct_fields__
-CHANGING = COLUMNS[Run.CONSTANT :]
-
-
 CHUNKS = (800, 200, 50)
 """How many rows one statement may take. The writing thread lets go of the interpreter lock while a statement runs; to
 get it back from a loop that is busy can cost more than the statement, so there should be few of them."""
-
-_WIDTHS = {"insert_run": len(COLUMNS), "update_run": 1 + len(CHANGING), "insert_history": 4}
-"""the statements that take many rows at once, and how many values a row has"""
 
 _LARGE = ("payload", "result")
 _SMALL = {"payload": "CASE WHEN length(payload) <= :small_payload THEN payload END"}
 
 
-def _read(rows: int) -> dict[str, str]:
+def _bodies() -> dict[str, str]:
     text = files("interlock.stores.sqlite").joinpath("queries.sql").read_text()
     parts = re.split(r"^-- name: (\w+)\n", text, flags=re.M)
-    bodies = {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-    return {name: _fill(name, body, rows, bodies) for name, body in bodies.items()}
+    return {name: body.strip() for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-def _fill(name: str, body: str, rows: int, bodies: dict[str, str]) -> str:
-    width = _WIDTHS.get(name, 0)
-    row = f"({', '.join('?' * width)})"
-    fill = {
-        **bodies,
-        "place": "{place}",
-        "columns": ", ".join(COLUMNS),
-        "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
-        "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
-        "changing": ", ".join(CHANGING),
-        "rows": ", ".join([row] * rows),
-        "new_changing": ", ".join(f"new.column{place}" for place in range(2, len(CHANGING) + 2)),
-        "new_id": "column1",
-        "new_seq": f"column{CHANGING.index('seq') + 2}",
-    }
-    return re.sub(r"\{(\w+)\}", lambda match: fill[match[1]], body)
+def _fill(body: str, values: dict[str, str]) -> str:
+    """Put in the values that there are; others are filled in later."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), body)
 
 
-QUERIES = _read(1)
+_BODIES = _bodies()
+QUERIES = {
+    name: _fill(
+        body,
+        {
+            **_BODIES,
+            "all_columns": ", ".join(COLUMNS),
+            "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
+            "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
+        },
+    )
+    for name, body in _BODIES.items()
+}
 LISTINGS = {
     place: (QUERIES["list_runs"].format(place=QUERIES[place]), QUERIES[floor].format(place=QUERIES[place]))
     for place, floor in (
@@ -60,18 +52,39 @@ LISTINGS = {
     )
 }
 """by which runs are looked at: the statement that finds some, and the one that tells how far down it may look"""
-_MANY = {(name, rows): query for rows in CHUNKS for name, query in _read(rows).items() if name in _WIDTHS}
 
 
-def write_rows(connection: sqlite3.Connection, name: str, rows: Sequence[Sequence[Any]]) -> None:
-    """Execute one of the statements that take many rows, for all of these."""
-    start = 0
-    for chunk in CHUNKS:
-        while len(rows) - start >= chunk:
-            connection.execute(_MANY[name, chunk], list(chain.from_iterable(rows[start : start + chunk])))
-            start += chunk
-    if start < len(rows):
-        connection.executemany(QUERIES[name], rows[start:])
+class ManyRows:
+    """A statement that takes many rows at once. A row of an update begins with the id."""
+
+    def __init__(self, name: str, columns: Sequence[str]) -> None:
+        places = {column: f"column{place}" for place, column in enumerate(columns, start=1)}
+        if name == "update_run":
+            columns = columns[1:]
+        row = f"({', '.join('?' * len(places))})"
+        values = {
+            "columns": ", ".join(columns),
+            "new_columns": ", ".join(f"new.{places[column]}" for column in columns),
+            "new_id": "column1",
+            "new_seq": places.get("seq", ""),
+        }
+        text = _fill(QUERIES[name], values)
+        self._texts = {count: _fill(text, {"rows": ", ".join([row] * count)}) for count in (*CHUNKS, 1)}
+
+    def write(self, connection: sqlite3.Connection, rows: Sequence[Sequence[Any]]) -> None:
+        start = 0
+        for chunk in CHUNKS:
+            while len(rows) - start >= chunk:
+                connection.execute(self._texts[chunk], list(chain.from_iterable(rows[start : start + chunk])))
+                start += chunk
+        if start < len(rows):
+            connection.executemany(self._texts[1], rows[start:])
+
+
+INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.PLAIN, len(COLUMNS))}
+"""by how many values their rows have"""
+UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
+INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 
 def migrations() -> list[str]:

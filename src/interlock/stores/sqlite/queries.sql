@@ -12,7 +12,7 @@ FROM runs INDEXED BY runs_live CROSS JOIN logs INDEXED BY logs_of_run ON logs.ru
 WHERE runs.ended_at IS NULL AND runs.attempt > 0 GROUP BY runs.id HAVING count(*) = max(logs.number);
 
 -- name: get_run
-SELECT {columns} FROM runs WHERE id = ?;
+SELECT {all_columns} FROM runs WHERE id = ?;
 
 -- name: list_runs
 SELECT number, {listed} FROM {place}
@@ -50,11 +50,11 @@ runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succe
 INSERT INTO runs ({columns}) VALUES {rows} ON CONFLICT (id) DO NOTHING;
 
 -- name: update_run
-UPDATE runs SET ({changing}) = ({new_changing}) FROM (VALUES {rows}) AS new
+UPDATE runs SET ({columns}) = ({new_columns}) FROM (VALUES {rows}) AS new
 WHERE runs.id = new.{new_id} AND runs.seq <= new.{new_seq};
 
 -- name: insert_history
-INSERT INTO history (position, run_id, seq, entries) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHING;
+INSERT INTO history ({columns}) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHING;
 
 -- name: get_history
 SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = ? ORDER BY seq;

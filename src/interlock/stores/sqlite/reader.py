@@ -23,6 +23,7 @@ from interlock.model.error import (
     NotPrivate,
     StoreUnavailable,
 )
+from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
@@ -48,6 +49,7 @@ Row = tuple[Any, ...]
 
 _LARGEST = 2**63 - 1
 _history_decoder = msgspec.msgpack.Decoder(list[Transition])
+_facets_decoder = msgspec.msgpack.Decoder(Facets)
 _job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
 _exit_decoder = msgspec.json.Decoder(Exit)
@@ -280,6 +282,8 @@ def read_run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
     run.state = State(run.state)
     run.previous = None if run.previous is None else State(run.previous)
+    if run.facets is not None:
+        run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
     return run
 
 

@@ -6,7 +6,7 @@ import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -22,14 +22,13 @@ from interlock.model.error import (
     DatabaseDamaged,
     DatabaseGone,
     InterlockError,
-    LeaseLost,
     StaleEpoch,
     StoreUnavailable,
 )
-from interlock.model.outcome import Outcome
 from interlock.model.state import State
-from interlock.ports.leases import Lease, Leases
-from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.ports.leases import Lease, Leases, acquired, released, renewed
+from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.database import (
     BUSY_SECONDS,
     FileLock,
@@ -39,11 +38,21 @@ from interlock.stores.sqlite.database import (
     identity_of,
     is_damage,
 )
-from interlock.stores.sqlite.pruning import UNCOUNTED, find_old_keys, find_prunable, prune, prune_keys
-from interlock.stores.sqlite.queries import QUERIES, write_rows
-from interlock.stores.sqlite.reader import SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
+from interlock.stores.sqlite.pruning import (
+    UNCOUNTED,
+    find_old_keys,
+    find_prunable,
+    find_service_cuts,
+    prune,
+    prune_keys,
+    prune_services,
+)
+from interlock.stores.sqlite.queries import QUERIES
+from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
 
 T = TypeVar("T")
+K = TypeVar("K", bound="str | tuple[str, ...]")
+L = TypeVar("L", bound=Lease | None)
 
 LONGEST_LOG = 64 * 1024 * 1024
 """bytes of the write-ahead log after which it is begun anew, whoever reads"""
@@ -51,83 +60,6 @@ FOLD_EVERY = 2.0
 """seconds between two looks at its length"""
 FOLD_MILLISECONDS = 100
 """for which readers are waited for then"""
-
-_history_encoder = msgspec.msgpack.Encoder()
-
-# sqlite3 takes a subclass of str for something to be adapted: that is quickest when it finds how at once.
-sqlite3.register_adapter(State, {state: state.value for state in State}.__getitem__)
-sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
-
-
-def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
-    encode = _history_encoder.encode
-    return [
-        (position, run_id, entries[0].seq, encode(entries))
-        for position, (run_id, entries) in enumerate(batch.history, start=batch.position + len(batch.logs))
-    ]
-
-
-def _log_rows(batch: Batch) -> list[tuple[int, str, int, int, float, str, str]]:
-    return [(position, *line) for position, line in enumerate(batch.logs, start=batch.position)]
-
-
-def _service_rows(batch: Batch) -> list[tuple[int, str, int, float, str, int, str, bytes | None]]:
-    first = batch.position + len(batch.logs) + len(batch.history)
-    return [
-        (position, service, number, at, stream, len(text.encode()) + len(change or b""), text, change)
-        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first)
-    ]
-
-
-def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
-    """The statements of one batch, inside a transaction that the caller has begun."""
-    if batch.jobs:
-        jobs = [(job.version, job.id, msgspec.json.encode(job)) for job in batch.jobs]
-        connection.executemany(QUERIES["insert_job"], jobs)
-    if batch.bulks:
-        # Before the runs: a request is for those that were there when it came.
-        connection.executemany(QUERIES["drop_bulk"], [(bulk_id,) for bulk_id in batch.dropped_bulks])
-        rows = [(one.id, one.seq, msgspec.json.encode(one)) for one in batch.bulks]
-        connection.executemany(QUERIES["put_bulk"], rows)
-    if batch.created:
-        write_rows(connection, "insert_run", batch.created)
-    if batch.updated:
-        write_rows(connection, "update_run", batch.updated)
-    if batch.history:
-        write_rows(connection, "insert_history", history_rows(batch))
-    if batch.keys:
-        connection.executemany(QUERIES["insert_key"], batch.keys)
-    if batch.checkpoints:
-        connection.executemany(QUERIES["put_checkpoint"], batch.checkpoints)
-    if batch.logs:
-        connection.executemany(QUERIES["insert_log"], _log_rows(batch))
-    if batch.dead_letters:
-        connection.executemany(QUERIES["insert_dead_letter"], batch.dead_letters)
-    _write_timetable(connection, batch)
-    _write_services(connection, batch)
-
-
-def _write_timetable(connection: sqlite3.Connection, batch: Batch) -> None:
-    if batch.dropped_schedules:
-        connection.executemany(QUERIES["drop_schedule"], [(job_id,) for job_id in batch.dropped_schedules])
-    if batch.schedules:
-        connection.executemany(QUERIES["put_schedule"], batch.schedules)
-    if batch.dropped_jobs:
-        dropped = set(batch.dropped_jobs).difference(job.id for job in batch.put_jobs)
-        connection.executemany(QUERIES["drop_job"], [(job_id,) for job_id in dropped])
-    if batch.put_jobs:
-        connection.executemany(QUERIES["put_job"], [(job.id, msgspec.json.encode(job)) for job in batch.put_jobs])
-
-
-def _write_services(connection: sqlite3.Connection, batch: Batch) -> None:
-    for name, kept in batch.kept:
-        if kept is None:
-            connection.execute(QUERIES["forget_kept"], (name,))
-        else:
-            last = None if kept.last_exit is None else msgspec.json.encode(kept.last_exit)
-            connection.execute(QUERIES["put_kept"], (name, kept.resume_id, last))
-    if batch.service_log:
-        connection.executemany(QUERIES["insert_service_row"], _service_rows(batch))
 
 
 class _Writer(threading.Thread):
@@ -359,11 +291,8 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # What has to go is found beside the writer, which is then held up for no longer than the deleting takes.
-        limits = {"most_lines": most_lines, "most_bytes": most_bytes}
-        services = await self._read(_logged_services)
-        found = [(one, await self._read(partial(_find_cut, limits | {"service": one}))) for one in services]
-        cuts = {service: cut for service, cut in found if cut is not None}
-        return await self._write(lambda connection: _prune(connection, cuts)) if cuts else 0
+        cuts = await self._read(partial(find_service_cuts, most_lines, most_bytes))
+        return await self._write(partial(prune_services, cuts)) if cuts else 0
 
     async def load(self, small_payload: int) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
@@ -382,36 +311,28 @@ class SqliteStore(SqliteReader, Store, Leases):
 
         return await self._read(work)
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        def work(connection: sqlite3.Connection) -> dict[str, Inputs]:
-            rows = ((one, connection.execute(QUERIES["get_inputs"], (one,)).fetchone()) for one in run_ids)
-            return {one: Inputs(row[0], row[1]) for one, row in rows if row is not None}
+    async def _find(self, query: str, keys: Sequence[K], *more: object) -> dict[K, Row]:
+        """The first row that a query finds for each key, where it finds any."""
+        return await self._read(partial(_rows, query, keys, more))
 
-        return await self._read(work)
+    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+        return {one: Inputs(*row) for one, row in (await self._find("get_inputs", run_ids)).items()}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        def work(connection: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, bytes]]:
-            rows = ((key, connection.execute(QUERIES["get_key"], key).fetchone()) for key in keys)
-            return {key: (row[0], row[1]) for key, row in rows if row is not None}
-
-        return await self._read(work)
+        return {key: (row[0], row[1]) for key, row in (await self._find("get_key", keys)).items()}
 
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        return await self._read(partial(_values, "get_digest", run_ids))
+        return {one: row[0] for one, row in (await self._find("get_digest", run_ids)).items()}
 
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        found = await self._read(partial(_values, "get_state", run_ids))
-        return {one: State(state) for one, state in found.items()}
+        return {one: State(row[0]) for one, row in (await self._find("get_state", run_ids)).items()}
 
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        def work(connection: sqlite3.Connection) -> dict[str, float]:
-            values = ((one, connection.execute(QUERIES["get_latest_time"], (one, after)).fetchone()) for one in job_ids)
-            return {one: row[0] for one, row in values if row[0] is not None}
-
-        return await self._read(work)
+        found = await self._find("get_latest_time", job_ids, after)
+        return {one: row[0] for one, row in found.items() if row[0] is not None}
 
     async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        return await self._read(partial(_values, "get_first_time", job_ids))
+        return {one: row[0] for one, row in (await self._find("get_first_time", job_ids)).items()}
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
         numbers = await self._read(partial(find_old_keys, created_before, calls_before))
@@ -430,37 +351,23 @@ class SqliteStore(SqliteReader, Store, Leases):
     # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        def work(connection: sqlite3.Connection) -> Lease | None:
-            current = _get_lease(connection, name)
-            if current is None:
-                epoch = 1
-            elif current.token == token:
-                epoch = current.epoch
-            elif now < current.ends_at:
-                return None
-            else:
-                epoch = current.epoch + 1
-            return _put_lease(connection, Lease(name=name, holder=holder, token=token, epoch=epoch, ends_at=now + ttl))
-
-        return await self._write(work)
+        return await self._change(name, lambda current: acquired(current, name, holder, token, ttl, now))
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        def work(connection: sqlite3.Connection) -> Lease:
-            current = _get_lease(connection, lease.name)
-            if current is None or current.token != lease.token or current.epoch != lease.epoch:
-                raise LeaseLost(lease.name, f"now held by {current.holder if current else 'nobody'}")
-            return _put_lease(connection, msgspec.structs.replace(lease, ends_at=now + ttl))
-
-        return await self._write(work)
+        return await self._change(lease.name, lambda current: renewed(current, lease, ttl, now))
 
     async def release(self, lease: Lease) -> None:
-        def work(connection: sqlite3.Connection) -> None:
-            current = _get_lease(connection, lease.name)
-            if current is not None and current.token == lease.token:
-                # The epoch stays, so that the next holder's is greater; the token goes, so that nobody writes with it.
-                _put_lease(connection, msgspec.structs.replace(lease, holder="", token="", ends_at=0.0))
+        await self._change(lease.name, lambda current: released(current, lease))
 
-        await self._write(work)
+    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
+        def work(connection: sqlite3.Connection) -> L:
+            row = connection.execute(QUERIES["get_lease"], (name,)).fetchone()
+            lease = change(None if row is None else Lease(**dict(zip(Lease.__struct_fields__, row, strict=True))))
+            if lease is not None:
+                connection.execute(QUERIES["put_lease"], msgspec.structs.astuple(lease))
+            return lease
+
+        return await self._write(work)
 
 
 def _size_of(name: str, otherwise: int = 0) -> int:
@@ -485,43 +392,7 @@ def _schedule(
     return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
 
 
-def _logged_services(connection: sqlite3.Connection) -> list[str]:
-    return [row[0] for row in connection.execute(QUERIES["get_logged_services"])]
-
-
-def _find_cut(values: Mapping[str, object], connection: sqlite3.Connection) -> int | None:
-    """The position of the newest row of a service that is beyond the limits, if there is any."""
-    # To see whether there is one is quick, and mostly there is none.
-    if not connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
-        return None
-    row = connection.execute(QUERIES["find_cut"], values).fetchone()
-    return None if row is None else row[0]
-
-
-def _prune(connection: sqlite3.Connection, cuts: Mapping[str, int]) -> int:
-    newest, pruned = read_position(connection), 0
-    for service, cut in cuts.items():
-        values = {"service": service, "cut": cut, "newest": newest, "limit": MOST_PRUNED - pruned}
-        pruned += connection.execute(QUERIES["prune_service"], values).rowcount
-    return pruned
-
-
-def _values(query: str, ids: Sequence[str], connection: sqlite3.Connection) -> dict[str, Any]:
-    """The first column of what a query finds for each id, where it finds anything."""
-    rows = ((one, connection.execute(QUERIES[query], (one,)).fetchone()) for one in ids)
-    return {one: row[0] for one, row in rows if row is not None}
-
-
-def _get_lease(connection: sqlite3.Connection, name: str) -> Lease | None:
-    row = connection.execute(QUERIES["get_lease"], (name,)).fetchone()
-    if row is None:
-        return None
-    return Lease(name=row[0], holder=row[1], token=row[2], epoch=row[3], ends_at=row[4])
-
-
-def _put_lease(connection: sqlite3.Connection, lease: Lease) -> Lease:
-    connection.execute(QUERIES["put_lease"], (lease.name, lease.holder, lease.token, lease.epoch, lease.ends_at))
-    return lease
-
-
-__all__ = ["SqliteStore", "write_batch"]
+def _rows(query: str, keys: Sequence[K], more: tuple[object, ...], connection: sqlite3.Connection) -> dict[K, Row]:
+    values = ((one, (*one, *more) if isinstance(one, tuple) else (one, *more)) for one in keys)
+    rows = ((one, connection.execute(QUERIES[query], given).fetchone()) for one, given in values)
+    return {one: row for one, row in rows if row is not None}

@@ -1,7 +1,7 @@
 -- Runs with their history, what is kept of services and schedules, and the jobs that are defined here alone.
 
 -- Numbers are given in the order of creation. What can be large comes last: a row is read from its beginning, and only as
--- far as it must be.
+-- far as it must be. facets is one msgpack map, NULL in a run that has none. Defaults are those of a new run.
 CREATE TABLE runs (
   number INTEGER PRIMARY KEY,
   id TEXT NOT NULL UNIQUE,
@@ -23,8 +23,8 @@ CREATE TABLE runs (
   seq INTEGER NOT NULL,
   attempt INTEGER NOT NULL,
   fence INTEGER NOT NULL,
-  failures INTEGER NOT NULL,
-  crashes INTEGER NOT NULL,
+  failures INTEGER NOT NULL DEFAULT 0,
+  crashes INTEGER NOT NULL DEFAULT 0,
   worker_id TEXT,
   due_at REAL,
   started_at REAL,
@@ -35,9 +35,10 @@ CREATE TABLE runs (
   ended_at REAL,
   outcome TEXT,
   exit_code INTEGER,
-  heartbeats INTEGER NOT NULL,
-  has_checkpoint INTEGER NOT NULL,
+  heartbeats INTEGER NOT NULL DEFAULT 0,
+  has_checkpoint INTEGER NOT NULL DEFAULT 0,
   origin TEXT,
+  facets BLOB,
   error TEXT,
   payload BLOB NOT NULL,
   result BLOB

@@ -1,0 +1,24 @@
+"""Facets: what only some runs have. A new one is a struct and a field here; no table, store or interface changes."""
+
+from typing import Any
+
+import msgspec
+
+
+class Hold(msgspec.Struct, frozen=True):
+    """A run that waits until a person releases it."""
+
+    by: str
+    at: float
+
+
+class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Each facet of a run under its own name, None where the run has none. Stored as one value in one column."""
+
+    hold: Hold | None = None
+
+
+def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:
+    """Name of each facet of a run → its fields."""
+    found: dict[str, dict[str, Any]] = {} if facets is None else msgspec.to_builtins(facets)
+    return found

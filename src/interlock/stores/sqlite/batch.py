@@ -1,0 +1,87 @@
+"""Writing a batch: the statement for each part of it, and the rows that the statement takes."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from interlock.core.decisions import Batch
+from interlock.model.facets import Facets
+from interlock.model.outcome import Outcome
+from interlock.model.state import State
+from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, QUERIES, UPDATE_RUNS
+
+_encode_history = msgspec.msgpack.Encoder().encode
+_to_json = msgspec.json.Encoder().encode
+
+# sqlite3 looks for an adapter for each value that is not exactly int, float, str or bytearray, and finding none takes
+# longer than calling one. Those for None and bytes give the value back, so other users of sqlite3 notice nothing.
+sqlite3.register_adapter(State, {state: state.value for state in State}.__getitem__)
+sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
+sqlite3.register_adapter(type(None), {None: None}.get)
+sqlite3.register_adapter(bytes, bytes)
+sqlite3.register_adapter(Facets, msgspec.msgpack.Encoder().encode)
+
+
+def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
+    return [
+        (position, run_id, entries[0].seq, _encode_history(entries))
+        for position, (run_id, entries) in enumerate(batch.history, start=batch.position + len(batch.logs))
+    ]
+
+
+def _service_rows(batch: Batch) -> list[tuple[Any, ...]]:
+    first = batch.position + len(batch.logs) + len(batch.history)
+    return [
+        (position, service, number, at, stream, len(text.encode()) + len(change or b""), text, change)
+        for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first)
+    ]
+
+
+def _kept_rows(batch: Batch) -> list[tuple[Any, ...]]:
+    return [
+        (name, kept.resume_id, None if kept.last_exit is None else _to_json(kept.last_exit))
+        for name, kept in dict(batch.kept).items()
+        if kept is not None
+    ]
+
+
+def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
+    put = {job.id for job in batch.put_jobs}
+    return [(job_id,) for job_id in batch.dropped_jobs if job_id not in put]
+
+
+_WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
+    ("insert_key", attrgetter("keys")),
+    ("put_checkpoint", attrgetter("checkpoints")),
+    ("insert_log", lambda batch: [(place, *line) for place, line in enumerate(batch.logs, start=batch.position)]),
+    ("insert_dead_letter", attrgetter("dead_letters")),
+    ("insert_job", lambda batch: [(job.version, job.id, _to_json(job)) for job in batch.jobs]),
+    ("drop_schedule", lambda batch: [(job_id,) for job_id in batch.dropped_schedules]),
+    ("put_schedule", attrgetter("schedules")),
+    ("drop_job", _dropped_jobs),
+    ("put_job", lambda batch: [(job.id, _to_json(job)) for job in batch.put_jobs]),
+    ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
+    ("put_kept", _kept_rows),
+    ("insert_service_row", _service_rows),
+    # Before the runs: a request is for those that were there when it came.
+    ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
+    ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),
+)
+"""in this order, before the runs and their history"""
+
+
+def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
+    """Execute the statements of one batch, inside a transaction that the caller has begun."""
+    for name, rows_of in _WRITES:
+        if rows := rows_of(batch):
+            connection.executemany(QUERIES[name], rows)
+    for width, created in groupby(batch.created, len):
+        INSERT_RUNS[width].write(connection, list(created))
+    for group, updated in batch.updated.items():
+        UPDATE_RUNS[group].write(connection, updated)
+    if batch.history:
+        INSERT_HISTORY.write(connection, history_rows(batch))
