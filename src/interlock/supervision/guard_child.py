@@ -3,40 +3,32 @@
 Like the guard it imports little.
 """
 
-import _ctypes
+import ctypes
 import errno
 import marshal
+import os
+import signal
+from collections.abc import Iterable
 
 from interlock.supervision.lineage import tried
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import os
-    import signal
-    from collections.abc import Iterable
     from typing import NoReturn
 
-    Limit = tuple[str, int, int]
-    """what it is called, the number of the resource, and the value"""
-    Plan = tuple[list[bytes], dict[bytes, bytes], bytes, int | None, list[Limit], bool]
-    """command, environment, folder, umask, limits, and whether it outlives the supervisor"""
-else:
-    import _signal as signal
-    import posix as os
+Limit = tuple[str, int, int]
+"""name, number of the resource, value"""
+Plan = tuple[list[bytes], dict[bytes, bytes], bytes, int | None, list[Limit], bool]
+"""command, environment, folder, umask, limits, and whether it outlives the supervisor"""
 
 PR_SET_PDEATHSIG = 1
 OOM_SCORE = 500
 DEFAULT_PATH = b"/bin:/usr/bin"
-_PRCTL = _ctypes.dlsym(_ctypes.dlopen(None, 0), "prctl")  # type: ignore[arg-type]  # None is this program itself
+prctl = ctypes.CDLL(None).prctl
 
 
-def prctl(*values: int | bytes) -> None:
-    # `ctypes` would be imported for this alone.
-    _ctypes.call_function(_PRCTL, values)
-
-
-def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, altered: "Iterable[int]") -> "NoReturn":
-    """In the new process: be what was asked for, or say why not. What else is open is closed by executing a program."""
+def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, altered: Iterable[int]) -> "NoReturn":
+    """In the new process: become the program of the plan, or report why not. Executing it closes what else is open."""
     command, environment, folder, umask, limits, outlives = plan
     stage = "fork"
     try:
@@ -59,7 +51,7 @@ def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, 
             import resource
 
             stage = name
-            # Of its processor time it is told a second before it is killed for it, so that its end says why.
+            # The signal for processor time comes a second before the kill, so that its end says why.
             resource.setrlimit(limit, (value, value + (limit == resource.RLIMIT_CPU)))
         stage = "command"
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -77,7 +69,7 @@ def become(plan: "Plan", descriptors: dict[int, int], status: int, parent: int, 
 
 
 def _execute(command: list[bytes], environment: dict[bytes, bytes]) -> tuple[str, int]:
-    """Become the program; if that cannot be, why: what it fails for, and the number of the error."""
+    """Become the program. Return only on failure: the stage and the number of the error."""
     name = command[0]
     if b"/" in name:
         paths = [name]
@@ -103,20 +95,20 @@ def _execute(command: list[bytes], environment: dict[bytes, bytes]) -> tuple[str
 
 def _connect(descriptors: dict[int, int]) -> None:
     sources = [(_aside(source, descriptors), target) for target, source in descriptors.items()]
-    # The guard's own are none of its business.
+    # A child gets none of the guard's own.
     for source, target in [(0, 1), (0, 2), *sources]:
         os.dup2(source, target)
 
 
 def _aside(descriptor: int, targets: dict[int, int]) -> int:
-    """The descriptor, or a copy of it, under a number that nothing else will be put to."""
+    """Return the descriptor, or a copy of it, under a number that is no target."""
     while descriptor in targets:
         descriptor = os.dup(descriptor)
     return descriptor
 
 
 def _prefer_for_oom() -> None:
-    """When memory runs out, this process goes before the supervisor does."""
+    """Have the system end this process before the supervisor when memory runs out."""
     if (descriptor := tried(os.open, "/proc/self/oom_score_adj", os.O_RDWR)) >= 0:
         try:
             if int(os.read(descriptor, 16)) < OOM_SCORE:

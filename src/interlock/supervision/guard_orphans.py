@@ -5,17 +5,20 @@ none of that and turns up when a child has ended is taken for that child's; turn
 only child it may come from by its age, or else nobody's. It keeps its number until it is reaped here.
 """
 
+import os
 import time
 
-from interlock.supervision.lineage import NOT_YET, children_of_all, descendants, facts, marked, processes, start, tried
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import os
-
-    from interlock.supervision.lineage import Children
-else:
-    import posix as os
+from interlock.supervision.lineage import (
+    NOT_YET,
+    Children,
+    children_of_all,
+    descendants,
+    facts,
+    marked,
+    processes,
+    start,
+    tried,
+)
 
 DOUBT = 1.0
 """seconds after which a process whose environment cannot be read is taken for one without a mark"""
@@ -120,7 +123,7 @@ class Orphans:
             return
 
 
-def note(child: Child, children: "Children | None" = None) -> None:
+def note(child: Child, children: Children | None = None) -> None:
     """Remember what descends from a child while that can be seen."""
     kept = {pid: started for pid, started in child.kin.items() if start(facts(pid)) == started}
     child.kin = {**kept, **descendants(child.pid, children or children_of_all())}

@@ -1,29 +1,23 @@
 """Which processes there are, and whose: by parents and by the mark that every child of a guard is given and hands down.
 
-The guard and the supervisor share it. Like the guard it imports little, and the C half of `os` in place of that.
+The guard and the supervisor share it. Like the guard it imports little.
 """
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import os
-    import signal
-    from collections.abc import Callable, Iterable
-    from typing import Any
+import os
+import signal
+from collections.abc import Callable, Iterable
 
-    Children = Callable[[int], Iterable[int]]
-else:
-    import _signal as signal
-    import posix as os
+Children = Callable[[int], Iterable[int]]
 
 MARKER = "INTERLOCK_CHILD"
 """the variable by which a descendant is known: `identity.number` for each guard above it, the outermost first"""
 NOT_YET = -1
 
 
-def tried(call: "Callable[..., Any]", *values: object) -> int:
-    """What the system answers; -1 where it refuses, most often because a process is gone."""
+def tried(call: Callable[..., object], *values: object) -> int:
+    """Return the system's answer; -1 where it refuses, most often because a process is gone."""
     try:
-        return call(*values)  # type: ignore[no-any-return]
+        return call(*values)  # type: ignore[return-value]
     except OSError:
         return -1
 
@@ -63,7 +57,7 @@ def kill(pid: int, started: int) -> None:
         os.close(descriptor)
 
 
-def children_of_all() -> "Children":
+def children_of_all() -> Children:
     """What tells the children of a process, as they are now where the system lists them; else it is found out once."""
     own = os.getpid()
     if tried(os.access, f"/proc/{own}/task/{own}/children", os.R_OK) == 1:
@@ -88,7 +82,7 @@ def listed_children(tasks: str) -> list[int]:
     return found
 
 
-def descendants(pid: int, children: "Children") -> dict[int, int]:
+def descendants(pid: int, children: Children) -> dict[int, int]:
     """Each with when it was started."""
     found: dict[int, int] = {}
     waiting = [pid]
