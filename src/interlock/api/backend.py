@@ -48,6 +48,7 @@ from interlock.model.view import (
     info_of,
 )
 from interlock.ports.store import Reader, RunFilter
+from interlock.task_set import TaskSet
 
 T = TypeVar("T", bound=m.Message)
 
@@ -74,7 +75,7 @@ class Backend:
         self.feed = Feed(reader, connection)
         self.tree = Tree(reader, connection, self.feed)
         self.jobs = KnownJobs(reader, connection, read_job)
-        self._waits: set[asyncio.Task[r.RunReport]] = set()
+        self._waits = TaskSet()
         """those who wait for a run to end"""
         self._submitting = 0
         """bytes of payloads that the scheduler has not answered for"""
@@ -85,8 +86,7 @@ class Backend:
 
     async def close(self) -> None:
         """Let nobody wait any longer: whoever waits for a run is shown it as it stands, and streams end."""
-        for task in self._waits:
-            task.cancel()
+        self._waits.cancel()
         await self.feed.close()
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -183,14 +183,12 @@ class Backend:
         )
 
     async def _until_ended(self, run_id: str, wait: float) -> None:
-        task = asyncio.get_running_loop().create_task(self.connection.ask(r.Ask(0, run_id, True)))
-        self._waits.add(task)
+        task = self._waits.begin(self.connection.ask(r.Ask(0, run_id, True)))
         try:
             await asyncio.wait([task], timeout=wait)
             if task.done() and not task.cancelled():
                 task.result()
         finally:
-            self._waits.discard(task)
             task.cancel()
 
     async def _progress(self, run_id: str) -> ProgressInfo | None:

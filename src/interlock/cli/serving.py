@@ -22,6 +22,7 @@ from interlock.config import Resolved
 from interlock.config.loading import NO_APP, Loaded, load, of_app
 from interlock.model import payload
 from interlock.model.error import BadConfig, CannotStart, InterlockError, UnknownJob
+from interlock.task_set import TaskSet
 from interlock.wiring.connecting import connect
 from interlock.wiring.scheduler import Scheduler
 from interlock.worker.definition import Definition
@@ -92,7 +93,7 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
     # Before anything is open: a signal that comes during the start must not leave a half-open scheduler.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
-    reloads: set[asyncio.Task[None]] = set()
+    reloads = TaskSet()
     in_terminal = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN and _has_terminal()
 
     def hang_up() -> None:
@@ -100,9 +101,7 @@ async def _serve(scheduler: Scheduler, submit: list[str], steps: Callable[[], li
         if in_terminal and not _has_terminal():
             stop()
             return
-        task = loop.create_task(_reload(scheduler))
-        reloads.add(task)
-        task.add_done_callback(reloads.discard)
+        reloads.begin(_reload(scheduler))
 
     loop.add_signal_handler(signal.SIGHUP, hang_up)
     try:

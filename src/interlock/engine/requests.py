@@ -17,6 +17,7 @@ from interlock.model.run import Run, as_fields
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
+from interlock.task_set import TaskSet
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
@@ -43,7 +44,7 @@ class Requests:
         """the clients that are told of every commit"""
         self._too_early: list[tuple[str, r.Request[Message]]] = []
         """requests about jobs that came before the jobs were known"""
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
 
     def take(self, name: str, message: Message) -> None:
         """Carry out what a client asks, or tell it why not."""
@@ -172,9 +173,7 @@ class Requests:
 
     def do(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
         """Answer a request beside the loop."""
-        task = asyncio.get_running_loop().create_task(self._guarded(asker, work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(self._guarded(asker, work))
 
     async def _guarded(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
         try:
@@ -187,8 +186,7 @@ class Requests:
 
     async def finish(self) -> None:
         """Wait for the answers that are under way."""
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        await self._tasks.end()
 
 
 def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -> r.RunReport:

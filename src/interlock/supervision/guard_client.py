@@ -17,6 +17,7 @@ from interlock.supervision import remains
 from interlock.supervision.guard_link import GuardLink, Message, rights
 from interlock.supervision.lineage import MARKER
 from interlock.supervision.spec import Limits
+from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
 
@@ -104,7 +105,7 @@ class Guard:
         self._link: GuardLink | None = None
         self._spawned: dict[int, Spawned] = {}
         self._pings: dict[int, asyncio.Future[None]] = {}
-        self._cleaning: set[asyncio.Task[None]] = set()
+        self._cleaning = TaskSet()
         self._last_words: dict[str, tuple[str, bytes]] = {}
 
     @property
@@ -229,11 +230,8 @@ class Guard:
         left = [process for process in self._spawned.values() if process.link is link]
         if left:
             logger.error("the guard process %d %s; what it had started is killed", link.pid, how)
-        loop = asyncio.get_running_loop()
-        task = loop.create_task(self._clean_up(link, left, f"the guard process {how}"))
-        self._cleaning.add(task)
-        task.add_done_callback(self._cleaning.discard)
-        if self._last_words and loop.time() - link.opened_at > STEADY:
+        self._cleaning.begin(self._clean_up(link, left, f"the guard process {how}"))
+        if self._last_words and asyncio.get_running_loop().time() - link.opened_at > STEADY:
             with suppress(NotSpawned):
                 self._open()
 

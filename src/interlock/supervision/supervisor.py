@@ -17,8 +17,8 @@ from interlock.supervision.instance import Instance, LineSink
 from interlock.supervision.spec import Child, Group, Strategy
 from interlock.supervision.strategies import Together
 from interlock.supervision.surroundings import Surroundings
-from interlock.supervision.task_set import Errands
 from interlock.supervision.watches import SIZE, Watch, Watches
+from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
 
@@ -70,7 +70,7 @@ class Supervisor:
         self._watches = Watches(on_change)
         self._together = Together(self._members, around.now)
         self._stopping: asyncio.Task[None] | None = None
-        self._errands = Errands()
+        self._tasks = TaskSet()
         self._suspended = False
         self._is_leaving = False
         """whether it is being removed, or one above it"""
@@ -198,7 +198,7 @@ class Supervisor:
         await self._together.end()
         for child in children:
             await child.end()
-        await self._errands.end()
+        await self._tasks.end()
         if self._above is None:
             await self._close()
         self.status = status
@@ -305,7 +305,7 @@ class Supervisor:
         owner, child = self._find(path)
         if child.removal is None:
             owner._check_stays()
-            child.removal = owner._errands.begin(owner._remove(child))
+            child.removal = owner._tasks.begin(owner._remove(child))
             for one in _with_all_below(child):
                 if one.nested is not None:
                     one.nested._is_leaving = True
@@ -336,7 +336,7 @@ class Supervisor:
         if isinstance(spec, Group) != (child.nested is not None):
             raise BadValue("child", spec, "of the kind that it was, a supervisor or something else")
         owner._check_stays()
-        await owner._errands.run(owner._change(child, spec))
+        await owner._tasks.run(owner._change(child, spec))
 
     async def _change(self, child: ChildRunner, spec: Child) -> None:
         if child.nested is not None and isinstance(spec, Group):
@@ -370,7 +370,7 @@ class Supervisor:
         if owner.status not in UP:
             raise WrongStatus(f"{path}: cannot {action.value}, its supervisor is {owner.status}")
         check_possible(child, action)
-        await owner._errands.run(act(child, action, owner._suspended))
+        await owner._tasks.run(act(child, action, owner._suspended))
         return child.info()
 
     async def suspend(self) -> None:

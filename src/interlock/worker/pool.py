@@ -25,6 +25,7 @@ from interlock.model.error import InterlockError, Refused, rebuild
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.executor import Executor, Report
+from interlock.task_set import TaskSet
 from interlock.worker.timed import UNHURRIED
 
 logger = logging.getLogger("interlock.worker")
@@ -232,7 +233,7 @@ class ProcessPool(Executor):
         self._by_key: dict[Key, _Child] = {}
         self._shared: _Child | None = None
         self._ready: asyncio.Future[list[str]] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
         self._checking = False
         self._closing = False
         self._emptied: asyncio.Event = asyncio.Event()
@@ -251,9 +252,7 @@ class ProcessPool(Executor):
     def _spawn(self, isolated: bool) -> _Child:
         child = _Child(self, isolated)
         self._children.append(child)
-        task = asyncio.get_running_loop().create_task(child.open())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.begin(child.open())
         return child
 
     # ── the port ────────────────────────────────────────────────────────────────────────────────────────────────────

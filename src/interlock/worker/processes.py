@@ -23,6 +23,7 @@ from interlock.ports.executor import Executor, Report
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
 from interlock.supervision.spec import Limits, check_command, check_env
+from interlock.task_set import TaskSet
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
 from interlock.worker.process_log import STREAMS, ProcessLog, secrets_of
@@ -46,7 +47,7 @@ class ProcessRunner(Executor):
         self.report: Report = lambda message: None
         self.is_closing = False
         self._attempts: dict[Key, _Attempt] = {}
-        self._killing: set[asyncio.Task[None]] = set()
+        self.tasks = TaskSet()
 
     async def start(self, report: Report) -> None:
         self.report = report
@@ -72,15 +73,12 @@ class ProcessRunner(Executor):
     def kill(self, run_id: str, fence: int) -> None:
         attempt = self._attempts.get((run_id, fence))
         if attempt is not None and attempt.process is not None:
-            task = asyncio.get_running_loop().create_task(self.guard.finish(attempt.process))
-            self._killing.add(task)
-            task.add_done_callback(self._killing.discard)
+            self.tasks.begin(self.guard.finish(attempt.process))
 
     async def close(self) -> None:
         self.is_closing = True
         await self.guard.close()
-        if tasks := [*self._killing, *(attempt.task for attempt in self._attempts.values())]:
-            await asyncio.wait(tasks)
+        await self.tasks.end()
 
 
 class _Attempt:
@@ -95,7 +93,7 @@ class _Attempt:
         self._is_starting = False
         self._is_running = False
         self.process: Spawned | None = None
-        self.task = asyncio.get_running_loop().create_task(self._run())
+        self.task = runner.tasks.begin(self._run())
 
     def ask(self) -> None:
         if self._is_asked or self._is_running:
