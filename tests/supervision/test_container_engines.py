@@ -14,7 +14,7 @@ import pytest
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, NoContainerEngine
 from interlock.supervision.container import ContainerInstance
-from interlock.supervision.container_log import Frames, LogPlace
+from interlock.supervision.container_log import LogPlace, read_piece
 from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets, split_image
 from interlock.supervision.instance import Birth
 from interlock.supervision.spec import Container
@@ -388,6 +388,16 @@ def test_an_end_is_noticed_whatever_else_is_broken(peer: Peer, log: bytes, event
     assert (reports.lines, reports.removed) == ([], 1)
 
 
+def test_its_output_is_delivered_as_lines(peer: Peer) -> None:
+    reports = Reports()
+    time = b"2026-01-01T00:00:01.5Z "
+    pieces = [(1, b"one\ntw"), (2, b"oops\n"), (3, b"of the engine\n"), (1, b"o\nthree")]
+    peer.answers["GET c1/logs"] = reply(200, b"".join(frame(stream, time + text) for stream, text in pieces))
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited"), "GET v1.41/events": reply(200)}
+    assert run_async(ending(peer, reports, answers)).ok
+    assert reports.lines == ["one", "oops", "two", "three"]
+
+
 @pytest.mark.parametrize("lost", [("POST c1/kill",), ("POST c1/kill", "GET c1/json"), ()])
 def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tuple[str, ...]) -> None:
     """It does not answer, or it says that it has killed the container, which runs on."""
@@ -454,22 +464,35 @@ def frame(stream: int, content: bytes) -> bytes:
     return bytes([stream, 0, 0, 0]) + len(content).to_bytes(4) + content
 
 
-def test_frames_in_any_pieces() -> None:
-    data = frame(1, b"one") + frame(2, b"") + frame(1, b"x" * 300)
-    whole = Frames().feed(data)
-    assert whole == [(1, b"one"), (2, b""), (1, b"x" * 300)]
-    for size in (1, 2, 7, 8, 9, 100):
-        frames = Frames()
-        pieces = [data[place : place + size] for place in range(0, len(data), size)]
-        assert [one for piece in pieces for one in frames.feed(piece)] == whole
+def pieces_of(data: bytes) -> list[tuple[int, bytes]]:
+    async def body() -> list[tuple[int, bytes]]:
+        log = asyncio.StreamReader()
+        log.feed_data(data)
+        log.feed_eof()
+        found = []
+        while (piece := await read_piece(log)) is not None:
+            found.append(piece)
+        return found
+
+    return run_async(body())
+
+
+def test_a_log_is_taken_apart_up_to_where_it_broke_off() -> None:
+    whole = [(1, b"one"), (2, b""), (1, b"x" * 300)]
+    data = b"".join(frame(*piece) for piece in whole)
+    assert pieces_of(data) == whole
+    for cut_off in (1, 299, 300, 307):
+        assert pieces_of(data[:-cut_off]) == whole[:2]
+    assert pieces_of(data[:-308]) == whole[:2]
+    assert pieces_of(data[:-309]) == whole[:1]
 
 
 @pytest.mark.parametrize(
     "data", [b"plain text", b"\x01\x00\x00\x01\x00\x00\x00\x01a", b"\x01\x00\x00\x00\xff\xff\xff\xff"]
 )
-def test_what_is_no_frame(data: bytes) -> None:
+def test_what_is_no_log(data: bytes) -> None:
     with pytest.raises(ValueError, match="cannot be read"):
-        Frames().feed(data)
+        pieces_of(data)
 
 
 def test_a_log_is_read_on_where_it_was_left() -> None:

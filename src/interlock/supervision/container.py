@@ -1,25 +1,27 @@
-"""A child that is a container of Docker or Podman: made anew for each life, followed to its end, and removed."""
+"""A child that is a container of Docker or Podman: created for each life, followed to its end, and removed."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
-from interlock.supervision.container_log import LogLines, LogPlace
+from interlock.supervision.checks import check_port
+from interlock.supervision.container_log import LogOutput, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
 from interlock.supervision.instance import Birth, Instance, LineSink
-from interlock.supervision.spec import Container, check_port
+from interlock.supervision.spec import Container
+from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
 
 CHILD_LABEL = "interlock.child"
 RESUME_LABEL = "interlock.resume_id"
 LAST_WORDS = 5.0
-"""seconds in which what it has printed is read when it has ended"""
+"""seconds to read the rest of its output when it has ended"""
 LONGEST_PAUSE = 5.0
 """seconds between tries to read a log that cannot be read"""
 
@@ -36,8 +38,8 @@ class ContainerInstance(Instance):
         on_removed: Callable[[], None] | None = None,
         patience: Patience = PATIENCE,
     ) -> None:
-        """`on_created` is called with the engine's socket and a request that, sent there as it is, ends and removes the
-        container, before that is started; `on_removed` when there is no need for it any more."""
+        """`on_created` is called before the container is started, with the engine's socket and a request that ends and
+        removes the container when sent there as it is; `on_removed` when the request has become unnecessary."""
         super().__init__()
         self._spec = spec
         self._birth = birth
@@ -53,36 +55,41 @@ class ContainerInstance(Instance):
         self._since = 0
         self._stop_signal = "SIGTERM"
         self._place = LogPlace()
-        self._output = LogLines(self._deliver, lambda: self._show if self.on_line is not None else None)
+        self._output = LogOutput(self._deliver, lambda: self.on_line)
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        """settled when the container has ended, or is given up; what is left of it is removed after that"""
+        """settled when the container has ended, or is given up; its remains are removed after that"""
         self._living: asyncio.Task[None] | None = None
-        self._errands: set[asyncio.Task[None]] = set()
+        self._tasks = TaskSet()
+        """all over before this instance is"""
         self._is_asked = False
         self._is_killed = False
         self._is_paused = False
         self._is_given_up = False
-        self._forced = False
 
-    # ── its beginning ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── start ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
         try:
             await self._begin()
-        except BaseException as error:
-            cancelled = await _through(self._undo())
-            if cancelled and not isinstance(error, asyncio.CancelledError):
-                raise asyncio.CancelledError from error
-            if isinstance(error, EngineError):
-                raise CannotStart(self._birth.path, str(error)) from error
-            raise
+        except BaseException as error:  # noqa: BLE001 - it is raised below, unless a cancellation takes its place
+            raised = error
+            undoing = self._tasks.begin(self._undo())
+            while not undoing.done():
+                try:
+                    await asyncio.wait([undoing])
+                except asyncio.CancelledError as cancelled:
+                    raised = cancelled
+            undoing.result()
+            if isinstance(raised, EngineError):
+                raise CannotStart(self._birth.path, str(raised)) from raised
+            raise raised from None
         self._living = asyncio.get_running_loop().create_task(self._live(), name=self._birth.path)
         if self._is_killed:
             self.kill()
 
     async def _begin(self) -> None:
         engine = self._engine = await open_engine(self._spec.engine, self._patience)
-        # What a life left behind that nobody could end: the engine was away, or the machine went down.
+        # A life leaves its container behind if the engine is away, or the machine goes down.
         for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
             await engine.remove(leftover)
         self._id = await self._create(engine)
@@ -99,7 +106,7 @@ class ContainerInstance(Instance):
         config = configuration(self._spec, self._birth)
         pulled = cleared = False
         while True:
-            # It goes on when whoever waits is cancelled: only when it is done is it known what there is to remove.
+            # It continues when the caller is cancelled: its result tells whether a container must be removed.
             self._creating = asyncio.get_running_loop().create_task(engine.create(self._name, config))
             try:
                 return await asyncio.shield(self._creating)
@@ -122,33 +129,34 @@ class ContainerInstance(Instance):
             raise EngineError(f"the image {image} is not here and cannot be pulled: {error}") from error
 
     async def _undo(self) -> None:
-        """Leave nothing of a start that did not succeed."""
+        """Remove what a failed start may have created."""
         if self._engine is None:
             return
         if self._creating is not None:
             await asyncio.wait([self._creating])
             error = self._creating.exception()
             if not isinstance(error, EngineError) or error.status is None:
-                # If nobody knows whether it was made, the engine is not well, and is not given long.
+                # Without an answer the engine is not well, and does not get long.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if error is None else self._patience.quick):
                         await self._remove(self._engine, self._name)
         await self._engine.close()
 
-    # ── its life ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _live(self) -> None:
-        """Until nothing is left of it."""
+        """Run until nothing is left of it."""
         engine = self._engine
         assert engine is not None
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(self._watch(engine)), loop.create_task(self._follow(engine))]
+        following = TaskSet()
+        following.begin(self._watch(engine))
+        following.begin(self._follow(engine))
         exit = await self._over
+        following.cancel()
         if self._is_given_up:
-            tasks += self._errands
-        for task in tasks:
-            task.cancel()
-        await asyncio.wait([*tasks, *self._errands])
+            self._tasks.cancel()
+        await following.end()
+        await self._tasks.end()
         try:
             if not self._is_given_up:
                 await self._read_rest(engine)
@@ -170,7 +178,7 @@ class ContainerInstance(Instance):
             self._is_over(self._exit(state))
 
     async def _until_over(self, engine: Engine) -> State | None:
-        """How it ended; None if it was removed."""
+        """Return its last state; None if it was removed."""
         dead, died = "", 0
         while True:
             state = await self._look(engine)
@@ -179,13 +187,13 @@ class ContainerInstance(Instance):
             if state.started_at != dead:
                 with suppress(EngineError):
                     if (at := await engine.until_death(self._id, self._since, died)) is not None:
-                        # Should it run all the same, then somebody has started it again, or it is not noted yet.
+                        # If it still runs, it was started again, or the engine has not noted its death yet.
                         dead, died = state.started_at, at
                         continue
             await asyncio.sleep(PAUSE)
 
     async def _look(self, engine: Engine) -> State | None:
-        """Its state, however long the engine is away, as long as that is not too long; None if it is not there."""
+        """Return its state, None if it does not exist. Wait for an engine that is away, up to a limit."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
         while True:
@@ -212,8 +220,8 @@ class ContainerInstance(Instance):
             self._over.set_result(exit)
 
     def _give_up(self, why: str) -> None:
-        """It may still be there, and can be neither seen nor ended. It is removed before the next life, or by whoever
-        has the request for that."""
+        """Leave a container that can be neither seen nor ended. It is removed before the next life, or by whoever has
+        the request for it."""
         if not self._over.done():
             logger.warning("%s: its container %s is left alone: %s", self._birth.path, self._name, why)
             self._is_given_up = True
@@ -228,7 +236,7 @@ class ContainerInstance(Instance):
             if self._id and self._on_removed is not None:
                 self._on_removed()
 
-    # ── its output ──────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _follow(self, engine: Engine) -> None:
         pause, told = PAUSE, False
@@ -240,18 +248,17 @@ class ContainerInstance(Instance):
                 if error.status is not None and not told:
                     told = True
                     logger.warning("%s: its output cannot be read: %s", self._birth.path, error)
-            # Either it has ended, which is noticed elsewhere, or the engine went away, or it cannot tell.
+            # It has ended, which `_watch` notices, or the engine went away, or has no log.
             pause = PAUSE if self._place.reached != place else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
     async def _read_rest(self, engine: Engine) -> None:
-        """What it printed last may not have been told yet when its end was."""
+        """Read what it printed last: its end may be known earlier."""
         try:
             async with asyncio.timeout(LAST_WORDS):
                 await engine.read_log(self._id, self._place, self._output.take, follow=False)
         except EngineError:
-            # It was removed with all that it had printed, or what is wrong was said before.
-            pass
+            pass  # it was removed with its log, or `_follow` has said what is wrong
         except TimeoutError:
             logger.warning("%s: it has printed too much to be read to the end", self._birth.path)
 
@@ -259,21 +266,17 @@ class ContainerInstance(Instance):
         if self._sink is not None:
             self._sink(self._birth.path, stream, line, self._now())
 
-    def _show(self, line: str) -> None:
-        if self.on_line is not None:
-            self.on_line(line)
-
-    # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
         if self._living is None:
             self.settle(Exit(at=self._now(), code=0))
             return
-        # Not the engine's own way of stopping: it takes whole seconds only, Podman answers to nothing else meanwhile,
-        # and refuses it for one that is suspended.
+        # Not the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and refuses
+        # it for a container that is suspended.
         if timeout > 0 and not self._over.done():
-            self._run(self._ask_to_end())
+            self._tasks.begin(self._ask_to_end())
             await asyncio.wait([self._over], timeout=timeout)
         self.kill()
         await asyncio.wait([self.ended])
@@ -281,19 +284,13 @@ class ContainerInstance(Instance):
     def kill(self) -> None:
         self._is_killed = True
         if self._living is not None and not self._over.done():
-            self._run(self._end_by_force())
-
-    def _run(self, errand: Coroutine[Any, Any, None]) -> None:
-        """In a task that is over before this instance is."""
-        task = asyncio.get_running_loop().create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+            self._tasks.begin(self._end_by_force())
 
     async def _ask_to_end(self) -> None:
         assert self._engine is not None
         if self._is_paused:
             with suppress(EngineError):
-                await self._engine.unpause(self._id)
+                await self._engine.change(self._id, "unpause")
         await self._signal(self._stop_signal)
 
     async def _end_by_force(self) -> None:
@@ -306,18 +303,14 @@ class ContainerInstance(Instance):
         self._give_up("it did not end though it was killed")
 
     async def _signal(self, signal: str) -> bool:
-        """Whether the engine has taken it; until then it is asked again, unless the container has ended."""
+        """Send a signal until the engine takes it, or the container ends; return whether it took it."""
         assert self._engine is not None
         while not self._over.done():
             with suppress(EngineError):
-                await self._engine.signal(self._id, signal)
+                await self._engine.change(self._id, "kill", signal=signal)
                 return True
             await asyncio.wait([self._over], timeout=PAUSE)
         return False
-
-    @property
-    def forced(self) -> bool:
-        return self._forced
 
     # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,30 +319,30 @@ class ContainerInstance(Instance):
         return True
 
     async def suspend(self) -> None:
-        await self._change("suspended", lambda engine: engine.pause(self._id))
+        await self._change("pause", "suspended")
         self._is_paused = True
 
     async def resume(self) -> None:
-        await self._change("resumed", lambda engine: engine.unpause(self._id))
+        await self._change("unpause", "resumed")
         self._is_paused = False
 
-    async def _change(self, what: str, call: Callable[[Engine], Coroutine[Any, Any, None]]) -> None:
+    async def _change(self, action: str, what: str) -> None:
         if self._engine is None or self._over.done():
             raise WrongStatus(f"{self._birth.path}: could not be {what} (it does not run)")
         try:
-            await call(self._engine)
+            await self._engine.change(self._id, action)
         except EngineError as error:
             raise WrongStatus(f"{self._birth.path}: could not be {what} ({error})") from error
 
 
 def container_name(birth: Birth) -> str:
-    """The same for every life of a child, and another for a child that is called the same in another tree."""
+    """Return a name that all lives of a child share, but no child of another tree."""
     mark = sha256(f"{birth.path}\0{birth.resume_id}".encode()).hexdigest()[:12]
     return f"interlock-{birth.path.replace('/', '-')}-{mark}"
 
 
 def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
-    """What an engine is told to make."""
+    """Return the engine's description of a container."""
     env = {name: value for name, value in spec.env.items() if value is not None} | birth.environment()
     exposed: dict[str, Any] = {}
     bindings: dict[str, list[dict[str, str]]] = {}
@@ -357,45 +350,30 @@ def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
         address, outside, inside, protocol = check_port("ports", port)
         exposed[f"{inside}/{protocol}"] = {}
         bindings.setdefault(f"{inside}/{protocol}", []).append({"HostIp": address, "HostPort": str(outside)})
-    host: dict[str, Any] = {
+    host = {
         "Binds": list(spec.volumes),
         "PortBindings": bindings,
-        # With an init of the engine's own, signals reach a program that did not expect to be the first process, and
-        # what it leaves behind is reaped.
+        # With the engine's own init, signals reach a program that did not expect to be the first process, and its
+        # orphans are reaped.
         "Init": True,
         "AutoRemove": False,
         "RestartPolicy": {"Name": "no"},
+        "NetworkMode": spec.network,
+        "Memory": spec.memory,
+        "NanoCpus": None if spec.cpus is None else round(spec.cpus * 1e9),
     }
-    if spec.network is not None:
-        host["NetworkMode"] = spec.network
-    if spec.memory is not None:
-        host["Memory"] = spec.memory
-    if spec.cpus is not None:
-        host["NanoCpus"] = round(spec.cpus * 1e9)
-    config: dict[str, Any] = {
+    config = {
         "Image": spec.image,
         "Env": [f"{name}={value}" for name, value in env.items()],
         "Labels": {CHILD_LABEL: birth.path, RESUME_LABEL: birth.resume_id},
         "ExposedPorts": exposed,
-        "HostConfig": host,
+        "HostConfig": _given(host),
+        "Cmd": list(spec.command) or None,
+        "WorkingDir": spec.cwd,
+        "User": spec.user,
     }
-    if spec.command:
-        config["Cmd"] = list(spec.command)
-    if spec.cwd is not None:
-        config["WorkingDir"] = spec.cwd
-    if spec.user is not None:
-        config["User"] = spec.user
-    return config
+    return _given(config)
 
 
-async def _through(work: Coroutine[Any, Any, None]) -> bool:
-    """Do it to the end whoever cancels; whether somebody did."""
-    task = asyncio.get_running_loop().create_task(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait([task])
-        except asyncio.CancelledError:
-            cancelled = True
-    task.result()
-    return cancelled
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None}

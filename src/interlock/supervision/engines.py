@@ -1,9 +1,9 @@
-"""Docker and Podman through the HTTP API that both speak on a local socket: finding one, and what is asked of it."""
+"""Docker and Podman, through the HTTP API that both speak on a local socket."""
 
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,7 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from interlock.model.error import NoContainerEngine, shown
-from interlock.supervision.container_log import STREAMS, Frames, LogPlace
+from interlock.supervision.container_log import STREAMS, LogPlace, read_piece
 
 if TYPE_CHECKING:
     import aiohttp
@@ -20,45 +20,45 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NEWEST = (1, 44)
-"""the version of the API that is spoken, unless the engine only speaks an older one"""
+"""the version of the API to speak, unless the engine speaks only an older one"""
 PAUSE = 0.25
-"""seconds before an engine is asked once more"""
+"""seconds before the next try"""
 MOST_BYTES = 32 * 2**20
 """of one answer"""
 MOST_WORDS = 400
-"""characters of an engine's message that are passed on"""
+"""characters of an engine's message to pass on"""
 LONGEST_PATH = 107
-"""bytes of a socket's path; of a longer one uvloop would take the beginning"""
+"""bytes of a socket's path; uvloop would cut a longer one"""
 OVER = frozenset({"exited", "stopped", "dead", "removing"})
 ENDINGS = frozenset({"die", "died", "destroy", "remove"})
 
-Deliver = Callable[[Sequence[tuple[str, bytes]]], Awaitable[None]]
-"""takes what comes next, each with "stdout" or "stderr"; it must not wait before it has taken it"""
+Deliver = Callable[[str, bytes], Awaitable[None]]
+"""takes "stdout" or "stderr" and the next piece; it must not wait before it has taken it"""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that an engine is waited for."""
+    """Seconds to wait for an engine."""
 
     quick: float = 10.0
-    """an answer to a question that costs it nothing"""
+    """for an answer that costs it nothing"""
     slow: float = 60.0
-    """an answer when it has files to copy or to remove"""
+    """for an answer when it copies or removes files"""
     lost: float = 60.0
-    """its coming back, when it went away while a container runs"""
+    """for its return, if it went away while a container runs"""
 
 
 PATIENCE = Patience()
 
 
 class EngineError(Exception):
-    """The engine did not do what it was asked for; the message is one line."""
+    """The engine did not do what it should; the message is one line."""
 
     def __init__(self, why: str, *, status: int | None = None, absent: str = "") -> None:
         super().__init__(why)
         self.status = status
         """of its answer; None if there was no answer"""
         self.absent = absent
-        """why there is nothing that takes a connection, if there is not"""
+        """why nothing takes a connection, if nothing does"""
 
     @property
     def image_is_missing(self) -> bool:
@@ -97,24 +97,23 @@ class _Identified(msgspec.Struct, frozen=True, rename="pascal"):
     id: str
 
 
-class _Problem(msgspec.Struct, frozen=True):
-    message: str
-
-
 class _Event(msgspec.Struct, frozen=True):
     action: str = msgspec.field(name="Action", default="")
     at: int = msgspec.field(name="timeNano", default=0)
 
 
-class _Progress(msgspec.Struct, frozen=True):
+class _Complaint(msgspec.Struct, frozen=True):
+    message: str = ""
+    """of a refusal"""
     error: str = ""
+    """in the progress of a pull"""
 
 
 # ── finding one ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sockets(given: str | None, environ: Mapping[str, str]) -> list[str]:
-    """Where to look for an engine, in order."""
+    """Return the places to look for an engine, in order."""
     if given is not None:
         return [_path("engine", given)]
     if environ.get("DOCKER_HOST"):
@@ -133,7 +132,7 @@ def _path(field: str, value: str) -> str:
 
 
 async def open_engine(given: str | None, patience: Patience, environ: Mapping[str, str] = os.environ) -> "Engine":
-    """The first that is there. Raises `NoContainerEngine` if none is, and `EngineError` if one is but is not well."""
+    """Return the first that is there. Raise `NoContainerEngine` if none is, `EngineError` if the first is not well."""
     reasons: list[str] = []
     for path in sockets(given, environ):
         engine = Engine(path, patience)
@@ -152,11 +151,11 @@ async def open_engine(given: str | None, patience: Patience, environ: Mapping[st
     )
 
 
-# ── speaking with it ────────────────────────────────────────────────────────────────────────────────────────────────
+# ── talking to it ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Engine:
-    """Belongs to the event loop on which it is made. Every call raises `EngineError` if it does not succeed."""
+    """Belongs to the event loop that made it. Every call raises `EngineError` if it does not succeed."""
 
     def __init__(self, socket: str, patience: Patience) -> None:
         import aiohttp
@@ -165,7 +164,7 @@ class Engine:
         self._patience = patience
         self._version = ""
         self._session = aiohttp.ClientSession(
-            # A connection for each request: one that was kept may have ended by the time it is used again.
+            # A connection for each request: one that is kept may have ended by its next use.
             connector=aiohttp.UnixConnector(socket, limit=0, force_close=True),
             timeout=aiohttp.ClientTimeout(total=None),
             headers={"User-Agent": "interlock"},
@@ -176,8 +175,8 @@ class Engine:
         await self._session.close()
 
     async def greet(self) -> None:
-        """See that it is there and is an engine, and settle which version of the API is spoken."""
-        async with self._open("GET", "/_ping", {}, within=self._patience.quick) as response:
+        """Check that it is there and is an engine, and settle the version of the API."""
+        async with self._open("GET", "/_ping", {}, self._patience.quick) as response:
             match = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", response.headers.get("Api-Version", ""))
         if match is None:
             raise EngineError(f"what answers at {self.socket} is not Docker or Podman")
@@ -185,67 +184,60 @@ class Engine:
         self._version = f"/v{major}.{minor}"
 
     async def create(self, name: str, config: Mapping[str, Any]) -> str:
-        """The id of the new container."""
-        answer = await self._ask("POST", "/containers/create", {"name": name}, body=config, within=self._patience.slow)
+        """Return the id of the new container."""
+        answer = await self._ask("POST", "/containers/create", {"name": name}, self._patience.slow, config)
         return self._read(answer, _Identified).id
 
     async def pull(self, image: str) -> None:
         name, tag = split_image(image)
         query = {"fromImage": name} if tag is None else {"fromImage": name, "tag": tag}
-        async with self._open("POST", "/images/create", query) as response:
+        async with self._open("POST", "/images/create", query, None) as response:
             while line := await response.content.readline():
-                if line.strip() and (error := self._read(line, _Progress).error):
+                if line.strip() and (error := self._read(line, _Complaint).error):
                     raise EngineError(_one_line(error))
-
-    async def start(self, container: str) -> None:
-        await self._ask("POST", f"/containers/{quote(container)}/start", within=self._patience.slow)
 
     async def inspect(self, container: str) -> Inspected:
         return self._read(await self._ask("GET", f"/containers/{quote(container)}/json"), Inspected)
 
-    async def signal(self, container: str, signal: str) -> None:
-        await self._ask("POST", f"/containers/{quote(container)}/kill", {"signal": signal})
+    async def start(self, container: str) -> None:
+        await self._ask("POST", f"/containers/{quote(container)}/start", within=self._patience.slow)
 
-    async def pause(self, container: str) -> None:
-        await self._ask("POST", f"/containers/{quote(container)}/pause")
-
-    async def unpause(self, container: str) -> None:
-        await self._ask("POST", f"/containers/{quote(container)}/unpause")
+    async def change(self, container: str, action: str, **query: str) -> None:
+        """Do one of kill, pause and unpause."""
+        await self._ask("POST", f"/containers/{quote(container)}/{action}", query)
 
     async def labelled(self, label: str) -> list[str]:
-        """The ids of all containers with a label, whatever their state."""
-        query = {"all": "1", "filters": _filters(label=label)}
-        answer = await self._ask("GET", "/containers/json", query)
+        """Return the ids of all containers with a label, whatever their state."""
+        answer = await self._ask("GET", "/containers/json", {"all": "1", "filters": _filters(label=label)})
         return [one.id for one in self._read(answer, list[_Identified])]
 
     async def remove(self, container: str) -> None:
-        """Kill it if need be, and wait until nothing is left of it; one that is not there is no error."""
+        """Kill it if need be, and wait until nothing is left of it. It need not exist."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._patience.quick
         while True:
             try:
                 await self._ask("DELETE", removal(container), within=self._patience.slow)
+                return
             except EngineError as error:
                 if error.status == 404:
                     return
-                # It says so too while somebody else removes it, or while it is just ending.
+                # These also mean that it is just ending, or that another client removes it.
                 if error.status not in (409, 500) or loop.time() > end:
                     raise
-            else:
-                return
             await asyncio.sleep(PAUSE)
 
     def removal_request(self, container: str) -> bytes:
-        """A whole request that removes it, to be sent by somebody who knows no more than where the socket is."""
+        """Return a whole request that removes it, for a sender that knows only the socket."""
         lines = (f"DELETE {self._version}{removal(container)} HTTP/1.1", "Host: localhost", "Connection: close", "", "")
         return "\r\n".join(lines).encode()
 
     async def until_death(self, container: str, since: int, after: int) -> int | None:
-        """Wait until it tells that the container has died, or is removed: its time, by which it can be told apart from
-        later ones. Those up to `after` are passed over. None if it stopped telling."""
-        # Its `wait` would be the plain way, but Podman spends a whole processor on each one that waits.
+        """Wait for the container's death or removal later than `after`, and return its time, which tells it from later
+        ones. Return None if the engine ends the stream of events."""
+        # The engine's `wait` would be simpler, but Podman spends a whole processor on each.
         query = {"since": str(since), "filters": _filters(container=container)}
-        async with self._open("GET", "/events", query, within=self._patience.quick) as response:
+        async with self._open("GET", "/events", query, self._patience.quick) as response:
             while line := await response.content.readline():
                 event = self._read(line.strip() or b"{}", _Event)
                 if event.action in ENDINGS and event.at > after:
@@ -253,70 +245,59 @@ class Engine:
         return None
 
     async def read_log(self, container: str, place: LogPlace, deliver: Deliver, *, follow: bool) -> None:
-        """Deliver what was printed behind `place`, which moves along; with `follow` until the container ends."""
-        query = {
-            "stdout": "1",
-            "stderr": "1",
-            "timestamps": "1",
-            "since": str(place.since),
-            "follow": str(int(follow)),
-        }
-        path = f"/containers/{quote(container)}/logs"
-        async with self._open("GET", path, query) as response:
-            frames = Frames()
+        """Deliver what was printed after `place`, which moves along; with `follow`, until the container ends."""
+        query = dict.fromkeys(("stdout", "stderr", "timestamps"), "1")
+        query |= {"since": str(place.since), "follow": str(int(follow))}
+        async with self._open("GET", f"/containers/{quote(container)}/logs", query, None) as response:
             place.rewind()
-            while chunk := await response.content.readany():
-                found = [(stream, place.content_of(data)) for stream, data in frames.feed(chunk) if stream in STREAMS]
-                await deliver([(STREAMS[stream], content) for stream, content in found if content is not None])
+            while (piece := await read_piece(response.content)) is not None:
+                stream = STREAMS.get(piece[0])
+                if stream is not None and (content := place.content_of(piece[1])) is not None:
+                    await deliver(stream, content)
 
     # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(
-        self, method: str, path: str, query: Mapping[str, str] = {}, *, body: Any = None, within: float | None = None
+        self, method: str, path: str, query: Mapping[str, str] = {}, within: float | None = None, body: Any = None
     ) -> bytes:
         within = self._patience.quick if within is None else within
-        try:
-            async with asyncio.timeout(within), self._open(method, path, query, body) as response:
-                return await _all_of(response)
-        except TimeoutError:
-            raise self._silent(within) from None
+        async with self._open(method, path, query, within, body, whole=True) as response:
+            return await _all_of(response)
 
     @asynccontextmanager
     async def _open(
-        self, method: str, path: str, query: Mapping[str, str], body: Any = None, within: float | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        within: float | None,
+        body: Any = None,
+        *,
+        whole: bool = False,
     ) -> "AsyncIterator[aiohttp.ClientResponse]":
-        """The answer, once it has begun, for which there may be a limit."""
+        """Yield the answer once it has begun, for which `within` is the limit, or with `whole` for all of it."""
         import aiohttp
 
+        url = f"http://localhost{self._version}{path}"
+        asking = self._session.request(method, url, params=query, json=body, allow_redirects=False)
         try:
-            async with asyncio.timeout(within):
-                response = await self._session.request(
-                    method,
-                    f"http://localhost{self._version}{path}",
-                    params=query,
-                    json=body,
-                    allow_redirects=False,
-                )
-            async with response:
+            async with asyncio.timeout(within) as clock, asking as response:
                 if response.status >= 300 and response.status != 304:
                     raise self._refusal(await _all_of(response), response.status)
+                if not whole:
+                    clock.reschedule(None)
                 yield response
         except TimeoutError:
-            if within is None:
-                raise
-            raise self._silent(within) from None
+            raise EngineError(f"the engine at {self.socket} did not answer within {within:g}s") from None
         except aiohttp.ClientConnectorError as error:
             why = error.os_error.strerror or str(error.os_error)
             raise EngineError(f"the engine at {self.socket} cannot be reached: {why}", absent=why) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise EngineError(f"the engine at {self.socket} broke off: {_one_line(str(error))}") from None
 
-    def _silent(self, seconds: float) -> EngineError:
-        return EngineError(f"the engine at {self.socket} did not answer within {seconds:g}s")
-
     def _refusal(self, answer: bytes, status: int) -> EngineError:
         try:
-            why = msgspec.json.decode(answer, type=_Problem).message
+            why = msgspec.json.decode(answer, type=_Complaint).message
         except msgspec.MsgspecError:
             why = answer.decode(errors="replace")
         return EngineError(_one_line(why) or f"the engine at {self.socket} answered {status}", status=status)

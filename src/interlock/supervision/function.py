@@ -53,7 +53,6 @@ class FunctionInstance(Instance):
         self._ready = asyncio.get_running_loop().create_future()
         self._task: asyncio.Task[Exit] | None = None
         self._asked = False
-        self._forced = False
 
     async def start(self) -> None:
         last = self._left_alone.get(self._birth.path)
@@ -137,10 +136,6 @@ class FunctionInstance(Instance):
             self._left_alone[self._birth.path] = self._task
             logger.warning("%s does not end though it was cancelled; it is left alone", self._birth.path)
             self.settle(Exit(at=self._now(), error="did not end in time when it was cancelled"))
-
-    @property
-    def forced(self) -> bool:
-        return self._forced
 
     @property
     def can_suspend(self) -> bool:

@@ -42,6 +42,7 @@ class Instance(ABC):
         self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[str], None] | None = None
         """called with each line it prints, while somebody waits for one"""
+        self._forced = False
 
     pid: int | None = None
 
@@ -61,7 +62,7 @@ class Instance(ABC):
     @property
     def forced(self) -> bool:
         """Whether it had to be ended by force when it was asked to end."""
-        return False
+        return self._forced
 
     @property
     def can_suspend(self) -> bool:

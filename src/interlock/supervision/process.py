@@ -46,13 +46,12 @@ class ProcessInstance(Instance):
         self._guard = guard
         self._sink = sink
         self._now = now
-        self._output = Pipes(self._deliver, lambda: self._show if self.on_line is not None else None)
+        self._output = Pipes(self._deliver, lambda: self.on_line)
         self._process: Spawned | None = None
         self._is_asked = False
         self._is_killed = False
         self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """settled when it is no longer to be waited for"""
-        self._forced = False
 
     async def start(self) -> None:
         command: tuple[str, ...] = ()
@@ -115,10 +114,6 @@ class ProcessInstance(Instance):
         if self._sink is not None:
             self._sink(self._birth.path, stream, line, self._now())
 
-    def _show(self, line: str) -> None:
-        if self.on_line is not None:
-            self.on_line(line)
-
     # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _exited(self, future: "asyncio.Future[Ended]") -> None:
@@ -153,10 +148,6 @@ class ProcessInstance(Instance):
             self._forced = self._forced or self._is_asked
             if self._process is not None:
                 self._guard.signal(self._process, signal.SIGKILL)
-
-    @property
-    def forced(self) -> bool:
-        return self._forced
 
     # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
 
