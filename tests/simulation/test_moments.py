@@ -232,9 +232,9 @@ def test_a_scheduler_that_was_replaced_takes_no_live_run_for_an_ended_one() -> N
     async def body(stage: Stage) -> None:
         cluster = stage.cluster
         await (await stage.submit("plain", (e.SUCCEED, 0.1))).result()
-        replaced, lease = cluster.scheduler, cluster.disk.leases["scheduler"]
+        replaced, lease = cluster.scheduler, cluster.disk.leases["main"]
         assert replaced is not None
-        await stage.until(lambda: cluster.disk.leases["scheduler"] != lease, "its lease is renewed")
+        await stage.until(lambda: cluster.disk.leases["main"] != lease, "its lease is renewed")
         # By the wall clock the lease is over at once; the one who holds it sees no need to renew it yet.
         replaced.process.pause()
         cluster.clock.offset += 60.0
