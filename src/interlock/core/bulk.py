@@ -77,7 +77,7 @@ def proceed(p: Pass) -> None:
         run = walk.pop()
         if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
             room -= 1
-            if run.ended_at is None:
+            if run.ended_at is None and run.stop is not None:
                 asked += 1
             else:
                 done += 1
