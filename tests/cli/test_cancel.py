@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from interlock import Client
 from interlock.model.run_action import RunAction
 from interlock.model.view import BulkInfo
 from tests.cli.asking import ask, detail, printed, refused
@@ -138,3 +139,19 @@ def test_everything(server: Server) -> None:
 def test_one_way_or_the_other(server: Server, arguments: list[str]) -> None:
     says = "name the runs to cancel, or choose them with options like --job or --all; not both"
     refused(server, "cancel", *arguments, exit_code=2, says=says, code="usage")
+
+
+@pytest.mark.behaviour("RUN-24", "RUN-25")
+def test_hold_and_release(server: Server) -> None:
+    """Everywhere: on the command line, over HTTP, from Python, for one run and by filter."""
+    run_id = waiting(server)
+    assert ask(server, "hold", run_id).stdout == f"{run_id}\tprerun\n"
+    assert set(detail(server, run_id)["facets"]["hold"]) == {"by", "at"}
+    with Client(f"unix:{server.http_socket}") as client:
+        assert client.release(run_id) == client.handle(run_id).hold() == "prerun"
+        client.handle(run_id).release()
+        assert client.get(run_id).facets == {}
+    assert server.local.post(f"/api/v1/runs/{run_id}/hold", None).json == {"id": run_id, "state": "prerun"}
+    released = ask(server, "release", "--state", "prerun", "--yes")
+    assert released.stdout.split("\t")[1:] == ["1", "0", "finished\n"]
+    ask(server, "cancel", run_id)

@@ -37,6 +37,13 @@ class RunHandle:
         """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
         return await self._access.act(RunAction.CANCEL, self.id, reason)
 
+    async def hold(self, reason: str = "") -> State:
+        """Keep the run from starting until it is released; one that executes goes on."""
+        return await self._access.act(RunAction.HOLD, self.id, reason)
+
+    async def release(self, reason: str = "") -> State:
+        return await self._access.act(RunAction.RELEASE, self.id, reason)
+
     async def info(self) -> RunInfo:
         return await self._access.info(self.id)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from interlock.core.facts import Needs
+from interlock.core.hold import hold, release
 from interlock.core.state import SchedulerState
 from interlock.core.stopping import cancel_run
 from interlock.core.transition import Pass
@@ -12,7 +13,11 @@ from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 
-ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {RunAction.CANCEL: cancel_run}
+ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {
+    RunAction.CANCEL: cancel_run,
+    RunAction.HOLD: hold,
+    RunAction.RELEASE: release,
+}
 """what each does to a run that has not ended, with a reason and an actor; False if there was nothing to do"""
 
 

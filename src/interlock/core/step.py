@@ -9,6 +9,7 @@ from interlock.core import (
     deadlines,
     effects,
     handover,
+    hold,
     job_changes,
     lanes,
     liveness,
@@ -130,7 +131,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
 }
 """the facts a command needs, for those that need any"""
 
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (deadlines.expired,)
+_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (deadlines.expired, hold.is_held)
 """what a pending run passes on its way to the queue, in order; a stage returns True for a run that it ends or keeps"""
 
 _APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: handover.inputs_read}

@@ -5,6 +5,8 @@ from enum import StrEnum
 
 class RunAction(StrEnum):
     CANCEL = "cancel"
+    HOLD = "hold"
+    RELEASE = "release"
 
     @property
     def done(self) -> str:
@@ -18,4 +20,6 @@ class RunAction(StrEnum):
 
 _WORDS = {
     RunAction.CANCEL: ("cancelled", "A run that executes is asked to stop; one that has ended keeps its state."),
+    RunAction.HOLD: ("held", "A held run does not start until it is released. One that executes goes on."),
+    RunAction.RELEASE: ("released", "A released run goes on where it was held."),
 }

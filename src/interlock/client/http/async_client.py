@@ -118,6 +118,13 @@ class AsyncClient:
     async def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
         return await self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
 
+    async def hold(self, run_id: str, reason: str = "") -> State:
+        """Keep a run that waits from starting until it is released."""
+        return await self.act_on_run(RunAction.HOLD, run_id, reason)
+
+    async def release(self, run_id: str, reason: str = "") -> State:
+        return await self.act_on_run(RunAction.RELEASE, run_id, reason)
+
     async def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""
         return await self._transport.perform(self._operations.bulk(bulk_id))

@@ -97,6 +97,13 @@ class Client:
     def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
         return self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
 
+    def hold(self, run_id: str, reason: str = "") -> State:
+        """Keep a run that waits from starting until it is released."""
+        return self.act_on_run(RunAction.HOLD, run_id, reason)
+
+    def release(self, run_id: str, reason: str = "") -> State:
+        return self.act_on_run(RunAction.RELEASE, run_id, reason)
+
     def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""
         return self._transport.perform(self._operations.bulk(bulk_id))
@@ -258,6 +265,13 @@ class BlockingRunHandle:
     def cancel(self, reason: str = "") -> State:
         """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
         return self._transport.perform(self._operations.act_on_run(RunAction.CANCEL, self.id, reason))
+
+    def hold(self, reason: str = "") -> State:
+        """Keep it from starting until it is released; one that executes goes on."""
+        return self._transport.perform(self._operations.act_on_run(RunAction.HOLD, self.id, reason))
+
+    def release(self, reason: str = "") -> State:
+        return self._transport.perform(self._operations.act_on_run(RunAction.RELEASE, self.id, reason))
 
     def info(self) -> RunInfo:
         return self._transport.perform(self._operations.get(self.id))

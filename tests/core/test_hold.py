@@ -1,0 +1,108 @@
+"""Hold and release: a held run does not start, whatever it waits for, until it is released."""
+
+import pytest
+
+from interlock.core.decisions import Answer
+from interlock.model.message import Dispatch
+from interlock.model.request import ActOnRun, StartBulk, StateReport
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
+from interlock.model.state import State
+from tests.core.machine import START, Machine, retrying_job
+
+pytestmark = pytest.mark.behaviour("RUN-24")
+
+
+def act(machine: Machine, action: RunAction, run_id: str) -> Answer:
+    return machine.step(("client", ActOnRun(7, action, run_id, "wait", "ann"))).answers[-1][1]
+
+
+def dispatched(machine: Machine, run_id: str) -> bool:
+    return any(isinstance(one, Dispatch) and one.run_id == run_id for _, one in machine.sent)
+
+
+def holder(machine: Machine, run_id: str) -> str | None:
+    facets = machine.run(run_id).facets
+    return None if facets is None or facets.hold is None else facets.hold.by
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("waits", [State.PRERUN, State.SCHEDULED, State.RETRYING])
+def test_a_held_run_waits_until_it_is_released(waits: State, restart: bool) -> None:
+    machine = Machine(retrying_job(3))
+    if waits is State.RETRYING:
+        machine.worker_up()
+    run_id = machine.submit(at=START + 100) if waits is State.PRERUN else machine.submit()
+    if waits is State.RETRYING:
+        machine.finished(run_id, "failed")
+    assert machine.state_of(run_id) is waits
+    machine.sent.clear()
+
+    act(machine, RunAction.HOLD, run_id)
+    if restart:
+        machine.restart()
+    machine.worker_up()
+    machine.advance(10_000)
+    assert machine.state_of(run_id) is State.PENDING
+    assert holder(machine, run_id) == "ann"
+    assert not dispatched(machine, run_id)
+    act(machine, RunAction.HOLD, run_id)
+    assert not dispatched(machine, run_id)
+
+    answer = act(machine, RunAction.RELEASE, run_id)
+    assert isinstance(answer, StateReport)
+    assert dispatched(machine, run_id)
+    assert holder(machine, run_id) is None
+
+
+def test_one_released_before_its_time_waits_for_it() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit(at=START + 100)
+    act(machine, RunAction.HOLD, run_id)
+    act(machine, RunAction.RELEASE, run_id)
+    assert machine.state_of(run_id) is State.PRERUN
+    machine.advance(101)
+    assert dispatched(machine, run_id)
+
+
+def test_one_that_executes_goes_on_and_is_held_before_its_next_attempt() -> None:
+    machine = Machine(retrying_job(3))
+    machine.worker_up()
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is State.DISPATCHED
+    act(machine, RunAction.HOLD, run_id)
+    machine.finished(run_id, "failed")
+    machine.sent.clear()
+    machine.advance(10_000)
+    assert machine.state_of(run_id) is State.PENDING
+    assert not dispatched(machine, run_id)
+
+
+def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> None:
+    machine = Machine()
+    machine.worker_up()
+    late, unwanted = machine.submit(deadline_at=START + 60, at=START + 10), machine.submit(at=START + 10)
+    for run_id in (late, unwanted):
+        act(machine, RunAction.HOLD, run_id)
+    machine.advance(50)
+    assert machine.state_of(late) is State.PENDING
+    machine.cancel(unwanted)
+    machine.advance(11)
+    assert (machine.state_of(late), machine.state_of(unwanted)) == (State.TIMEOUT, State.CANCELLED)
+
+
+@pytest.mark.behaviour("RUN-25")
+def test_by_filter_over_a_restart() -> None:
+    machine = Machine()
+    held, other = machine.submit_many(3, session="a"), machine.submit(session="b")
+    machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(session="a"), "wait", "ann")))
+    machine.step()
+    assert machine.state.bulks["b1"].done == 3
+    machine.restart()
+    machine.worker_up()
+    assert [dispatched(machine, one) for one in (*held, other)] == [False, False, False, True]
+    machine.step(("client", StartBulk(2, "b2", RunAction.RELEASE, RunFilter(), "go", "ann")))
+    machine.step()
+    assert machine.state.bulks["b2"].done == 3
+    assert all(dispatched(machine, one) for one in held)
