@@ -38,6 +38,9 @@ class SlowStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.takes = 0.0
+        self.inputs_take = 0.0
+        self.reading: list[Sequence[str]] = []
+        """calls for inputs that are under way"""
         self.failing: bool | StoreUnavailable = False
         """whether writes fail, or how"""
         self.commits: list[Batch] = []
@@ -64,6 +67,11 @@ class SlowStore(MemoryStore):
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         if self.unreadable:
             raise StoreUnavailable("no descriptor is left")
+        self.reading.append(run_ids)
+        try:
+            await asyncio.sleep(self.inputs_take)
+        finally:
+            self.reading.remove(run_ids)
         return await super().inputs(run_ids)
 
     async def load(self, small_payload: int) -> Snapshot:

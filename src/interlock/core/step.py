@@ -80,7 +80,12 @@ def _enter(p: Pass) -> None:
     """Lead every run that has become pending through the stages of the entry."""
     entering, p.entering = p.entering, []
     for run in entering:
-        if run.state is State.PENDING and not any(keeps(p, run) for keeps in _STAGES):
+        if run.state is not State.PENDING:
+            continue
+        for keeps in _STAGES:
+            if keeps(p, run):
+                break
+        else:
             admission.admit(p, run)
 
 

@@ -236,7 +236,8 @@ class Engine:
         if self._flight is not None:
             # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
             ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
-            return 0.0 if self._flight.commit.done() or ahead else self.settings.longest_wait
+            is_due = self._flight.commit.done() or ahead or self._inbox.answers
+            return 0.0 if is_due else self.settings.longest_wait
         if self._inbox or self._stopping or self.state.walks:
             return 0.0
         now = self._clock.now()
@@ -251,6 +252,7 @@ class Engine:
 
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
+        only_answers = bool(self._inbox.answers)
         commands = self._inbox.take(self.settings.batch_runs)
         try:
             needed = needs(self.state, commands)
@@ -266,7 +268,9 @@ class Engine:
                 self.is_settled = True
                 self.requests.settled()
             self._wake_at = decisions.wake_at
-            await self._land()
+            if decisions.batch or decisions.effects or not only_answers:
+                # Else it is dispatches of runs that are stored.
+                await self._land()
             if not decisions.batch:
                 self.delivery.deliver(decisions, commands, 0.0, self._stored)
                 return
@@ -352,7 +356,8 @@ class Engine:
         self.available = False
         self.trouble = _refusal(error)
         waiting, self._inbox = self._inbox, Inbox()
-        self.delivery.refuse(waiting.take(waiting.weight), self.trouble)
+        while waiting:
+            self.delivery.refuse(waiting.take(waiting.weight), self.trouble)
         self.delivery.take_sent()
         self.links.drop_workers()
 

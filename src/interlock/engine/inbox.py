@@ -4,7 +4,7 @@ work that runs look silent."""
 from collections.abc import Sequence
 
 from interlock.core.step import Command
-from interlock.model.command import Create
+from interlock.model.command import Answered, Create
 from interlock.model.message import Started
 
 
@@ -15,6 +15,8 @@ def _weight(content: object) -> int:
 
 class Inbox:
     def __init__(self) -> None:
+        self.answers: list[Command] = []
+        """to effects; they have a pass of their own, which seldom has anything to store"""
         self._first: list[Command] = []
         self._first_weight = 0
         self._submits: list[Command] = []
@@ -24,7 +26,7 @@ class Inbox:
         """how large their payloads are"""
 
     def __bool__(self) -> bool:
-        return bool(self._first or self._submits)
+        return bool(self._first or self._submits or self.answers)
 
     @property
     def weight(self) -> int:
@@ -35,6 +37,8 @@ class Inbox:
             self._submits.append((origin, content))
             self.runs += len(content.runs)
             self.bytes += content.size
+        elif type(content) is Answered:
+            self.answers.append((origin, content))
         else:
             self._first.append((origin, content))
             self._first_weight += _weight(content)
@@ -50,7 +54,10 @@ class Inbox:
         self._first_weight += sum(type(content) is not Started for _, content in commands)
 
     def take(self, most: int) -> list[Command]:
-        """What one pass works on: everything, unless that is more than one commit should carry."""
+        """What one pass works on: answers, or everything, unless that is more than one commit should carry."""
+        if self.answers:
+            answers, self.answers = self.answers, []
+            return answers
         if self.weight <= most:
             taken = [*self._first, *self._submits] if self._submits else self._first
             self._first, self._first_weight = [], 0

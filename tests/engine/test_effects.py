@@ -1,0 +1,64 @@
+"""Effects beside the loop: bounded in number and time, and nothing waits for them that need not."""
+
+import asyncio
+
+import pytest
+
+from interlock.engine.effects import MOST_AT_ONCE, Effects
+from interlock.model import message as m
+from interlock.model import request as r
+from interlock.model.command import Answered
+from interlock.model.effect import ReadInputs
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
+
+LARGE = b'{"text": "' + b"x" * 1000 + b'"}'
+
+
+@pytest.mark.behaviour("RUN-16", "RUN-7")
+def test_a_dispatch_whose_inputs_are_read_waits_for_no_write_but_its_own() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        for _ in range(3):
+            bench.submit(LARGE)
+        await until(lambda: len(bench.client.of(r.Accepted)) == 3)
+        store.inputs_take = 0.5
+        worker = bench.worker("w")
+        await until(lambda: bool(store.reading))
+        assert [len(call) for call in store.reading] == [3], "one call for what one pass dispatched"
+        store.takes = 100.0
+        bench.submit()
+        await until(lambda: len(worker.of(m.Dispatch)) == 3, 1.0)
+        assert {one.payload for one in worker.of(m.Dispatch)} == {LARGE}
+        assert len(bench.client.of(r.Accepted)) == 3, "the next write is still under way"
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        store.inputs_take = ReadInputs.limit / 2
+        answers: list[object] = []
+        effects = Effects(store, lambda origin, content: answers.append(content))
+        asked = [ReadInputs(f"run{number}", 1) for number in range(2 * MOST_AT_ONCE)]
+        for effect in [*asked, *asked]:
+            effects.begin([effect])
+        await pass_time(0.1)
+        assert len(store.reading) == MOST_AT_ONCE
+        await pass_time(ReadInputs.limit)
+        assert len(answers) == len(asked), "one that is under way is not begun again"
+        assert answers[0] == Answered([])
+        store.inputs_take = 1000.0
+        effects.begin(asked)
+        await pass_time(ReadInputs.limit + 0.1)
+        assert (store.reading, len(answers)) == ([], len(asked)), "given up"
+        effects.begin(asked)
+        await pass_time(0.1)
+        await effects.close()
+        assert store.reading == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_virtual_time(body)
