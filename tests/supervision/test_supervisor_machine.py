@@ -238,7 +238,7 @@ class World:
                 assert path in alive, f"{path} is {info.status} and not alive"
             if info.status in DOWN:
                 assert path not in alive, f"{path} is {info.status} and alive"
-            held = self.tree._find(path)[1].held
+            held = self.tree.is_held(path)
             assert not held or info.status in (*OVER, Status.CREATED, Status.STOPPING), f"{path} is held"
 
     async def end(self) -> None:

@@ -7,7 +7,7 @@ start, backoff or end.
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, Status
@@ -16,7 +16,7 @@ from interlock.supervision.goal import Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
 from interlock.supervision.restart import Decision, Restarts, decide, status_after
-from interlock.supervision.spec import Child, Strategy
+from interlock.supervision.spec import Child
 from interlock.supervision.surroundings import Surroundings
 
 if TYPE_CHECKING:
@@ -25,30 +25,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger("interlock.supervision")
 
 
-class Owner(Protocol):
-    """What a child needs of its supervisor."""
-
-    strategy: Strategy
-
-    @property
-    def halting(self) -> bool:
-        """Whether nothing more is brought up."""
-
-    def published(self, path: str, before: ChildInfo | None, after: ChildInfo | None) -> None: ...
-
-    def regroup(self, child: "ChildRunner", at: float) -> None:
-        """Start it again at that time of the loop, with those that the strategy names."""
-
-    def collapse(self, child: "ChildRunner", exit: Exit) -> None:
-        """It is over in a way that ends the supervisor too."""
-
-
 class ChildRunner:
     def __init__(
-        self, spec: Child, owner: Owner, path: str, surroundings: Surroundings, nested: "Supervisor | None" = None
+        self,
+        spec: Child,
+        owner: "Supervisor",
+        path: str,
+        surroundings: Surroundings,
+        nested: "Supervisor | None" = None,
     ) -> None:
         self.spec = spec
         self.path = path
+        self.owner = owner
         self.nested = nested
         """the supervisor that it is, if it is one"""
         self.held = False
@@ -59,7 +47,6 @@ class ChildRunner:
         self.to_be_suspended = False
         self.shifting = asyncio.Lock()
         """held while an instance is being suspended or resumed"""
-        self._owner = owner
         self._around = surroundings
         self._goal: Goal | None = None
         """to be up; None is to be down"""
@@ -105,6 +92,9 @@ class ChildRunner:
             children=self.nested.children() if self.nested is not None and deep else [],
         )
 
+    def with_all_below(self) -> "list[ChildRunner]":
+        return [self, *(self.nested.all_below() if self.nested is not None else ())]
+
     @property
     def stays_down(self) -> bool:
         """Whether it is not started when others are."""
@@ -121,7 +111,7 @@ class ChildRunner:
         before, after = self.known, self.info(deep=False)
         if before != after:
             self.known = after
-            self._owner.published(self.path, before, after)
+            self.owner.published(self.path, before, after)
         self._ring()
 
     def _ring(self) -> None:
@@ -169,7 +159,7 @@ class ChildRunner:
         """Bring it up. Returns once it is, or once that has failed for the first time: then how; or once it is down
         again because somebody else wanted that. With `strict`, a failure is left at that. Nothing is done while its
         supervisor does not run."""
-        if self._task is None or self._owner.halting:
+        if self._task is None or self.owner.halting:
             return None
         if self._goal is None:
             self._goal = Goal(strict)
@@ -198,7 +188,7 @@ class ChildRunner:
 
     def pend(self, at: float, reason: str) -> None:
         """It is down, and comes up again at that wall time, together with others."""
-        if self._goal is None and not self.stays_down and not self._owner.halting:
+        if self._goal is None and not self.stays_down and not self.owner.halting:
             if self.status is not Status.PENDING:
                 self.restarts += 1
             self._next_try_at = at
@@ -326,7 +316,7 @@ class ChildRunner:
             life.goal.tried(exit)
         if is_left:
             self._leave(Status.FAILED, str(exit))
-        elif self._owner.halting:
+        elif self.owner.halting:
             self._leave(status_after(exit), "" if exit.ok else str(exit))
         else:
             self._restart_or_not(life, exit)
@@ -335,7 +325,7 @@ class ChildRunner:
         now = asyncio.get_running_loop().time()
         self._record.lived(life.up_for)
         decision = decide(
-            self._owner.strategy,
+            self.owner.strategy,
             self.spec.restart,
             ended_well=exit.ok,
             within_budget=self._record.allowed(now),
@@ -344,7 +334,7 @@ class ChildRunner:
         if decision is Decision.LEAVE:
             self._leave(status_after(exit), "" if exit.ok else str(exit))
             if self.spec.significant:
-                self._owner.collapse(self, exit)
+                self.owner.collapse(self, exit)
         elif decision in (Decision.GIVE_UP, Decision.FAIL_SUPERVISOR):
             self.exhausted = True
             budget = self.spec.budget
@@ -353,7 +343,7 @@ class ChildRunner:
             self._leave(Status.FAILED, f"{exit}; {often}")
             logger.error("%s is given up: %s", self.path, self.reason)
             if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
-                self._owner.collapse(self, exit)
+                self.owner.collapse(self, exit)
         else:
             self._again(life.goal, exit, decision, now)
 
@@ -375,4 +365,4 @@ class ChildRunner:
             self.lower()
         self.become(Status.PENDING, str(exit))
         if decision is not Decision.RESTART_CHILD:
-            self._owner.regroup(self, now + delay)
+            self.owner.regroup(self, now + delay)

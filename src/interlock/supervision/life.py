@@ -11,7 +11,7 @@ from interlock.model.error import BadValue
 from interlock.supervision.goal import Goal, first, unless, words
 from interlock.supervision.instance import Instance
 from interlock.supervision.probes import ReadyProbe, until_unwell
-from interlock.supervision.spec import Container, Process
+from interlock.supervision.spec import Probed
 
 if TYPE_CHECKING:
     from interlock.supervision.child import ChildRunner
@@ -111,7 +111,7 @@ class Life:
 
     async def _rise(self, instance: Instance) -> None:
         """Until it is up. Raises if it cannot be started, or is not ready in time."""
-        ready = self._spec.ready if isinstance(self._spec, (Process, Container)) else None
+        ready = self._spec.ready if isinstance(self._spec, Probed) else None
         # Before it is started: what it waits for may be the first line that is printed.
         probe = ReadyProbe(ready, instance) if ready is not None else None
         if self.goal.lowered.done():
@@ -145,7 +145,7 @@ class Life:
 
     async def _stay(self, instance: Instance) -> str:
         """Until it has ended, or is to end; if that is because it is not well, why."""
-        alive = self._spec.alive if isinstance(self._spec, (Process, Container)) else None
+        alive = self._spec.alive if isinstance(self._spec, Probed) else None
         if alive is None:
             await first(instance.ended, self.goal.lowered)
             return ""

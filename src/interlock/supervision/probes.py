@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
+from interlock.supervision.checks import check_address
 from interlock.supervision.instance import Instance
-from interlock.supervision.spec import Alive, Ready, check_address
+from interlock.supervision.spec import Alive, Ready
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

@@ -9,11 +9,12 @@ from typing import Any
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, InterlockError, shown
+from interlock.supervision.checks import check_command
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_handed_down
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.output import Pipes
-from interlock.supervision.spec import Limits, Process, check_command
+from interlock.supervision.spec import Limits, Process
 
 OWN_VARIABLES = {
     "INTERLOCK_PREV_SIGNAL",

@@ -1,5 +1,6 @@
 """A tree as data: what each child is, how it is kept up, how it is known to be well, and how it is stopped."""
 
+import math
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -9,18 +10,7 @@ import msgspec
 
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadDuration, BadValue
-from interlock.supervision.checks import check_address as check_address
-from interlock.supervision.checks import check_command as check_command
-from interlock.supervision.checks import (
-    check_descriptors,
-    check_part_of_line,
-    check_text,
-    check_texts,
-    check_url,
-    check_volume,
-)
-from interlock.supervision.checks import check_env as check_env
-from interlock.supervision.checks import check_port as check_port
+from interlock.supervision import checks
 
 if TYPE_CHECKING:
     from interlock.supervision.function import ChildContext
@@ -33,11 +23,11 @@ E = TypeVar("E", bound=StrEnum)
 
 class Strategy(StrEnum):
     ONE_FOR_ONE = "one_for_one"
-    """only the child that ended is started again"""
+    """restart only the child that ended"""
     ONE_FOR_ALL = "one_for_all"
-    """the others are stopped, and all are started again"""
+    """stop the others, and restart all"""
     REST_FOR_ONE = "rest_for_one"
-    """those that were started after it are stopped, and it and they are started again"""
+    """stop the children that were started after it, and restart it and them"""
 
 
 class Restart(StrEnum):
@@ -57,22 +47,16 @@ class _Checked(msgspec.Struct, frozen=True, kw_only=True):
     """Fields that are durations may be given as people write them and are seconds afterwards."""
 
     where: ClassVar[str] = ""
-    durations: ClassVar[tuple[str, ...]] = ()
-    optional: ClassVar[tuple[str, ...]] = ()
-    """those of the durations that may be None"""
-    positive: ClassVar[tuple[str, ...]] = ()
-    """those that may not be zero"""
 
     def field(self, name: str) -> str:
         return f"{self.where}.{name}" if self.where else name
 
-    def check_durations(self) -> None:
-        for name in self.durations:
-            if getattr(self, name) is not None or name not in self.optional:
-                given = getattr(self, name)
-                self.put(name, seconds(given, self.field(name)))
-                if name in self.positive and getattr(self, name) == 0:
-                    raise BadDuration(self.field(name), given, "longer than zero")
+    def check_durations(self, *names: str, positive: bool = False) -> None:
+        for name in names:
+            given = getattr(self, name)
+            self.put(name, seconds(given, self.field(name)))
+            if positive and getattr(self, name) == 0:
+                raise BadDuration(self.field(name), given, "longer than zero")
 
     def check_number(self, name: str, least: float, most: float, expected: str) -> None:
         value = getattr(self, name)
@@ -96,20 +80,18 @@ class _Checked(msgspec.Struct, frozen=True, kw_only=True):
             if not isinstance(getattr(self, name), bool):
                 raise BadValue(self.field(name), getattr(self, name), "true or false")
 
-    def check_part(self, name: str, kind: type, *, optional: bool = False) -> None:
-        value = getattr(self, name)
-        if not isinstance(value, kind) and not (optional and value is None):
-            raise BadValue(self.field(name), value, f"a {kind.__name__}")
+    def check_part(self, name: str, kind: type) -> None:
+        if not isinstance(getattr(self, name), kind):
+            raise BadValue(self.field(name), getattr(self, name), f"a {kind.__name__}")
 
     def put(self, name: str, value: object) -> None:
         msgspec.structs.force_setattr(self, name, value)
 
 
 class Backoff(_Checked, frozen=True, kw_only=True):
-    """How long to wait before a child is started again: longer each time, until it has lived long enough."""
+    """How long to wait before a child is restarted: longer each time, until it has lived long enough."""
 
     where: ClassVar[str] = "backoff"
-    durations: ClassVar[tuple[str, ...]] = ("initial", "max", "reset_after")
 
     initial: Duration = 0.1
     """zero means at once"""
@@ -121,13 +103,13 @@ class Backoff(_Checked, frozen=True, kw_only=True):
     """a child that ran longer begins again at `initial`"""
 
     def __post_init__(self) -> None:
-        self.check_durations()
+        self.check_durations("initial", "max", "reset_after")
         self.check_number("multiplier", 1, 1000, "a number from 1 to 1000")
         self.check_number("jitter", 0, MOST_JITTER, f"a number from 0 to {MOST_JITTER}")
 
     def delay(self, restart: int, chance: float) -> float:
-        """Seconds before restart number `restart` in a row (0 is the first); `chance` from 0 to 1 places it within the
-        jitter."""
+        """Return the seconds before restart number `restart` in a row (0 is the first); `chance`, from 0 to 1, places
+        it within the jitter."""
         initial, most = float(self.initial), float(self.max)  # type: ignore[arg-type]
         try:
             delay = min(initial * float(self.multiplier) ** restart, most)
@@ -137,11 +119,9 @@ class Backoff(_Checked, frozen=True, kw_only=True):
 
 
 class Budget(_Checked, frozen=True, kw_only=True):
-    """How often a child may be started again within how long."""
+    """How often a child may be restarted within a time."""
 
     where: ClassVar[str] = "budget"
-    durations: ClassVar[tuple[str, ...]] = ("max_duration",)
-    positive: ClassVar[tuple[str, ...]] = durations
 
     max_restarts: int = 0
     """0 is no limit"""
@@ -149,7 +129,7 @@ class Budget(_Checked, frozen=True, kw_only=True):
     on_exhausted: OnExhausted = OnExhausted.STOP_CHILD
 
     def __post_init__(self) -> None:
-        self.check_durations()
+        self.check_durations("max_duration", positive=True)
         self.check_whole("max_restarts", 0, "a whole number of zero or more")
         self.check_choice("on_exhausted", OnExhausted)
 
@@ -167,62 +147,57 @@ class _Probe(_Checked, frozen=True, kw_only=True):
         if len(given) != 1:
             raise BadValue(self.where, given, f"exactly one of {', '.join(self.kinds)}")
         if self.http is not None:
-            check_url(self.field("http"), self.http)
+            checks.check_url(self.field("http"), self.http)
         if self.tcp is not None:
-            check_address(self.field("tcp"), self.tcp)
+            checks.check_address(self.field("tcp"), self.tcp)
 
 
 class Ready(_Probe, frozen=True, kw_only=True):
     """How a child that was started is known to be ready: one of these."""
 
     where: ClassVar[str] = "ready"
-    durations: ClassVar[tuple[str, ...]] = ("delay", "timeout")
-    optional: ClassVar[tuple[str, ...]] = ("delay",)
-    positive: ClassVar[tuple[str, ...]] = ("timeout",)
     kinds: ClassVar[tuple[str, ...]] = ("http", "tcp", "log", "delay")
 
     log: str | None = None
-    """a text that is found in a line it prints, in which `*` stands for anything"""
+    """text in a line that it prints; `*` stands for anything"""
     delay: Duration | None = None
-    """it has lived for so long"""
+    """time that it has lived"""
     timeout: Duration = 30.0
-    """it is stopped, and has failed, if it is not ready by then"""
+    """after which it is stopped, and has failed"""
 
     def __post_init__(self) -> None:
-        self.check_durations()
+        if self.delay is not None:
+            self.check_durations("delay")
+        self.check_durations("timeout", positive=True)
         self.check_kind()
         if self.log is not None:
-            check_part_of_line(self.field("log"), self.log)
+            checks.check_part_of_line(self.field("log"), self.log)
         if self.delay is not None and self.delay >= self.timeout:  # type: ignore[operator]
             raise BadValue(self.field("timeout"), self.timeout, "longer than zero and than the delay")
 
 
 class Alive(_Probe, frozen=True, kw_only=True):
-    """How a child that is ready is known to be still well: one of these. When it is not, it is ended and has failed."""
+    """How a child that is ready is known to be well: one of these. One that is not is stopped, and has failed."""
 
     where: ClassVar[str] = "alive"
-    durations: ClassVar[tuple[str, ...]] = ("every", "timeout")
-    positive: ClassVar[tuple[str, ...]] = durations
     kinds: ClassVar[tuple[str, ...]] = ("http", "tcp")
 
     every: Duration = 10.0
     timeout: Duration = 5.0
-    """how long one look may take"""
+    """of one look"""
     failures: int = 3
-    """how many looks in a row must fail"""
+    """looks in a row that must fail"""
 
     def __post_init__(self) -> None:
-        self.check_durations()
+        self.check_durations("every", "timeout", positive=True)
         self.check_kind()
         self.check_whole("failures", 1, "a whole number of one or more")
 
 
 class Limits(_Checked, frozen=True, kw_only=True):
-    """What a process, and each one that it starts, may take; None is what the supervisor itself may."""
+    """Limits on a process and on each one that it starts; None is the supervisor's own limit."""
 
     where: ClassVar[str] = "limits"
-    durations: ClassVar[tuple[str, ...]] = ("cpu",)
-    optional: ClassVar[tuple[str, ...]] = ("cpu",)
 
     memory: int | None = None
     """bytes of address space"""
@@ -234,28 +209,27 @@ class Limits(_Checked, frozen=True, kw_only=True):
     """processor time; then the process is killed"""
 
     def __post_init__(self) -> None:
-        self.check_durations()
         for name in ("memory", "files", "processes"):
             if getattr(self, name) is not None:
                 self.check_whole(name, 1, "a whole number of one or more")
-        if self.cpu is not None and self.cpu < 1:  # type: ignore[operator]
-            raise BadValue(self.field("cpu"), self.cpu, "one second or more")
+        if self.cpu is not None:
+            self.check_durations("cpu")
+            self.check_number("cpu", 1, math.inf, "one second or more")
 
 
 class Child(_Checked, frozen=True, kw_only=True):
     """What every kind of child has."""
 
     kind: ClassVar[str] = ""
-    durations: ClassVar[tuple[str, ...]] = ("stop_timeout",)
 
     name: str
     restart: Restart = Restart.ALWAYS
     backoff: Backoff = Backoff()
     budget: Budget = Budget()
     stop_timeout: Duration = 10.0
-    """how long it may take to end when it is asked to; then it is killed"""
+    """time to end after the request to; then it is killed"""
     significant: bool = False
-    """when it is over for good, so is its supervisor"""
+    """its end, if it is not restarted, ends its supervisor too"""
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not NAME.fullmatch(self.name):
@@ -263,7 +237,7 @@ class Child(_Checked, frozen=True, kw_only=True):
         self.check_choice("restart", Restart)
         self.check_part("backoff", Backoff)
         self.check_part("budget", Budget)
-        self.check_durations()
+        self.check_durations("stop_timeout")
         self.check_flags("significant")
 
 
@@ -271,7 +245,6 @@ class Function(Child, frozen=True, kw_only=True):
     """A coroutine function on the supervisor's own event loop. It must not block it."""
 
     kind: ClassVar[str] = "function"
-    durations: ClassVar[tuple[str, ...]] = ("stop_timeout", "start_timeout")
 
     run: "Callable[[ChildContext], Awaitable[Any]] | Callable[[], Awaitable[Any]]"
     announces: bool = False
@@ -283,6 +256,7 @@ class Function(Child, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.check_durations("start_timeout")
         self.check_flags("announces")
         for name in ("run", "suspend", "resume"):
             value = getattr(self, name)
@@ -292,19 +266,29 @@ class Function(Child, frozen=True, kw_only=True):
             raise BadValue("suspend", self.suspend, "given together with resume")
 
 
-class Process(Child, frozen=True, kw_only=True):
+class Probed(Child, frozen=True, kw_only=True):
+    """A child that is looked at from outside."""
+
+    ready: Ready | None = None
+    alive: Alive | None = None
+
+    def check_probes(self) -> None:
+        for name, kind in (("ready", Ready), ("alive", Alive)):
+            if getattr(self, name) is not None:
+                self.check_part(name, kind)
+
+
+class Process(Probed, frozen=True, kw_only=True):
     """A process in a session and group of its own, which ends with it."""
 
     kind: ClassVar[str] = "process"
 
     command: "Sequence[str] | Callable[[Birth], Sequence[str]]"
-    """program and arguments, without a shell; or what makes them before each start"""
+    """program and arguments, without a shell; or a function that makes them before each start"""
     env: Mapping[str, str | None] = {}
     """on top of the supervisor's own; None takes a variable away"""
     cwd: str | None = None
     limits: Limits = Limits()
-    ready: Ready | None = None
-    alive: Alive | None = None
     outlives: bool = False
     """lives on when the supervisor is killed, instead of ending with it"""
     pass_fds: tuple[int, ...] = ()
@@ -315,17 +299,16 @@ class Process(Child, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.command):
-            self.put("command", check_command("command", self.command))
-        self.put("env", check_env("env", self.env))
+            self.put("command", checks.check_command("command", self.command))
+        self.put("env", checks.check_env("env", self.env))
         if self.cwd is not None:
-            check_text("cwd", self.cwd, "the path of a folder")
+            checks.check_text("cwd", self.cwd, "the path of a folder")
         self.check_part("limits", Limits)
-        self.check_part("ready", Ready, optional=True)
-        self.check_part("alive", Alive, optional=True)
+        self.check_probes()
         self.check_flags("outlives", "capture")
         if self.outlives and self.capture:
             raise BadValue("outlives", True, "possible with capture: nobody would read what it prints then")
-        self.put("pass_fds", check_descriptors("pass_fds", self.pass_fds))
+        self.put("pass_fds", checks.check_descriptors("pass_fds", self.pass_fds))
 
 
 TEXTS = {
@@ -337,7 +320,7 @@ TEXTS = {
 """fields of a container that are texts, or not given"""
 
 
-class Container(Child, frozen=True, kw_only=True):
+class Container(Probed, frozen=True, kw_only=True):
     """A container of Docker or Podman, made anew for each start."""
 
     kind: ClassVar[str] = "container"
@@ -350,37 +333,32 @@ class Container(Child, frozen=True, kw_only=True):
     volumes: Sequence[str] = ()
     """host path:path inside, with `:ro` behind if it is only read"""
     ports: Sequence[str] = ()
-    """host port:port inside, with an address before it if it is not for every one"""
+    """host port:port inside; an address before it restricts it to that address"""
     network: str | None = None
     user: str | None = None
     memory: int | None = None
     """bytes"""
     cpus: float | None = None
-    ready: Ready | None = None
-    alive: Alive | None = None
     engine: str | None = None
     """the engine's socket; by default DOCKER_HOST, or where Docker and Podman have theirs"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_text("image", self.image, "the name of an image")
-        self.put("command", () if self.command in ([], ()) else check_command("command", self.command))
-        self.put("env", check_env("env", self.env))
+        checks.check_text("image", self.image, "the name of an image")
+        self.put("command", () if self.command in ([], ()) else checks.check_command("command", self.command))
+        self.put("env", checks.check_env("env", self.env))
         for name, expected in TEXTS.items():
             if getattr(self, name) is not None:
-                check_text(name, getattr(self, name), expected)
-        for name in ("volumes", "ports"):
-            self.put(name, check_texts(name, getattr(self, name)))
-        for volume in self.volumes:
-            check_volume("volumes", volume)
-        for port in self.ports:
-            check_port("ports", port)
+                checks.check_text(name, getattr(self, name), expected)
+        for name, check in (("volumes", checks.check_volume), ("ports", checks.check_port)):
+            self.put(name, checks.check_texts(name, getattr(self, name)))
+            for text in getattr(self, name):
+                check(name, text)
         if self.memory is not None:
             self.check_whole("memory", 1, "a whole number of bytes")
         if self.cpus is not None:
             self.check_number("cpus", 0.01, 10_000, "a number of processors")
-        self.check_part("ready", Ready, optional=True)
-        self.check_part("alive", Alive, optional=True)
+        self.check_probes()
 
 
 class Custom(Child, frozen=True, kw_only=True):
@@ -404,9 +382,9 @@ class Group(Child, frozen=True, kw_only=True):
     strategy: Strategy = Strategy.ONE_FOR_ONE
     children: Sequence[Child] = ()
     tolerant: bool = False
-    """a child that cannot be started is dealt with like one that ended later, instead of failing the whole start"""
+    """a child that cannot be started is restarted by its policy, instead of failing the whole start"""
     stop_together: bool = False
-    """its children are asked to end all at the same time, having no order among them"""
+    """stop all children at the same time, not in reverse order"""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -1,6 +1,7 @@
 """What all supervisors of one tree share, and how each kind of child is brought to life in it."""
 
 import asyncio
+import logging
 import random
 import time
 from collections.abc import Callable
@@ -16,6 +17,8 @@ from interlock.supervision.spec import Child, Container, Custom, Function, Proce
 
 if TYPE_CHECKING:
     from interlock.supervision.guard_client import Guard
+
+logger = logging.getLogger("interlock.supervision")
 
 
 class Surroundings:
@@ -74,10 +77,13 @@ class Surroundings:
         return self._guard
 
     async def close(self) -> None:
-        """Once nothing of the tree runs any more."""
+        """End the guard, once nothing of the tree runs any more."""
         guard, self._guard = self._guard, None
         if guard is not None:
-            await guard.close()
+            try:
+                await guard.close()
+            except Exception:
+                logger.exception("the guard could not be closed")
 
     def failure(self, why: str) -> Exit:
         return Exit(at=self.now(), error=why)

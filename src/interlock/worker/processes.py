@@ -20,9 +20,10 @@ from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, m
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
+from interlock.supervision.checks import check_command, check_env
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
-from interlock.supervision.spec import Limits, check_command, check_env
+from interlock.supervision.spec import Limits
 from interlock.task_set import TaskSet
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
