@@ -1,4 +1,4 @@
-"""The supervisor's side of the guard: has processes started, signalled and watched, without ever waiting for it."""
+"""The supervisor's side of the guard: starts, signals and watches processes through it, and never waits for it."""
 
 import asyncio
 import errno
@@ -22,15 +22,15 @@ from interlock.task_set import TaskSet
 logger = logging.getLogger("interlock.supervision")
 
 MOST_BYTES = 8 * 2**20
-"""of arguments and environment; the system itself takes less"""
+"""of arguments and environment; the system itself takes fewer"""
 MOST_STARTING = 64
-"""processes that are being started at the same time; more wait, so that descriptors do not run out on either side"""
+"""starts at the same time; others wait, so that neither side runs out of descriptors"""
 PATIENCE = 10.0
-"""seconds in which the guard has to end when it is asked to"""
+"""seconds for the guard to end when asked to"""
 UNHEARD = 5.0
-"""seconds in which a guard tells that a process is gone which it has killed, and answers when it is asked"""
+"""seconds for the guard to report the end of a process that it has killed, and to answer a ping"""
 STEADY = 1.0
-"""seconds a guard must have lived to be replaced at once, should there be something that it is to remember"""
+"""seconds a guard must have lived to be replaced at once if it has requests to remember"""
 RESOURCES = {
     "memory": resource.RLIMIT_AS,
     "files": resource.RLIMIT_NOFILE,
@@ -40,18 +40,18 @@ RESOURCES = {
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """What the guard is to start."""
+    """A program for the guard to start."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
     """all of it"""
     cwd: str | None = None
-    """the supervisor's own if there is none"""
+    """by default the supervisor's own"""
     limits: Limits = Limits()
     outlives: bool = False
     """lives on when the supervisor vanishes"""
     descriptors: Mapping[int, int] = {}
-    """by the number that it has there, the number here; they are the caller's to close"""
+    """number in the program → number here; the caller closes them"""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +65,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 class NotSpawned(Exception):
     def __init__(self, stage: str, number: int, text: str = "") -> None:
-        """`stage` is what it failed for: command, interpreter, cwd, limits.NAME, descriptors, fork or guard; `number`
-        is the system's number of the error, if it has one."""
+        """`stage` is where it failed: command, interpreter, cwd, limits.NAME, descriptors, fork or guard; `number` is
+        the system's number of the error, or 0."""
         super().__init__(text or os.strerror(number))
         self.stage, self.number = stage, number
 
@@ -87,16 +87,16 @@ class Spawned:
             self.exit.set_result(ended)
 
     def fail(self, why: NotSpawned) -> None:
-        """It has not been started. Nothing of it is left."""
+        """Settle a process that was not started, or is lost."""
         if not self.born.done():
             self.born.set_exception(why)
-            # Whoever waited may have gone away.
+            # The caller may have gone away.
             self.born.exception()
         self.settle(Ended(error=str(why)))
 
 
 class Guard:
-    """Started with the first process it is to start, and again with the next one should it have been killed."""
+    """Starts the guard process with the first child, and a new one with the next child if that was killed."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -113,7 +113,7 @@ class Guard:
         return self._link.pid if self._link is not None else None
 
     async def open(self) -> None:
-        """Have the guard there, which spawning does by itself."""
+        """Start the guard process, as spawning does by itself."""
         self._open()
 
     def _open(self) -> GuardLink:
@@ -129,7 +129,8 @@ class Guard:
         return self._link
 
     async def spawn(self, program: Program) -> Spawned:
-        """Until it executes its program. Raises `NotSpawned`; then, and when it is cancelled, nothing of it is left."""
+        """Start a process, and return when it executes its program. Raise `NotSpawned`; then, and when cancelled,
+        nothing of it is left."""
         async with self._starting:
             link = self._open()
             number = next(self._numbers)
@@ -147,13 +148,13 @@ class Guard:
             return process
 
     def signal(self, process: Spawned, number: int) -> None:
-        """To all of its process group; nothing happens if it has ended."""
+        """Signal its process group, unless it has ended."""
         if not process.exit.done():
             process.link.send(("signal", process.number, int(number)))
 
     async def finish(self, process: Spawned) -> None:
-        """Kill it, and return when it is over. A guard that does not answer is killed in turn, with all that it has
-        started; a process that not even that ends is given up."""
+        """Kill it, and return when it is over. A guard that does not answer is killed, with all that it has started; a
+        process that survives even that is given up."""
         self.signal(process, signal.SIGKILL)
         await asyncio.wait([process.exit], timeout=UNHEARD)
         if process.exit.done():
@@ -183,12 +184,12 @@ class Guard:
         self._open().send(("remember", key, path, request))
 
     def disregard(self, key: str) -> None:
-        """Have it not do so any more."""
+        """Take that back."""
         if self._last_words.pop(key, None) is not None and self._link is not None:
             self._link.send(("disregard", key))
 
     async def close(self) -> None:
-        """End the guard and everything that it has started, also what would live on without it, for good."""
+        """End the guard for good, with everything that it has started, even what outlives the supervisor."""
         self._is_closed = True
         self._last_words.clear()
         link = self._link
@@ -219,14 +220,17 @@ class Guard:
                 process.settle(Ended(code=values[0], signal=values[1]))
 
     def refused(self, number: int, error: OSError) -> None:
+        """Fail a start whose descriptors could not be sent."""
         if (process := self._spawned.pop(number, None)) is not None:
             process.fail(NotSpawned("descriptors", error.errno or 0))
 
     def broken(self, link: GuardLink) -> None:
+        """Use a link no more: its guard is gone, or will be."""
         if self._link is link:
             self._link = None
 
     def ended(self, link: GuardLink, how: str) -> None:
+        """Clean up after a guard that is gone and has been heard to the end."""
         left = [process for process in self._spawned.values() if process.link is link]
         if left:
             logger.error("the guard process %d %s; what it had started is killed", link.pid, how)
@@ -236,7 +240,7 @@ class Guard:
                 self._open()
 
     async def _clean_up(self, link: GuardLink, left: list[Spawned], why: str) -> None:
-        """Leave nothing of what nobody watches any more, and say so."""
+        """Kill what the guard has left, and settle it."""
         if left:
             await remains.remove({process.pid for process in left if process.pid}, link.identity)
         for process in left:

@@ -12,7 +12,10 @@ from array import array
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from interlock.supervision.guard_client import Guard
 
 Message = tuple[Any, ...]
 
@@ -61,19 +64,6 @@ def is_handed_down(descriptor: int) -> bool:
         return False
 
 
-class LinkOwner(Protocol):
-    def heard(self, message: Message) -> None: ...
-
-    def refused(self, number: int, error: OSError) -> None:
-        """The request with this number could not be sent, because of the descriptors that belong to it."""
-
-    def broken(self, link: "GuardLink") -> None:
-        """The guard is gone, or as good as gone."""
-
-    def ended(self, link: "GuardLink", how: str) -> None:
-        """The guard is gone, and all that it had to say has been heard."""
-
-
 class Sending:
     """A message on its way."""
 
@@ -88,7 +78,7 @@ class Sending:
 
 
 class GuardLink:
-    def __init__(self, identity: str, owner: LinkOwner) -> None:
+    def __init__(self, identity: str, owner: "Guard") -> None:
         """Raises OSError if a process cannot be started."""
         self.identity = identity
         self._owner = owner
