@@ -156,7 +156,7 @@ SELECT run_id, digest FROM idempotency_keys WHERE tenant = ? AND idempotency_key
 SELECT digest FROM idempotency_keys WHERE run_id = ?;
 
 -- name: get_tenant_of_pruned
-SELECT tenant FROM idempotency_keys WHERE run_id = :run_id AND NOT EXISTS (SELECT 1 FROM runs WHERE id = :run_id);
+SELECT tenant FROM idempotency_keys WHERE run_id = ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE id = ?1);
 
 -- name: get_key_range
 SELECT coalesce((SELECT min(number) FROM idempotency_keys), 0), coalesce((SELECT max(number) FROM idempotency_keys), 0);

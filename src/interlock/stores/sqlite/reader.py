@@ -139,19 +139,20 @@ class SqliteReader(Reader):
             self._connections.remove(self._local.connection)
             self._local.connection.close()
 
-    async def run(self, run_id: str) -> Run | None:
-        def work(connection: sqlite3.Connection) -> Run | None:
-            row = connection.execute(QUERIES["get_run"], (run_id,)).fetchone()
-            return None if row is None else read_run(row)
+    async def _first(self, query: str, value: str, read: Callable[[Row], T]) -> T | None:
+        """The first row that the query finds, as `read` makes it."""
+
+        def work(connection: sqlite3.Connection) -> T | None:
+            row = connection.execute(QUERIES[query], (value,)).fetchone()
+            return None if row is None else read(row)
 
         return await self._read(work)
+
+    async def run(self, run_id: str) -> Run | None:
+        return await self._first("get_run", run_id, read_run)
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
-        def work(connection: sqlite3.Connection) -> str | None:
-            row = connection.execute(QUERIES["get_tenant_of_pruned"], {"run_id": run_id}).fetchone()
-            return None if row is None else row[0]
-
-        return await self._read(work)
+        return await self._first("get_tenant_of_pruned", run_id, lambda row: str(row[0]))
 
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
@@ -249,18 +250,10 @@ class SqliteReader(Reader):
         return await self._read(read_position)
 
     async def definition(self, version: str) -> Job | None:
-        def work(connection: sqlite3.Connection) -> Job | None:
-            row = connection.execute(QUERIES["get_job"], (version,)).fetchone()
-            return None if row is None else read_job(row[0])
-
-        return await self._read(work)
+        return await self._first("get_job", version, lambda row: read_job(row[0]))
 
     async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        def work(connection: sqlite3.Connection) -> BulkRequest | None:
-            row = connection.execute(QUERIES["get_bulk"], (bulk_id,)).fetchone()
-            return None if row is None else read_bulk(row[0])
-
-        return await self._read(work)
+        return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
 
     async def dead_letters(self) -> list[DeadLetter]:
         return await self._read(
