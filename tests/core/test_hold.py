@@ -3,7 +3,7 @@
 import pytest
 
 from interlock.core.decisions import Answer
-from interlock.model.message import Dispatch
+from interlock.model.message import Dispatch, Returned
 from interlock.model.request import ActOnRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
@@ -77,6 +77,19 @@ def test_one_that_executes_goes_on_and_is_held_before_its_next_attempt() -> None
     machine.advance(10_000)
     assert machine.state_of(run_id) is State.PENDING
     assert not dispatched(machine, run_id)
+
+
+def test_one_that_its_worker_gives_back_is_not_handed_out_again() -> None:
+    machine = Machine()
+    machine.worker_up()
+    run_id = machine.submit()
+    act(machine, RunAction.HOLD, run_id)
+    machine.sent.clear()
+    machine.step(("one", Returned(run_id, machine.run(run_id).fence, "leaving")))
+    assert machine.state_of(run_id) is State.PENDING
+    assert not dispatched(machine, run_id)
+    act(machine, RunAction.RELEASE, run_id)
+    assert dispatched(machine, run_id)
 
 
 def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> None:

@@ -1,5 +1,6 @@
 """How an attempt ends and what follows: success, a retry after a delay, or the end."""
 
+from interlock.core.hold import is_held
 from interlock.core.lanes import requeue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
@@ -185,6 +186,8 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         run.stop = None
         p.move(run, State.SCHEDULED, reason, "scheduler")
         requeue(p.state, run, attempt.order)
+        if is_held(p, run):
+            p.move(run, State.PENDING, "held", "scheduler")
     else:
         _again(p, run, reason)
 

@@ -1,6 +1,7 @@
 """Programs that submit, wait and cancel, as impatient and forgetful as programs are."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import msgspec
@@ -144,18 +145,22 @@ class Clients:
         self._followed += 1
         name = f"{handle.id} (wait {self._followed})"
         self._waiting[name] = None
+        if self._rng.random() < 0.1:
+            await self._act(handle.hold, handle, new)
+            await asyncio.sleep(self._rng.expovariate(0.3))
+            await self._act(handle.release, handle, new)
         if self._rng.random() < 0.2:
             await asyncio.sleep(self._rng.expovariate(0.3))
-            await self._cancel(handle, new)
+            await self._act(handle.cancel, handle, new)
         await self._wait(handle, new)
         del self._waiting[name]
         self.busy -= 1
 
-    async def _cancel(self, handle: RunHandle, new: NewRun) -> None:
+    async def _act(self, action: Callable[[], Awaitable[State]], handle: RunHandle, new: NewRun) -> None:
         for _ in range(self._rng.randint(1, 2)):
             while True:
                 try:
-                    await handle.cancel()
+                    await action()
                     break
                 except AWAY:
                     await asyncio.sleep(self._rng.uniform(0.05, 1))

@@ -122,11 +122,17 @@ class ForgetfulEngine(Engine):
 
 
 class NegligentEngine(Engine):
-    """Does not go on with the bulk requests that were under way."""
+    """Does not go on with the bulk requests that were under way, or lets go of runs that are held."""
+
+    sabotage = Sabotage()
 
     async def start(self) -> None:
         await super().start()
-        self.state.walks.clear()
+        if self.sabotage.engine_forgets_bulks:
+            self.state.walks.clear()
+        else:
+            for run in self.state.runs.values():
+                run.facets = None
 
 
 class _Kept(dict[Effect, float]):
@@ -244,7 +250,9 @@ class Cluster:
         if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
             kind = CarelessEngine
             CarelessEngine.sabotage = sabotage
-        kind = NegligentEngine if sabotage.engine_forgets_bulks else kind
+        if sabotage.engine_forgets_bulks or sabotage.engine_forgets_holds:
+            kind = NegligentEngine
+            NegligentEngine.sabotage = sabotage
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
             store=store,

@@ -106,7 +106,9 @@ class Invariants(Ledger):
         self._require(run.seq == len(history), f"run {run.id} is at {run.seq}, its history has {len(history)} entries")
         before = self._histories.get(run.id, [])
         self._require(history[: len(before)] == before, f"the history of {run.id} was rewritten")
+        held = run.facets is not None and run.facets.hold is not None
         for entry in history[len(before) :]:
+            self._require(not held or entry.after is not State.DISPATCHED, f"{run.id} is held and was dispatched")
             allowed = entry.before is None or entry.after in ALLOWED[entry.before]
             self._require(allowed, f"run {run.id} went from {entry.before} to {entry.after}")
         self._histories[run.id] = list(history)

@@ -120,6 +120,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     """every run that was lost gets a process of its own, also when its worker died"""
     engine_forgets_bulks: bool = False
     """a bulk request that was under way when the scheduler died is not gone on with"""
+    engine_forgets_holds: bool = False
+    """runs that were held when the scheduler died go on"""
     engine_applies_answers_twice: bool = False
     engine_asks_once: bool = False
     """an effect whose answer is lost is not asked again"""
