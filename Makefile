@@ -8,6 +8,7 @@ SEEDS ?= 5000
 SEED ?= 7
 # How many tests run at the same time: one more than two cores, because many of them wait.
 PARALLEL ?= 3
+CODE := src tests examples soak
 # Where commands in this folder look for a server without being told.
 DATABASE ?= interlock.db
 
@@ -27,27 +28,27 @@ test: check unit
 
 # For the hand, in less than a minute: lint, and the tests that start no process.
 quick: $(VENV)/ready
-	$(BIN)/ruff check --quiet src tests examples
+	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/pytest -n $(PARALLEL) tests/core tests/engine tests/contract
 
 check: $(VENV)/ready
-	$(BIN)/ruff format --check --quiet src tests examples
-	$(BIN)/ruff check --quiet src tests examples
+	$(BIN)/ruff format --check --quiet $(CODE)
+	$(BIN)/ruff check --quiet $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
 # Hundreds of processes are started by the tests, and none of them is to compile the sources for itself. A file of tests stays
 # together, because its tests share a server, and files are taken in their order: some of the longest come first.
 unit: $(VENV)/ready
-	$(BIN)/python -m compileall -q src tests
+	$(BIN)/python -m compileall -q src tests soak
 	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/ready
 	$(BIN)/interlock bench --output bench.json
 
 soak: $(VENV)/ready
-	$(BIN)/python -m interlock.simulation.soak_zones
-	$(BIN)/python -m interlock.simulation.soak --seeds $(SEEDS)
+	$(BIN)/python -m soak.zones
+	$(BIN)/python -m soak.seeds --seeds $(SEEDS)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)
 
 clean:

@@ -7,8 +7,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from interlock.model.cron import Cron
-from interlock.simulation.soak_zones import MARGIN, expressions, fault, groups, judge_zone, main
-from interlock.simulation.zone_oracle import Change, changes, clock, fires
+from soak.zone_oracle import Change, changes, clock, fires
+from soak.zones import MARGIN, expressions, fault, groups, judge_zone, main
 
 pytestmark = pytest.mark.behaviour("TIM-7")
 

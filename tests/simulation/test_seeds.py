@@ -7,7 +7,7 @@ import pytest
 from interlock.model.state import State
 from interlock.simulation.scenario import Faults
 from interlock.simulation.simulate import Simulation, simulate
-from interlock.simulation.soak import describe
+from soak.seeds import describe
 
 CHUNK = 20
 SEEDS = 200

@@ -7,12 +7,12 @@ import sys
 import pytest
 
 from interlock.simulation.simulate import simulate
-from interlock.simulation.soak import main
+from soak.seeds import main
 
 
 def trace_of(seed: int, hash_seed: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "interlock.simulation.soak", "--seed", str(seed)],
+        [sys.executable, "-m", "soak.seeds", "--seed", str(seed)],
         env=os.environ | {"PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
@@ -39,7 +39,7 @@ def test_a_failing_seed_is_shown_with_the_command_that_replays_it(capsys: pytest
     shown = capsys.readouterr().out
     assert "seed 5 violates: " in shown
     assert "executes twice under fence" in shown
-    command = "python -m interlock.simulation.soak --seed 5 --sabotage worker_begins_twice"
+    command = "python -m soak.seeds --seed 5 --sabotage worker_begins_twice"
     assert f"replay it with: {command}\n" in shown
     assert main(command.split()[3:]) == 1
     again = capsys.readouterr().out

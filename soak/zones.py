@@ -1,4 +1,4 @@
-"""`python -m interlock.simulation.soak_zones`: every change of every clock there is, against an oracle.
+"""`python -m soak.zones`: every change of every clock there is, against an oracle.
 
 Around each of them, expressions that lie before, on and behind its edges to the minute must fire exactly when the rule
 says, whatever instant is asked about. Zones whose clocks show the same in all these years are looked at once.
@@ -18,7 +18,7 @@ from typing import NamedTuple, TextIO
 from zoneinfo import ZoneInfo, available_timezones
 
 from interlock.model.cron import Cron
-from interlock.simulation.zone_oracle import Change, changes, clock, fires, offset
+from soak.zone_oracle import Change, changes, clock, fires, offset
 
 FIRST_YEAR, LAST_YEAR = 2020, 2037
 MARGIN = 26 * 3600
@@ -118,7 +118,7 @@ def groups(zones: Iterable[str], last_year: int = LAST_YEAR) -> Iterator[list[st
 
 
 def main(arguments: list[str] | None = None, output: TextIO = sys.stdout) -> int:
-    parser = argparse.ArgumentParser(prog="python -m interlock.simulation.soak_zones", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m soak.zones", description=__doc__)
     parser.add_argument("zones", nargs="*", help="only these, instead of all there are")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--last-year", type=int, default=LAST_YEAR)

@@ -1,4 +1,4 @@
-"""`python -m interlock.simulation.soak --seeds N`: many seeds, in as many processes as there are processors.
+"""`python -m soak.seeds --seeds N`: many seeds, in as many processes as there are processors.
 
 A seed that fails is shown with what it violated, the end of its trace, and the command that replays it.
 """
@@ -23,7 +23,7 @@ REPORT_EVERY = 10.0
 
 def replay_command(seed: int, sabotage: str | None = None) -> str:
     option = "" if sabotage is None else f" --sabotage {sabotage}"
-    return f"python -m interlock.simulation.soak --seed {seed}{option}"
+    return f"python -m soak.seeds --seed {seed}{option}"
 
 
 def run_seed(seed: int, sabotage: str | None = None) -> Report:
@@ -94,7 +94,7 @@ def replay(seed: int, output: TextIO, sabotage: str | None = None) -> Report:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m interlock.simulation.soak", description="Simulate many seeds.")
+    parser = argparse.ArgumentParser(prog="python -m soak.seeds", description="Simulate many seeds.")
     parser.add_argument("--seeds", type=int, default=1000, help="how many seeds to run")
     parser.add_argument("--first", type=int, default=0, help="the first of them")
     parser.add_argument("--seed", type=int, help="run this one alone and show what happened")
