@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.bench import supervision
-from interlock.bench.supervision import Kept
+from bench import contest, installed, supervision
+from bench.supervision import Kept
 from interlock.model.error import InterlockError
 from tests.helpers.places import folder
 
@@ -22,7 +22,7 @@ def test_interlock_is_measured_as_a_whole(folder: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in supervision.SUPERVISORS if name != "interlock"])
 def test_a_peer_starts_its_children_and_is_measured(folder: Path, name: str) -> None:
-    if not supervision.installed(name):
+    if not installed(supervision.SUPERVISORS[name][0]):
         pytest.skip(f"{name} is not installed")
     kept = supervision.measure(name, folder, children=1, idle=0.05, rest=0.0, kills=0)
     assert kept.restarts == []
@@ -46,17 +46,14 @@ def test_ratios_and_a_peer_that_is_not_installed() -> None:
         Kept(restarts=[2.0, 3.0], memory=16 * 2**20, processor=0.0002),
         Kept(restarts=[], memory=16 * 2**20, processor=0.0004),
     ]
-    figures = supervision.summary({"interlock": ours, "supervisord": peer})
-    assert figures.circus is None
-    assert figures.supervisord is not None
-    assert figures.supervisord.kills == 3
-    assert (figures.interlock.restart_p50_ms, figures.supervisord.restart_p50_ms) == (4.0, 2000.0)
-    assert (figures.interlock.restart_p99_ms, figures.supervisord.restart_p99_ms) == (6.0, 3000.0)
-    assert figures.supervisord.interlock_restarts_faster == 500.0
-    assert figures.supervisord.interlock_memory_ratio == 1.25
-    assert (figures.supervisord.idle_us_per_second, figures.supervisord.interlock_idle_ratio) == (400.0, 0.0)
-    rows = list(supervision.rows(figures))
-    assert rows[0] == ("child killed to running again, p50", "4.0 ms", "1")
-    assert (rows[1][1], rows[1][2]) == ("2,000.0 ms", "Interlock is 500.0x")
-    assert rows[-1] == ("supervision by circus", "not installed", "")
-    assert len(rows) == 9
+    found = {"interlock": supervision.joined(ours), "supervisord": supervision.joined(peer)}
+    assert found["supervisord"] == {
+        "kills": 3, "restart_p50_ms": 2000.0, "restart_p99_ms": 3000.0, "memory_mib": 16.0, "idle_us_per_second": 400.0,
+    }  # fmt: skip
+    rows = list(contest.rows("supervision", supervision.METRICS, found, ["circus"]))
+    assert rows[:2] == [
+        ("supervision: child killed to running again, p50", "4.0 ms", ""),
+        ("  supervisord", "2,000.0 ms", "500.00 of Interlock's"),
+    ]
+    assert rows[7] == ("  supervisord", "400.0 µs/s", ""), "Interlock's is 0"
+    assert rows[8:] == [("supervision: circus", "not installed", "")]

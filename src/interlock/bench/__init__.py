@@ -1,1 +1,1 @@
-"""Measurements: Interlock beside raw SQLite and its peers, in one run on one machine."""
+"""Measurements of Interlock on the machine at hand. `bench/` in the repository adds raw SQLite and the peers."""

@@ -1,84 +1,117 @@
-"""A scheduler in a process of its own, to be measured from outside."""
+"""A scheduler in a process of its own, measured from outside."""
 
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from interlock.bench.processes import with_parent
 from interlock.model.error import InterlockError
 
 IN_FLIGHT = 4000
 START_LIMIT = 30.0
+STOP_LIMIT = 30.0
+JOBS = "interlock.bench.jobs:app"
 
 
 class Server:
-    def __init__(self, database: Path, process: "subprocess.Popen[bytes]") -> None:
-        self.database = database
-        self.process = process
+    def __init__(self, database: Path, pid: int, port: int) -> None:
+        self.pid = pid
+        self.port = port
         self.socket = f"{database}.sock"
-        self._reader = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+        self.reader = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
 
     def all_ended(self) -> bool:
         """Whether every run in the store has ended; one look at an index, however many there are."""
-        return self._reader.execute("SELECT 1 FROM runs WHERE ended_at IS NULL LIMIT 1").fetchone() is None
+        return self.reader.execute("SELECT 1 FROM runs WHERE ended_at IS NULL LIMIT 1").fetchone() is None
 
-    def count(self, state: str) -> int:
-        return int(self._reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()[0])
-
-    def schedules(self) -> list[tuple[str, float, float]]:
-        """Of each job with an interval, its id, when it was first known, and what it waits then."""
-        rows = self._reader.execute("SELECT job_id, anchor, identity FROM schedules WHERE identity LIKE 'every %'")
-        return [(job_id, anchor, float(identity.split()[2])) for job_id, anchor, identity in rows]
+    def check(self, state: str, runs: int) -> None:
+        """Raise unless exactly this many runs are in the state."""
+        (found,) = self.reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()
+        if found != runs:
+            raise InterlockError(f"bench: {found} of {runs} runs are {state}")
 
     def resident(self) -> int:
-        """Bytes of memory the scheduler's process has."""
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        """Return the bytes of memory of the scheduler's process."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text().split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
-
-    def close(self) -> None:
-        self._reader.close()
-        self.process.send_signal(signal.SIGINT)
-        try:
-            self.process.wait(30)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
 
 
 @contextmanager
 def running(
     folder: Path,
     workers: int,
-    http: str = "off",
-    app: str = "interlock.bench.jobs:app",
+    *,
+    http: bool = False,
+    app: str = JOBS,
     new: bool = True,
     limit: float = START_LIMIT,
 ) -> Iterator[Server]:
-    """`interlock up` with the measured jobs on a database in `folder`, a new one unless told otherwise."""
+    """Run `interlock up` with the measured jobs on a database in `folder`."""
     database = folder / "bench.db"
     for leftover in folder.glob("bench.db*") if new else ():
         leftover.unlink()
+    port = free_port() if http else 0
     command = [
         sys.executable, "-m", "interlock.cli", "up", "-A", app, "--db", str(database),
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
-        "--log-level", "error", "--http", http,
+        "--log-level", "error", "--http", f"127.0.0.1:{port}" if http else "off",
     ]  # fmt: skip
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True, preexec_fn=with_parent())
-    end = time.monotonic() + limit
-    while not Path(f"{database}.sock").exists():
-        if process.poll() is not None or time.monotonic() > end:
-            with suppress(ProcessLookupError):
-                process.kill()
-            raise InterlockError("bench: the scheduler did not start")
-        time.sleep(0.01)
-    server = Server(database, process)
+    with started(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+        until(lambda: _listens(f"{database}.sock"), process, limit)
+        if http:
+            until(lambda: answers(port), process, limit)
+        server = Server(database, process.pid, port)
+        with closing(server.reader):
+            yield server
+
+
+@contextmanager
+def started(command: list[str], end: int = signal.SIGINT, **given: Any) -> "Iterator[subprocess.Popen[bytes]]":
+    """Run a process until the block ends; it ends with this process too."""
+    process: subprocess.Popen[bytes] = subprocess.Popen(command, preexec_fn=with_parent(), **given)
     try:
-        yield server
+        yield process
     finally:
-        server.close()
+        process.send_signal(end)
+        try:
+            process.wait(STOP_LIMIT)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def until(ready: Callable[[], bool], process: "subprocess.Popen[bytes]", limit: float = START_LIMIT) -> None:
+    end = time.monotonic() + limit
+    while not ready():
+        if process.poll() is not None or time.monotonic() > end:
+            raise InterlockError(f"bench: did not start: {process.args!r}")
+        time.sleep(0.01)
+
+
+def _listens(path: str) -> bool:
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as probe:
+        probe.connect(path)
+        return True
+    return False
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def answers(port: int) -> bool:
+    """Whether an HTTP answer comes: a socket that listens may still have nobody behind it."""
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), START_LIMIT) as probe:
+        probe.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+        return probe.recv(12).startswith(b"HTTP/1.1")
+    return False

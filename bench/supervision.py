@@ -1,7 +1,5 @@
 """Supervision: Interlock beside supervisord and circus, each keeping the same small processes up, one at a time."""
 
-import importlib.metadata
-import importlib.util
 import os
 import random
 import select
@@ -10,14 +8,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
-from interlock.bench import processes
-from interlock.bench.measures import median, percentile
+from bench import contest, installed, processes
+from interlock.bench.report import Row, percentile, say
+from interlock.bench.server import started
 from interlock.model.error import InterlockError
 
 CHILDREN = 50
@@ -32,7 +32,6 @@ PACE = 0.12
 PACE_OF_A_PEER = 1.6
 """the same for one that looks only now and then: supervisord does so once a second, and a death that follows sooner
 would have it look at the one before"""
-STOP_LIMIT = 10.0
 LIMIT = 60.0
 PROGRAM = """\
 echo "$1 $$" > {pipe}
@@ -41,40 +40,26 @@ exec sleep 1000
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What one measurement of one supervisor found."""
+    """One measurement of one supervisor."""
 
     restarts: list[float]
     """seconds from killing a child until its replacement runs"""
     memory: int
-    """bytes that the supervisor's own processes have, shared ones in proportion"""
+    """bytes of the supervisor's own processes, shared ones in proportion"""
     processor: float
     """seconds of processor time that they use in a second of doing nothing"""
 
 
-class Supervised(msgspec.Struct, kw_only=True):
-    """The same of all rounds, and how Interlock stands to it."""
-
-    version: str
-    kills: int
-    restart_p50_ms: float
-    restart_p99_ms: float
-    memory_mib: float
-    idle_us_per_second: float
-    interlock_restarts_faster: float = 1.0
-    interlock_memory_ratio: float = 1.0
-    interlock_idle_ratio: float = 1.0
-
-
-class Supervision(msgspec.Struct, kw_only=True):
-    children: int
-    idle_seconds: float
-    interlock: Supervised
-    supervisord: Supervised | None
-    circus: Supervised | None
+METRICS = {
+    "restart_p50_ms": "child killed to running again, p50, ms",
+    "restart_p99_ms": "child killed to running again, p99, ms",
+    "memory_mib": "memory of the supervisor, MiB",
+    "idle_us_per_second": "its processor time when idle, µs/s",
+}
 
 
 def _interlock(folder: Path, program: Path, children: int) -> list[str]:
-    return [sys.executable, "-m", "interlock.bench.supervised", str(program), str(children)]
+    return [sys.executable, "-P", str(Path(__file__).with_name("supervised.py")), str(program), str(children)]
 
 
 def _supervisord(folder: Path, program: Path, children: int) -> list[str]:
@@ -107,8 +92,27 @@ SUPERVISORS: dict[str, tuple[str, Callable[[Path, Path, int], list[str]]]] = {
 """each with its package and how it is started; all as they come, but for where they write"""
 
 
-def installed(name: str) -> bool:
-    return importlib.util.find_spec(SUPERVISORS[name][0]) is not None
+def measure_all(folder: Path, rounds: int) -> tuple[list[Row], dict[str, dict[str, float]]]:
+    found: dict[str, list[Kept]] = {name: [] for name, (package, _) in SUPERVISORS.items() if installed(package)}
+    for number in range(rounds):
+        for name, taken in found.items():
+            taken.append(measure(name, folder))
+            say(f"round {number + 1}: supervision by {name}: {joined(taken[-1:])}")
+    figures = {name: joined(taken) for name, taken in found.items()}
+    missing = [name for name in SUPERVISORS if name not in found]
+    return list(contest.rows(f"supervision of {CHILDREN}", METRICS, figures, missing)), figures
+
+
+def joined(rounds: Sequence[Kept]) -> dict[str, float]:
+    """Restarts of all rounds together, because the rare ones are looked for; medians of the rest."""
+    restarts = [took for one in rounds for took in one.restarts]
+    return {
+        "kills": len(restarts),
+        "restart_p50_ms": round(median(restarts) * 1000, 2),
+        "restart_p99_ms": round(percentile(restarts, 0.99) * 1000, 2),
+        "memory_mib": round(median(one.memory for one in rounds) / 2**20, 1),
+        "idle_us_per_second": round(median(one.processor for one in rounds) * 1e6, 1),
+    }
 
 
 def measure(
@@ -120,20 +124,14 @@ def measure(
     rest: float = REST,
     kills: int | None = None,
 ) -> Kept:
-    """One supervisor with so many children: its memory, then its idle processor time, then restarts."""
+    """One supervisor with its children: its memory, then its idle processor time, then restarts."""
     with _running(name, folder, children) as keeper:
         keeper.until_all_run()
         time.sleep(rest)
-        own = keeper.own_processes()
-        memory = sum(processes.memory(pid) for pid in own)
-        begun, before = time.monotonic(), sum(processes.processor(pid) for pid in own)
-        time.sleep(idle)
-        used = sum(processes.processor(pid) for pid in own) - before
-        processor = used / (time.monotonic() - begun)
+        used = processes.watch(keeper.own_processes(), idle)
         most, pace = (KILLS, PACE) if name == "interlock" else (KILLS_OF_A_PEER, PACE_OF_A_PEER)
-        return Kept(
-            restarts=keeper.kill_each(most if kills is None else kills, pace), memory=memory, processor=processor
-        )
+        restarts = keeper.kill_each(most if kills is None else kills, pace)
+        return Kept(restarts=restarts, memory=used.memory, processor=used.processor / (used.end - used.start))
 
 
 class _Keeper:
@@ -202,115 +200,34 @@ class _Keeper:
 
 @contextmanager
 def _running(name: str, folder: Path, children: int) -> Iterator[_Keeper]:
-    with tempfile.TemporaryDirectory(prefix="kept-", dir=folder) as place:
-        # A folder of its own, because some leave their sockets behind.
-        with _started(name, Path(place), children) as keeper:
-            yield keeper
-
-
-@contextmanager
-def _started(name: str, folder: Path, children: int) -> Iterator[_Keeper]:
-    pipe, program, log = folder / "started", folder / "child.sh", folder / "output"
-    os.mkfifo(pipe)
-    program.write_text(PROGRAM.format(pipe=pipe))
-    # Open for both: it never ends for want of a writer.
-    descriptor = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
-    try:
-        with log.open("wb") as output:
-            command = SUPERVISORS[name][1](folder, program, children)
-            process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                cwd=folder,
-                preexec_fn=processes.with_parent(),
-            )
-        keeper = _Keeper(name, process, descriptor, log, children)
+    # A folder of its own, because some leave their sockets behind.
+    with tempfile.TemporaryDirectory(prefix="kept-", dir=folder) as temporary:
+        place = Path(temporary)
+        pipe, program, log = place / "started", place / "child.sh", place / "output"
+        os.mkfifo(pipe)
+        program.write_text(PROGRAM.format(pipe=pipe))
+        # Open for both: it never ends for want of a writer.
+        descriptor = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+        pids: dict[int, int] = {}
         try:
-            yield keeper
+            command = SUPERVISORS[name][1](place, program, children)
+            with log.open("wb") as output:
+                # Circus does not hear its end while it restarts something, and is killed then.
+                with started(
+                    command, signal.SIGTERM, stdin=subprocess.DEVNULL, stdout=output, stderr=output, cwd=place
+                ) as process:
+                    keeper = _Keeper(name, process, descriptor, log, children)
+                    pids = keeper.pids
+                    yield keeper
         finally:
-            # Circus does not hear it while it restarts something, and is killed then.
-            process.terminate()
-            try:
-                process.wait(STOP_LIMIT)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            _end_left_over(keeper.pids.values(), program)
-    finally:
-        os.close(descriptor)
+            os.close(descriptor)
+            _end_left_over(pids.values(), program)
 
 
 def _end_left_over(pids: Iterable[int], program: Path) -> None:
-    """What a supervisor that had to be killed has left behind."""
+    """Kill the children of a supervisor that had to be killed."""
     for pid in pids:
         with suppress(OSError):
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
             if command.startswith(b"sleep\0") or str(program).encode() in command:
                 os.kill(pid, signal.SIGKILL)
-
-
-def summary(found: Mapping[str, Sequence[Kept]], children: int = CHILDREN, idle: float = IDLE) -> Supervision:
-    """All rounds of those that were measured, Interlock among them."""
-    ours = found["interlock"]
-    return Supervision(
-        children=children,
-        idle_seconds=idle,
-        interlock=_joined("interlock", ours, ours),
-        supervisord=_joined("supervisord", found["supervisord"], ours) if "supervisord" in found else None,
-        circus=_joined("circus", found["circus"], ours) if "circus" in found else None,
-    )
-
-
-def _joined(name: str, rounds: Sequence[Kept], ours: Sequence[Kept]) -> Supervised:
-    p50, p99, memory, processor = _middle(rounds)
-    our_p50, _, our_memory, our_processor = _middle(ours)
-    return Supervised(
-        version=importlib.metadata.version(SUPERVISORS[name][0]),
-        kills=sum(len(one.restarts) for one in rounds),
-        restart_p50_ms=round(p50 * 1000, 2),
-        restart_p99_ms=round(p99 * 1000, 2),
-        memory_mib=round(memory / 2**20, 1),
-        idle_us_per_second=round(processor * 1e6, 1),
-        interlock_restarts_faster=round(p50 / our_p50, 1),
-        interlock_memory_ratio=round(our_memory / memory, 2),
-        interlock_idle_ratio=round(our_processor / processor, 3) if processor else 1.0,
-    )
-
-
-def _middle(rounds: Sequence[Kept]) -> tuple[float, float, float, float]:
-    """Restarts of all rounds together, because the rare ones are looked for; medians of the rest."""
-    restarts = [took for one in rounds for took in one.restarts]
-    return (
-        median(restarts),
-        percentile(restarts, 0.99),
-        median([one.memory for one in rounds]),
-        median([one.processor for one in rounds]),
-    )
-
-
-def rows(figures: Supervision) -> Iterator[tuple[str, str, str]]:
-    """What, figure and ratio, as the table has them."""
-    ours = figures.interlock
-    peers: list[tuple[str, Supervised]] = []
-    missing: list[str] = []
-    for name, peer in (("supervisord", figures.supervisord), ("circus", figures.circus)):
-        if peer is None:
-            missing.append(name)
-        else:
-            peers.append((f"  {name} {peer.version}", peer))
-    yield "child killed to running again, p50", f"{ours.restart_p50_ms:,.1f} ms", "1"
-    for label, peer in peers:
-        yield label, f"{peer.restart_p50_ms:,.1f} ms", f"Interlock is {peer.interlock_restarts_faster:,}x"
-    yield "the same, p99", f"{ours.restart_p99_ms:,.1f} ms", ""
-    for label, peer in peers:
-        yield label, f"{peer.restart_p99_ms:,.1f} ms", ""
-    yield f"memory of a supervisor of {figures.children}", f"{ours.memory_mib} MiB", "1"
-    for label, peer in peers:
-        yield label, f"{peer.memory_mib} MiB", f"Interlock has {peer.interlock_memory_ratio} of that"
-    yield "its processor time when idle", f"{ours.idle_us_per_second:,} µs/s", "1"
-    for label, peer in peers:
-        yield label, f"{peer.idle_us_per_second:,} µs/s", f"Interlock takes {peer.interlock_idle_ratio} of that"
-    for name in missing:
-        yield f"supervision by {name}", "not installed", ""

@@ -1,4 +1,4 @@
-"""The job of the timetable that is measured: it notes when it began, the same function for every scheduler."""
+"""The job of the measured timetable: it notes when it began, the same function for every scheduler."""
 
 import time
 from pathlib import Path
@@ -18,7 +18,7 @@ def note(number: int) -> None:
 
 
 def write(path: str) -> None:
-    """Leave what was noted in this process, as a whole or not at all."""
+    """Write the notes of this process, as a whole or not at all."""
     partial = Path(f"{path}.partial")
     partial.write_bytes(msgspec.msgpack.encode(_noted))
     partial.rename(path)

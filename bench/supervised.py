@@ -1,4 +1,4 @@
-"""The supervisor that is measured: a script that keeps so many processes up with the library, and nothing else."""
+"""The supervisor that is measured: a script that keeps processes up with the library, and nothing else."""
 
 import signal
 import sys

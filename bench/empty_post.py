@@ -1,4 +1,4 @@
-"""What the framework itself can do: it answers a POST whose small body is validated, and does nothing else."""
+"""The framework by itself: it answers a POST whose small body is validated, and does nothing else."""
 
 import sys
 from typing import Any
@@ -22,12 +22,7 @@ async def answer(data: Asked) -> Answered:
     return Answered(data.job)
 
 
-def main() -> None:
-    app = Litestar([answer], openapi_config=None, logging_config=None)
-    uvicorn.run(
-        app, port=int(sys.argv[1]), http="httptools", loop="uvloop", log_config=None, access_log=False, lifespan="off"
-    )
-
-
 if __name__ == "__main__":
-    main()
+    app = Litestar([answer], openapi_config=None, logging_config=None)
+    port = int(sys.argv[1])
+    uvicorn.run(app, port=port, http="httptools", loop="uvloop", log_config=None, access_log=False, lifespan="off")

