@@ -176,11 +176,20 @@ def hold_thread(ctx: il.Context, folder: str, name: str) -> int:
     return ctx.attempt
 
 
+@app.job("naps.thread")
+def naps_thread() -> None:
+    time.sleep(0.003)
+
+
+@app.job("naps.async")
+async def naps_async() -> None:
+    await asyncio.sleep(0.003)
+
+
 @app.job("moody.thread")
-def moody_thread(folder: str, name: str, notes: bool = True, waits: bool = False) -> str:
-    """Over at once, unless it is to note where it runs, or to wait to be told to go."""
-    if notes:
-        append(Path(folder) / f"{name}.started", str(os.getpid()))
+def moody_thread(folder: str, name: str, waits: bool = False) -> str:
+    """Over at once, unless it is to wait to be told to go."""
+    append(Path(folder) / f"{name}.started", str(os.getpid()))
     while waits and not (Path(folder) / f"{name}.go").exists():
         time.sleep(0.005)
     return str(os.getpid())
@@ -190,9 +199,7 @@ def moody_thread(folder: str, name: str, notes: bool = True, waits: bool = False
 def timed_thread(folder: str, name: str, then: str = "") -> None:
     """Notes its thread in no time, and then does what it is to."""
     append(Path(folder) / f"{name}.thread", threading.current_thread().name)
-    if then == "crash":
-        os._exit(7)
-    elif then == "fork":
+    if then == "fork":
         fork(folder, name)
     elif then == "tell":
         append(Path(folder) / f"{name}.process", str(os.getpid()))

@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from interlock.buses.socket import SocketBus
 from interlock.model import message as m
 from tests.helpers.places import until
@@ -60,6 +62,10 @@ async def told(script: Script, what: str, *names: str) -> None:
 
 def ends(script: Script, run_id: str) -> list[m.Finished]:
     return [one for one in script.heard if isinstance(one, m.Finished) and one.run_id == run_id]
+
+
+def untimed(end: m.Finished) -> m.Finished:
+    return replace(end, ago=0.0, took=0.0)
 
 
 def lines(script: Script, run_id: str) -> list[m.LogLine]:

@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from msgspec.structs import replace
+
 from interlock.model import message as m
 from interlock.model.work import ProcessWork, Work
 from interlock.worker.executors import Executors
@@ -30,8 +32,8 @@ def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2) 
 
 
 class Stage:
-    def __init__(self, threads: int) -> None:
-        self.executors = Executors(ProcessPool(target=None, threads=threads, processes=1))
+    def __init__(self) -> None:
+        self.executors = Executors(ProcessPool(target=None, processes=1))
         self.heard: list[m.Message] = []
         self._numbers = itertools.count(1)
 
@@ -61,6 +63,8 @@ class Stage:
         await until(lambda: any(isinstance(one, End) for one in self.of(run_id)), f"{run_id} has ended")
         *before, last = self.of(run_id)
         assert isinstance(last, End)
+        if isinstance(last, m.Finished):
+            last = replace(last, ago=0.0)
         assert not any(isinstance(one, End) for one in before)
         assert sum(isinstance(one, m.Started) for one in before) == bool(before), (
             "it is said to run before all else, once"
@@ -87,11 +91,11 @@ class Stage:
 
 
 @asynccontextmanager
-async def executing(threads: int = 8) -> AsyncIterator[Stage]:
+async def executing() -> AsyncIterator[Stage]:
     """Executors; at the end there is nothing left of them, and nothing open that was not before."""
     await _warm_up()
     before, others = _open(), children_of(os.getpid())
-    stage = Stage(threads)
+    stage = Stage()
     try:
         await stage.executors.start(stage.heard.append)
         yield stage

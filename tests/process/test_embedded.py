@@ -125,6 +125,8 @@ def test_a_lane_bounds_what_executes_at_once(folder: Path, limit: int) -> None:
                 )
                 beside = await app.submit("echo", {"value": place}, lane="other")
                 assert await beside.result(30) == place
+                for run in runs[place : place + limit]:
+                    await until_running(run)
                 states = [await run.state() for run in runs]
                 assert states.count(il.State.RUNNING) == min(limit, 5 - place)
                 tell_to_go(folder, name)

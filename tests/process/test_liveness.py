@@ -89,8 +89,8 @@ def test_a_worker_that_stood_still_finds_its_work_taken_over(folder: Path) -> No
                 signal_all(stopped, signal.SIGCONT)
             await until(lambda: lines_of(folder / "work.stopped"), "the old work stops by itself")
             assert lines_of(folder / "work.stopped") == ["1 stale"]
-            info = await run.info()
-            assert (info.state, info.attempt) == (S.RUNNING, 2)
+            await until_running(run)
+            assert (await run.info()).attempt == 2
             tell_to_go(folder, "work")
             assert await run.result(30) == 2
             assert lines_of(folder / "work.ended") == ["2"]

@@ -9,7 +9,7 @@ import pytest
 from interlock.model import message as m
 from interlock.model.work import shell
 from tests.helpers.places import run_async, until
-from tests.helpers.played import ends, lines, worker_of
+from tests.helpers.played import ends, lines, untimed, worker_of
 from tests.helpers.processes import alive, children_of
 from tests.process.stage import dispatch, program
 from tests.supervision.programs import KIN, all_gone, descent, kin_of
@@ -30,7 +30,7 @@ def test_one_that_ignores_term_is_killed_after_its_grace(folder: Path) -> None:
             pid = int(lines(script, "run")[0].text)
             script.say(m.Stop("run", 1, "cancel"))
             await until(lambda: ends(script, "run"), "it has ended")
-            assert ends(script, "run")[0] == m.Finished("run", 1, "cancelled", None, None, -9)
+            assert untimed(ends(script, "run")[0]) == m.Finished("run", 1, "cancelled", None, None, -9)
             assert not alive(pid)
             assert len(children_of(worker.pid)) == 1, "its guard"
 
@@ -49,7 +49,7 @@ def test_one_that_prints_a_hundred_megabytes(folder: Path) -> None:
             before = peak(worker.pid)
             script.say(dispatch("run", flood))
             await until(lambda: ends(script, "run"), "it has ended")
-            assert ends(script, "run")[0] == m.Finished("run", 1, "succeeded", b"null", None, 0)
+            assert untimed(ends(script, "run")[0]) == m.Finished("run", 1, "succeeded", b"null", None, 0)
             said = lines(script, "run")
             assert sum(len(one.text) for one in said) < 17 * 2**20
             (mark,) = [one.text for one in said if one.level == "warning"]
@@ -59,7 +59,7 @@ def test_one_that_prints_a_hundred_megabytes(folder: Path) -> None:
             left_out = 100_000_000 // 1001 + 2 - sent
             assert said[-1].text == f"… {left_out:,} lines left out"
             assert peak(worker.pid) - before < 32 * 2**20
-            assert script.of("small") == ["Started", *["Finished"] * (len(script.of("small")) - 1)]
+            assert set(script.of("small")) - {"Started"} == {"Finished"}
 
     run_async(body())
 

@@ -1,6 +1,5 @@
-"""What may go wrong with attempts that wait for their time in an executor process: each was found by trying."""
+"""What may go wrong with attempts in an executor process, occurrences among them: each was found by trying."""
 
-import itertools
 import os
 import resource
 import signal
@@ -14,13 +13,12 @@ import pytest
 from msgspec.structs import replace
 
 from interlock.model import message as m
-from interlock.model.outcome import Outcome
 from interlock.model.work import FunctionWork
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.played import OF_JOBS, dispatch, ends, told, worker_of
+from tests.helpers.processes import wait_until
 from tests.helpers.script import Script
-
-NUMBERS = itertools.count()
+from tests.process.stage import executing
 
 
 def timed(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
@@ -28,69 +26,45 @@ def timed(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
     return replace(dispatch(name, "timed.thread", folder), payload=payload, hold=hold)
 
 
-def threads_of(folder: Path, names: list[str]) -> list[str]:
-    """In which thread each was begun; once, or this fails."""
-    notes = [lines_of(folder / f"{name}.thread") for name in names]
-    assert {len(lines) for lines in notes} == {1}
-    return [lines[0] for lines in notes]
-
-
-async def be_quick(script: Script, folder: Path) -> None:
-    """Run it until it is known to be so."""
-    while True:
-        names = [f"warm {next(NUMBERS)}" for _ in range(3)]
-        script.say(*(timed(folder, name, 0.01 * place) for place, name in enumerate(names, start=1)))
-        await told(script, "Finished", *names)
-        script.say(*(m.Settled(name, 1) for name in names))
-        if threads_of(folder, names)[-1] == "timed":
-            return
-
-
 def over(script: Script, name: str) -> bool:
     return not {"Finished", "Lost", "Returned"}.isdisjoint(script.of(name))
 
 
-@pytest.mark.behaviour("EXE-1")
-def test_ends_that_nobody_was_told_of_yet_outlive_their_process(folder: Path) -> None:
+@pytest.mark.behaviour("EXE-1", "RET-5")
+def test_ends_that_the_host_has_not_read_outlive_their_process(folder: Path) -> None:
+    """Not even a write to the dead process, before what it sent is read, loses them."""
+    work = FunctionWork(function="tests.helpers.jobs:hold")
+
     async def body() -> None:
-        async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            done: list[str] = []
-            for number in itertools.count():
-                await be_quick(script, folder)
-                names = [f"over {number} {place}" for place in range(6)]
-                quick = [timed(folder, name, 0.1 + 0.005 * place) for place, name in enumerate(names)]
-                script.say(*quick, timed(folder, f"crash {number}", 0.13, then="crash"))
-                await told(script, "Lost", f"crash {number}")
-                # What had its turn in the thread that began the crash is over.
-                threads = zip(names, threads_of(folder, names), strict=True)
-                done.extend(name for name, thread in threads if thread == "timed")
-                if done:
-                    break
-            await told(script, "Finished", *done)
-            assert all("Lost" not in script.of(name) for name in done)
+        async with executing() as stage:
+            runs = {name: stage.begin(work, {"folder": str(folder), "name": name}) for name in ("a", "b", "c")}
+            for name, run_id in runs.items():
+                await stage.started(run_id)
+                await until(lambda name=name: lines_of(folder / f"{name}.started"), "it runs")  # type: ignore[misc] # the default binds the name
+            process = int(lines_of(folder / "a.started")[0].split()[1])
+            # From here on the host reads nothing until the process is dead.
+            for name in ("a", "b"):
+                tell_to_go(folder, name)
+                wait_until(lambda name=name: lines_of(folder / f"{name}.ended"), "it ends, those before it are sent")  # type: ignore[misc] # as above
+            os.kill(process, signal.SIGKILL)
+            wait_until(lambda: not lives(str(process)), "the process is dead")
+            stage.ask(runs["c"])
+            stage.executors.flush()
+            assert isinstance(await stage.end(runs["a"]), m.Finished)
+            assert isinstance(await stage.end(runs["c"]), m.Lost)
 
     run_async(body())
 
 
-@pytest.mark.behaviour("RUN-11")
-def test_what_was_to_stop_is_not_begun_though_its_process_dies_before_it_hears(folder: Path) -> None:
+@pytest.mark.behaviour("RUN-18")
+@pytest.mark.parametrize("hold", [0.0, 0.05])
+def test_however_short_an_attempt_is_its_report_says_how_long_it_took(folder: Path, hold: float) -> None:
     async def body() -> None:
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            script.say(timed(folder, "where", 0.01, then="tell"))
-            await told(script, "Finished", "where")
-            (process,) = lines_of(folder / "where.process")
-            os.kill(int(process), signal.SIGSTOP)
-            before = len(script.heard)
-            script.say(replace(timed(folder, "held", 2.0), grace=20.0))
-            await until(lambda: any("held" in beat for beat in script.beats(before)), "its process has it")
-            script.say(m.Stop("held", 1, "cancel"), timed(folder, "mark", 2.0))
-            await until(lambda: any("mark" in beat for beat in script.beats(before)), "the stop was heard before that")
-            os.kill(int(process), signal.SIGKILL)
-            await told(script, "Finished", "held")
-            assert ends(script, "held")[0].outcome == Outcome.CANCELLED
-            script.say(m.Settled("held", 1), timed(folder, "after", 2.0))
-            await told(script, "Finished", "after")
-            assert not (folder / "held.thread").exists()
+            for kind in ("async", "thread"):
+                script.say(replace(dispatch(kind, f"naps.{kind}", folder), hold=hold, payload=b"{}"))
+                await told(script, "Finished", kind)
+                assert 0.003 <= ends(script, kind)[0].took < 10
 
     run_async(body())
 
@@ -115,7 +89,6 @@ def test_nothing_that_was_to_stop_is_begun_where_no_grace_is_given(folder: Path)
 def test_a_copy_of_the_process_that_a_handler_makes_begins_nothing_and_ends(folder: Path, job_id: str) -> None:
     async def body() -> None:
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            await be_quick(script, folder)
             names = [f"next {number}" for number in range(8)]
             following = [timed(folder, name, 0.1 + 0.02 * place) for place, name in enumerate(names, start=1)]
             script.say(replace(timed(folder, "forks", 0.1, then="fork"), job_id=job_id), *following)
@@ -123,7 +96,7 @@ def test_a_copy_of_the_process_that_a_handler_makes_begins_nothing_and_ends(fold
             copies = lines_of(folder / "forks.copy")
             assert copies
             await until(lambda: not any(map(lives, copies)), "it is gone")
-            threads_of(folder, names)
+            assert {len(lines_of(folder / f"{name}.thread")) for name in names} == {1}, "each is begun once"
 
     run_async(body())
 
@@ -164,23 +137,6 @@ def lives(process: str) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
-
-
-@pytest.mark.behaviour("TIM-2")
-def test_many_that_were_always_quick_and_hang_take_the_thread_that_waits_but_once(folder: Path) -> None:
-    async def body() -> None:
-        async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            await be_quick(script, folder)
-            names = [f"hangs {number}" for number in range(30)]
-            script.say(*(timed(folder, name, 0.1, then="wait") for name in names), timed(folder, "other", 0.1))
-            await told(script, "Finished", "other")
-            await told(script, "Started", *names)
-            assert threads_of(folder, names).count("timed") <= 1
-            for name in names:
-                tell_to_go(folder, name)
-            await told(script, "Finished", *names)
-
-    run_async(body())
 
 
 @pytest.mark.behaviour("RUN-17")

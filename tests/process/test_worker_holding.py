@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from interlock.model import message as m
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
-from tests.helpers.played import OF_JOBS, dispatch, ends, told, worker_of
+from tests.helpers.played import OF_JOBS, dispatch, ends, worker_of
 
 
 def moody(folder: Path, name: str, hold: float, **arguments: Any) -> m.Dispatch:
@@ -61,29 +61,6 @@ def test_of_what_is_soon_over_only_the_end_is_told_and_how_long_ago_it_is(folder
 
 
 @pytest.mark.behaviour("TIM-2")
-def test_one_that_was_always_quick_and_now_takes_long_holds_up_no_other(folder: Path) -> None:
-    async def body() -> None:
-        async with worker_of(folder, *OF_JOBS) as (script, _, _):
-            for life in (1, 2):
-                names = [f"quick {life} {number}" for number in range(5)]
-                quick = [moody(folder, name, 0.01 * place, notes=False) for place, name in enumerate(names, start=1)]
-                script.say(*quick)
-                await told(script, "Finished", *names)
-                script.say(moody(folder, f"slow {life}", 0.01, waits=True, notes=False))
-                script.say(moody(folder, f"next {life}", 0.05))
-                await told(script, "Finished", f"next {life}")
-                await told(script, "Started", f"slow {life}")
-            assert "Finished" not in script.of("slow 1") + script.of("slow 2")
-            for life in (1, 2):
-                tell_to_go(folder, f"slow {life}")
-            await told(script, "Finished", "slow 1", "slow 2")
-
-    run_async(body())
-    places = [lines_of(folder / f"next {life}.started") for life in (1, 2)]
-    assert places[0] == places[1], "none had to go to another process for it"
-
-
-@pytest.mark.behaviour("TIM-2")
 def test_a_process_that_dies_before_their_time_loses_none_of_those_that_have_not_begun(folder: Path) -> None:
     async def body() -> None:
         async with worker_of(folder, *OF_JOBS) as (script, _, _):
@@ -103,7 +80,7 @@ def test_a_process_that_dies_before_their_time_loses_none_of_those_that_have_not
 
 
 @pytest.mark.behaviour("TIM-2")
-def test_what_waits_in_a_process_whose_loop_is_blocked_begins_in_time(folder: Path) -> None:
+def test_what_comes_while_the_loop_of_its_process_is_blocked_begins_in_time(folder: Path) -> None:
     """In a thread there; and what needs the loop is taken back, and begins in another process."""
 
     async def body() -> None:

@@ -171,7 +171,6 @@ class Engine:
             await self._run()
         finally:
             self._stall.stop()
-            self._clock.close()
             await self.effects.close()
         await self._owner.release()
 

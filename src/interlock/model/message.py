@@ -67,7 +67,7 @@ class Finished(Message, frozen=True):
     ago: Span = 0.0
     """seconds since it ended"""
     took: Span = 0.0
-    """seconds from its start to its end, if its start has not been told of"""
+    """seconds from its start to its end: its start may not have been reported"""
 
 
 class Lost(Message, frozen=True):
@@ -155,7 +155,7 @@ class Dispatch(Message, frozen=True):
     """what to do, where it is not a function of the app"""
     scheduled_at: float = 0.0
     hold: float = 0.0
-    """seconds until its time: the worker keeps it so long"""
+    """seconds until its time: the host of the worker keeps it until then"""
     begin_by: float = inf
     """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
     executor processes the worker's own"""
@@ -191,12 +191,6 @@ class Expired(Message, frozen=True):
 
     run_id: str
     fence: int
-
-
-class Begun(Message, frozen=True):
-    """Executor to host: these attempts are about to begin. Most need no `Started`, for they end at once."""
-
-    keys: list[tuple[str, int]]
 
 
 class Revoke(Message, frozen=True):

@@ -25,10 +25,6 @@ class Clock(ABC):
         """Call `wake` on the running loop after so many seconds; one wish at a time. What it returns takes it back."""
         return asyncio.get_running_loop().call_later(delay, wake).cancel
 
-    def close(self) -> None:
-        """Let go of what was needed for that."""
-        return
-
 
 class LoopClock(Clock):
     """The clock of the running loop, which knows only of elapsed time."""

@@ -21,10 +21,6 @@ class Executor(ABC):
     @abstractmethod
     def begin(self, attempt: Dispatch) -> None: ...
 
-    def holds(self, attempt: Dispatch) -> bool:
-        """Whether `begin` may be called ahead of an attempt's time, which is kept then, and its end told with ages."""
-        return False
-
     @abstractmethod
     def flush(self) -> None:
         """What was begun together is complete: let it begin now."""

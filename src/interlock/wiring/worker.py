@@ -46,7 +46,6 @@ async def run_worker(options: WorkerOptions) -> None:
         await _check_scheduler(bus)
     pool = ProcessPool(
         target=options.app,
-        threads=options.slots,
         processes=options.processes,
         memory_limit=options.memory_limit,
         path=options.path,

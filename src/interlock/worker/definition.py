@@ -53,8 +53,6 @@ class Definition:
         self.handler = handler
         self.is_async = is_async(handler)
         self.where = where_of(handler)
-        self.is_quick = False
-        """whether it took next to no time when it was last run by the timetable"""
         self._names: list[str] = []
         self._context: str | None = None
         """the name of the argument that takes the context"""

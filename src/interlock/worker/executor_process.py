@@ -13,7 +13,6 @@ import select
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -37,36 +36,17 @@ from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.loading import load_app
 from interlock.worker.threads import ThreadPool
-from interlock.worker.timed import UNHURRIED, Timed
 
 LONGEST_ERROR = 16_384
 BLOCKED = 0.25
 """seconds without a turn of the loop after which the watching thread reads"""
-QUICK = 0.0005
-"""seconds that a function may take to be run by the thread that waits for the next time"""
-PATIENCE = 0.02
-"""seconds after which another thread takes its place, if it takes longer after all"""
-MOST_NOTED = 32
-"""attempts in one word of what begins: such a word fits into one write"""
-MOST_UNHURRIED = 16
-"""ends in such a time that may, and no more than a quarter of what the worker takes, or others could not go on"""
 
 Key = tuple[str, int]
 
 
 class Child:
-    def __init__(
-        self,
-        link: socket.socket,
-        ends: int,
-        definitions: dict[str, Definition],
-        threads: int,
-        secret_names: tuple[str, ...],
-    ) -> None:
+    def __init__(self, link: socket.socket, definitions: dict[str, Definition], secret_names: tuple[str, ...]) -> None:
         self._link = link
-        self._ends = ends
-        """a pipe that the host reads from time to time, and whenever it is sent something: what is in it outlives this
-        process and has woken up nobody"""
         self._definitions = definitions
         self._functions = Functions()
         self._is_secret = matcher(secret_names)
@@ -78,13 +58,6 @@ class Child:
         self._pending: dict[Key, Attempt] = {}
         """received and not begun; taking one out is what decides between beginning and giving back"""
         self._arrived: list[Attempt] = []
-        self._begun: list[Attempt] = []
-        """not said to have begun yet"""
-        self._timed: Timed[Attempt] = Timed(self._begin_timed, self.send_now)
-        self._looking_after = False
-        self._most_unhurried = max(1, min(MOST_UNHURRIED, threads // 4))
-        self._unhurried = 0
-        self._unhurried_since = 0.0
         self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
@@ -108,25 +81,15 @@ class Child:
     def _let_go(self) -> None:
         """In the copy, and in copies of it: nothing there is to begin, or to be told."""
         self._pending.clear()
-        self._begun.clear()
         self._outbox.clear()
         self._link.close()
-        if self._ends >= 0:
-            os.close(self._ends)
-            self._ends = -1
 
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def send_now(self, message: m.Message | None = None) -> None:
-        """Send a message and whatever waits before it; from any thread."""
+    def send_now(self, *messages: m.Message) -> None:
+        """Send messages and whatever waits before them; from any thread."""
         with self._lock:
-            if self._begun:
-                # An attempt that is over by now need not say that it began: its end says so.
-                begun, self._begun = self._begun, []
-                self._outbox.extend(one.start() for one in begun if not one.reported)
-            self._timed.told()
-            if message is not None:
-                self._outbox.append(message)
+            self._outbox += messages
             if self._outbox:
                 unsent, self._outbox = self._outbox, []
                 try:
@@ -139,9 +102,6 @@ class Child:
         """On the loop: what one turn of it sends goes out together."""
         with self._lock:
             self._outbox.append(message)
-        self._flush_soon()
-
-    def _flush_soon(self) -> None:
         if not self._flush_planned:
             self._flush_planned = True
             self._loop.call_soon(self._flush)
@@ -159,6 +119,9 @@ class Child:
                 return
             except OSError:
                 data = b""
+            if self._link.fileno() < 0:
+                # A copy that a handler forked: its loop waits for the same, and its group is the one of the original.
+                return
             if not data:
                 end_group()
             for messages in self._reader.feed(data):
@@ -171,7 +134,6 @@ class Child:
             turned = threading.Event()
             self._loop.call_soon_threadsafe(turned.set)
             while not turned.wait(BLOCKED):
-                self._timed.look_after(PATIENCE)
                 readable, _, _ = select.select([self._link], [], [], 0)
                 if readable:
                     self._read()
@@ -187,11 +149,8 @@ class Child:
                 wake = self._receive(message) or wake
             elif isinstance(message, m.Stop):
                 self._stop((message.run_id, message.fence), message.reason)
-            elif isinstance(message, m.Revoke):
-                if self._pending.pop((message.run_id, message.fence), None) is not None:
-                    self.send_now(m.Revoked(message.run_id, message.fence))
-                else:
-                    self.send_now()
+            elif isinstance(message, m.Revoke) and self._pending.pop((message.run_id, message.fence), None) is not None:
+                self.send_now(m.Revoked(message.run_id, message.fence))
         if wake and threading.current_thread() is threading.main_thread():
             self._begin_arrived()
         elif wake:
@@ -212,14 +171,6 @@ class Child:
         attempt = Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
         self._pending[(dispatch.run_id, dispatch.fence)] = attempt
         self._busy.set()
-        if dispatch.hold:
-            self._timed.add(dispatch.hold, attempt)
-            self._look_after_soon()
-            return False
-        return self._go(attempt, definition)
-
-    def _go(self, attempt: Attempt, definition: Definition | None) -> bool:
-        """Whether the loop has something to begin."""
         if definition is not None and definition.is_async:
             with self._lock:
                 self._arrived.append(attempt)
@@ -227,36 +178,6 @@ class Child:
         # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
         self._threads.submit(partial(contextvars.Context().run, self._run_in_thread, attempt))
         return False
-
-    # ── ahead of its time ───────────────────────────────────────────────────────────────────────────────────────────
-
-    def _begin_timed(self, attempt: Attempt) -> None:
-        """In the thread that waits for the time."""
-        definition = attempt.definition
-        if definition is None and isinstance(attempt.dispatch.work, FunctionWork):
-            definition = self._functions.known(attempt.dispatch.work.function)
-            if definition is not None:
-                attempt.know(definition)
-        attempt.began = time.monotonic()
-        if definition is not None and definition.is_quick:
-            # Until it has shown that it still is: this thread is not to be lost to one after the other.
-            definition.is_quick = False
-            contextvars.Context().run(self._run_in_thread, attempt)
-        elif self._go(attempt, definition):
-            self._loop.call_soon_threadsafe(self._begin_arrived)
-
-    def _look_after_soon(self) -> None:
-        if not self._looking_after:
-            self._looking_after = True
-            if threading.current_thread() is threading.main_thread():
-                self._loop.call_later(PATIENCE, self._look_after)
-            else:
-                self._loop.call_soon_threadsafe(self._look_after)
-
-    def _look_after(self) -> None:
-        self._looking_after = False
-        if self._timed.look_after(PATIENCE):
-            self._look_after_soon()
 
     def _stop(self, key: Key, reason: str) -> None:
         if (attempt := self._pending.pop(key, None)) is not None:
@@ -287,37 +208,14 @@ class Child:
             return False
         return True
 
-    def _note_begun(self, begun: Sequence[Attempt]) -> None:
-        """Leave word of what is about to begin, for the host to know what this process executed if it dies."""
-        for start in range(0, len(begun), MOST_NOTED):
-            keys = [(one.dispatch.run_id, one.dispatch.fence) for one in begun[start : start + MOST_NOTED]]
-            data = frames.encode([m.Begun(keys)])
-            try:
-                if len(data) > select.PIPE_BUF:
-                    raise BlockingIOError
-                os.write(self._ends, data)
-            except BlockingIOError:
-                self.send_now(m.Begun(keys))
-            except OSError:
-                os._exit(1)
-
     def _begin_arrived(self) -> None:
         with self._lock:
             arrived, self._arrived = self._arrived, []
         begun = [attempt for attempt in arrived if self._begin(attempt)]
-        now = time.monotonic()
-        self._note_begun(begun)
-        with self._lock:
-            self._begun.extend(begun)
+        self.send_now(*map(_start, begun))
         for attempt in begun:
             assert attempt.definition is not None
-            attempt.began = attempt.began and now
             attempt.task = self._loop.create_task(self._run_async(attempt, attempt.definition))
-        # Behind their first steps: many an attempt is over after that one.
-        if all(one.began for one in begun):
-            self._timed.tell_by(now + UNHURRIED)
-        else:
-            self._flush_soon()
 
     async def _run_async(self, attempt: Attempt, definition: Definition) -> None:
         attempt.entered = True
@@ -334,14 +232,7 @@ class Child:
     def _run_in_thread(self, attempt: Attempt) -> None:
         if not self._begin(attempt):
             return
-        if attempt.began:
-            attempt.began = time.monotonic()
-            self._note_begun([attempt])
-            with self._lock:
-                self._begun.append(attempt)
-            self._timed.tell_by(attempt.began + UNHURRIED)
-        else:
-            self.send_now(attempt.start())
+        self.send_now(_start(attempt))
         definition = attempt.definition or self._load(attempt)
         if definition is None:
             return
@@ -394,36 +285,7 @@ class Child:
         attempt.reported = True
         dispatch = attempt.dispatch
         self._active.pop((dispatch.run_id, dispatch.fence), None)
-        now = time.monotonic() if attempt.began else 0.0
-        took = now - attempt.began
-        end = m.Finished(dispatch.run_id, dispatch.fence, outcome, result, error, exit_code, now, took)
-        if attempt.began:
-            if attempt.definition is not None:
-                attempt.definition.is_quick = took < QUICK and not attempt.definition.is_async
-            if self._leave(attempt, end):
-                return
-        send(end)
-
-    def _leave(self, attempt: Attempt, end: m.Finished) -> bool:
-        """Leave the end of an attempt that had come ahead of its time where the host finds it, which looks for it
-        until it is told of its start; unless too many are there, or it is too large."""
-        data = frames.encode([end])
-        with self._lock:
-            if attempt.told:
-                return False
-            if end.ago - self._unhurried_since > UNHURRIED:
-                self._unhurried_since, self._unhurried = end.ago, 0
-            self._unhurried += 1
-            if self._unhurried >= self._most_unhurried or len(data) > select.PIPE_BUF:
-                self._unhurried = 0
-                return False
-            try:
-                os.write(self._ends, data)
-            except BlockingIOError:
-                return False
-            except OSError:
-                os._exit(1)
-            return True
+        send(m.Finished(dispatch.run_id, dispatch.fence, outcome, result, error, exit_code, elapsed()))
 
     def _report_result(self, attempt: Attempt, send: Callable[[m.Message], None], result: Any) -> None:
         try:
@@ -449,6 +311,11 @@ class Child:
         self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
 
 
+def _start(attempt: Attempt) -> m.Started:
+    """Say that it begins, before it does: what is on the link outlives this process."""
+    return m.Started(attempt.dispatch.run_id, attempt.dispatch.fence, elapsed())
+
+
 def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
     return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
 
@@ -457,10 +324,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a host tells its executor process, as one JSON argument."""
 
     link: int
-    ends: int
     app: str | None
-    threads: int
-    """the most attempts at once"""
     memory_limit: int
     path: list[str]
     secret_names: tuple[str, ...]
@@ -470,7 +334,6 @@ def main() -> None:
     options = msgspec.json.decode(sys.argv[1], type=ChildOptions)
     link = socket.socket(fileno=options.link)
     link.set_inheritable(False)
-    os.set_inheritable(options.ends, False)
     end_with_parent()
     prefer_for_oom()
     sys.path.extend(part for part in options.path if part not in sys.path)
@@ -481,7 +344,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, options.ends, definitions, options.threads, options.secret_names).run()
+    Child(link, definitions, options.secret_names).run()
 
 
 if __name__ == "__main__":

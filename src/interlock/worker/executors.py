@@ -37,9 +37,6 @@ class Executors(Executor):
         else:
             self._pool.begin(attempt)
 
-    def holds(self, attempt: Dispatch) -> bool:
-        return not isinstance(attempt.work, ProcessWork) and self._pool.holds(attempt)
-
     def _programs(self) -> "ProcessRunner":
         if self._runner is None:
             # Most workers have no use for it.

@@ -15,14 +15,14 @@ import msgspec
 from interlock.model import message as m
 from interlock.model.error import InterlockError, NotRunning, rebuild
 from interlock.model.outcome import Outcome
-from interlock.model.work import ProcessWork
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
-from interlock.worker.held import HeldAttempt
+from interlock.worker.held import HeldAttempt, Key
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers
-from interlock.worker.timed import UNHURRIED
+from interlock.worker.reports import Reports
+from interlock.worker.stop_steps import StopSteps
 
 logger = logging.getLogger("interlock.worker")
 
@@ -32,14 +32,10 @@ UNSETTLED = 60
 """times longer than otherwise a worker waits for a scheduler while it has something to tell"""
 REMEMBERED = 4096
 """settled attempts that are known again, should their dispatch arrive a second time"""
-MOST_UNHURRIED = 8
-"""occurrences of which something may wait to be told"""
 SOON = 30.0
 """seconds in which a scheduler that is gone is looked for more often"""
 BREATHER = 1.0
 """seconds after which an attempt is given back for which there was no process"""
-
-Key = tuple[str, int]
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,8 +61,8 @@ class Host(Endpoint):
         self._jobs = list(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
-        self._early: list[tuple[float, str, HeldAttempt]] = []
-        """a heap of what has come ahead of its time, by elapsed time"""
+        self._early: list[tuple[float, str, int, HeldAttempt]] = []
+        """a heap of the attempts that have come ahead of their time, by elapsed time"""
         self._offers = Offers()
         self._introduced = 0.0
         """elapsed time of the last `Hello`"""
@@ -74,8 +70,8 @@ class Host(Endpoint):
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
         self._forget_time: Callable[[], None] = lambda: None
-        self._unhurried: dict[Key, None] = {}
-        """attempts of which something is still to be told"""
+        self._reports = Reports(self._clock, self._send)
+        self._stop_steps = StopSteps(executor, settings.stop_grace)
         self._peer: Peer | None = None
         self._leaving = False
         self._interrupted = False
@@ -84,7 +80,6 @@ class Host(Endpoint):
         self._interval = settings.heartbeat_interval
         self._beating = asyncio.Event()
         self._changed = asyncio.Event()
-        self._link_changed = asyncio.Event()
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -98,15 +93,14 @@ class Host(Endpoint):
                         "there is no scheduler any more: leaving with %d attempts unsettled", len(self._held)
                     )
                     break
-                self._link_changed.clear()
+                self._changed.clear()
                 if self._peer is not None and not self._done():
-                    await self._link_changed.wait()
+                    await self._changed.wait()
                 if self._refused is not None:
                     raise self._refused
         finally:
             beat.cancel()
             self._forget_time()
-            self._clock.close()
             if self._peer is not None:
                 self._peer.close()
 
@@ -132,14 +126,6 @@ class Host(Endpoint):
                 return True
         return True
 
-    def _outcome(self, held: HeldAttempt) -> m.Message | None:
-        """How it ended, and how long ago that is by now."""
-        if type(held.outcome) is not m.Finished:
-            return held.outcome
-        ago = max(0.0, self._clock.now().elapsed - held.ended)
-        took = max(0.0, held.ended - held.began) if held.began else 0.0
-        return msgspec.structs.replace(held.outcome, ago=ago, took=took)
-
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
         held = [m.Held(*key, one.begun) for key, one in self._held.items()]
@@ -147,10 +133,9 @@ class Host(Endpoint):
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
             settings.instance,
         )  # fmt: skip
-        outcomes = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
-        self._unhurried.clear()
+        self._reports.clear()
         self._introduced = self._clock.now().elapsed
-        messages: list[m.Message] = [hello, *self._kept(), *outcomes]
+        messages: list[m.Message] = [hello, *self._kept(), *self._outcomes()]
         if self._leaving:
             messages.append(m.Leaving())
         peer.send(messages)
@@ -163,11 +148,11 @@ class Host(Endpoint):
             await _wait(self._beating, interval)
             if self._interval != interval or self._peer is None or not self._held:
                 continue
-            ended = [outcome for one in self._held.values() if (outcome := self._outcome(one)) is not None]
-            self._peer.send([*self._heartbeat(), *ended])
+            self._peer.send([*self._heartbeat(), *self._outcomes()])
 
     def _heartbeat(self) -> list[m.Message]:
         """Return the heartbeat that names every attempt without an outcome; empty if there is none."""
+        self._reports.send_all()
         now, named = self._clock.now().elapsed, []
         for key, held in self._held.items():
             if held.outcome is None:
@@ -185,11 +170,7 @@ class Host(Endpoint):
             self._peer = None
             self._offers.asked = None
             self._lines.forget(self._clock.now().elapsed - IN_DOUBT)
-            self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._link_changed.set()
+            self._changed.set()
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         if peer is not self._peer:
@@ -218,11 +199,11 @@ class Host(Endpoint):
                 self.leave()
             elif isinstance(message, m.Problem):
                 self._refused = rebuild(message.code, message.text)
-                self._wake()
+                self._changed.set()
 
-    def _send(self, message: m.Message) -> None:
+    def _send(self, messages: Sequence[m.Message]) -> None:
         if self._peer is not None:
-            self._peer.send([message])
+            self._peer.send(messages)
 
     def _take(self, dispatch: m.Dispatch) -> None:
         key = (dispatch.run_id, dispatch.fence)
@@ -230,10 +211,10 @@ class Host(Endpoint):
             return
         if key in self._remembered:
             # It has come a second time, or is another run of the same name: the scheduler knows which.
-            self._send(m.Returned(*key, "the worker has had it under this fence"))
+            self._send([m.Returned(*key, "the worker has had it under this fence")])
             return
         if self._leaving:
-            self._send(m.Returned(*key, "the worker is leaving"))
+            self._send([m.Returned(*key, "the worker is leaving")])
             return
         held = self._held[key] = self._offers.take(dispatch)
         if dispatch.hold:
@@ -245,16 +226,10 @@ class Host(Endpoint):
             return
         now = self._clock.now().elapsed
         for held in self._offers.ready(now):
-            dispatch = held.dispatch
-            if held.outcome is not None or (dispatch.run_id, dispatch.fence) not in self._held:
-                continue
-            if held.due:
-                # Its time may have come nearer while the scheduler was asked.
-                msgspec.structs.force_setattr(dispatch, "hold", max(0.0, held.due - now))
-            if dispatch.hold > 0 and not self._executor.holds(dispatch):
-                held.is_timed = True
-                heappush(self._early, (held.due, dispatch.run_id, held))
-                self._wait_for_time()
+            if held.due > now:
+                heappush(self._early, (held.due, *held.key, held))
+                if self._early[0][-1] is held:
+                    self._wait_for_time()
             else:
                 self._begin(held)
         self._ask()
@@ -264,39 +239,39 @@ class Host(Endpoint):
             self._offers.asked = self._clock.now().elapsed
             self._peer.send(self._heartbeat())
 
-    def _expired(self, key: Key) -> None:
+    def _expired(self, held: HeldAttempt) -> None:
         """An executor process did not come to begin it in time."""
-        held = self._held.get(key)
-        if held is not None and held.stop is not None:
-            self.report(m.Returned(*key, NEVER_BEGUN))
-        elif held is not None:
+        if held.stop is not None:
+            self._end(held, m.Returned(*held.key, NEVER_BEGUN))
+        else:
             held.waits = True
             self._offers.doubtful.append(held)
             self._ask()
 
     def _begin(self, held: HeldAttempt) -> None:
-        dispatch = held.dispatch
+        """Begin it, if it has not ended while it waited."""
+        if held.outcome is not None or self._held.get(held.key) is not held:
+            return
         held.waits = False
         try:
-            self._executor.begin(dispatch)
+            self._executor.begin(held.dispatch)
         except OSError as error:
-            logger.error("run %s cannot be begun: %s", dispatch.run_id, error)
-            returned = m.Returned(dispatch.run_id, dispatch.fence, f"its worker could not start a process: {error}")
+            logger.error("run %s cannot be begun: %s", held.dispatch.run_id, error)
+            returned = m.Returned(*held.key, f"its worker could not start a process: {error}")
             # Not at once, for it may well be this worker that gets it again.
             asyncio.get_running_loop().call_later(BREATHER, self.report, returned)
 
     def _wait_for_time(self) -> None:
+        self._forget_time()
         if self._early:
             delay = self._early[0][0] - self._clock.now().elapsed
-            self._forget_time()
             self._forget_time = self._clock.wake_after(max(0.0, delay), self._begin_due)
 
     def _begin_due(self) -> None:
-        """Begin what was kept until now, and has not ended meanwhile."""
+        """Begin the attempts whose time has come. The executor looks whether their offers still stand."""
         now = self._clock.now().elapsed
         while self._early and self._early[0][0] <= now:
-            self._offers.taken.append(heappop(self._early)[2])
-        self._begin_offered()
+            self._begin(heappop(self._early)[-1])
         self._executor.flush()
         self._wait_for_time()
 
@@ -310,71 +285,44 @@ class Host(Endpoint):
         if len(self._remembered) > REMEMBERED:
             del self._remembered[next(iter(self._remembered))]
         if self._leaving and not self._held:
-            self._wake()
+            self._changed.set()
 
     # ── executor ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def report(self, message: m.Message) -> None:
         """From the executor: forward it, and keep what ends an attempt."""
-        kind = type(message)
-        if kind is m.Finished or kind is m.Lost or kind is m.Returned:
-            held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
-            if held is None:
-                return
-            if held.stop == SHUTDOWN and not (isinstance(message, m.Finished) and message.outcome == Outcome.SUCCEEDED):
-                message = m.Returned(held.dispatch.run_id, held.dispatch.fence, "its worker stopped")
-            held.outcome = message
-            held.begun = held.begun or kind is m.Finished
-            held.ended = self._clock.now().elapsed
-            if isinstance(message, m.Finished) and message.took:
-                held.ended -= message.ago
-                held.began = held.ended - message.took
-            if held.timer is not None:
-                held.timer.cancel()
-                held.timer = None
-            if held.is_timed and self._is_unhurried(held):
-                return
-        elif isinstance(message, m.Started) and (begun := self._held.get((message.run_id, message.fence))) is not None:
-            begun.begun = True
-            begun.began = self._clock.now().elapsed - message.ago
-            if begun.is_timed and self._is_unhurried(begun):
-                return
+        held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
+        if isinstance(message, (m.Finished, m.Lost, m.Returned)):
+            if held is not None:
+                self._end(held, message)
+        elif isinstance(message, m.Started):
+            if held is not None:
+                held.begun = True
+                held.began = self._clock.now().elapsed - message.ago
+                self._reports.started(held)
         elif isinstance(message, m.Expired):
-            self._expired((message.run_id, message.fence))
-            return
+            if held is not None:
+                self._expired(held)
         else:
+            if held is not None:
+                self._reports.send_start(held)
             self._keep(message)
-        self._send(message)
+            self._send([message])
 
-    # ── what need not be told at once ───────────────────────────────────────────────────────────────────────────────
+    def _end(self, held: HeldAttempt, outcome: m.Finished | m.Lost | m.Returned) -> None:
+        if isinstance(outcome, m.Finished):
+            held.begun = True
+            held.ended = self._clock.now().elapsed - outcome.ago
+        if held.stop == SHUTDOWN and not (isinstance(outcome, m.Finished) and outcome.outcome == Outcome.SUCCEEDED):
+            outcome = m.Returned(*held.key, "its worker stopped")
+        held.outcome = outcome
+        if held.timer is not None:
+            held.timer.cancel()
+            held.timer = None
+        self._reports.ended(held, hurries=self._leaving or not held.due)
 
-    def _is_unhurried(self, held: HeldAttempt) -> bool:
-        """Whether what happened to an attempt may wait a moment to be told together with others. Only of what came by
-        the timetable, for which nobody waits; and not where so many would wait that others could not go on."""
-        if self._peer is None or self._leaving or len(self._unhurried) >= MOST_UNHURRIED:
-            self._tell_all()
-            return False
-        if not self._unhurried:
-            asyncio.get_running_loop().call_later(UNHURRIED, self._tell_all)
-        self._unhurried[held.dispatch.run_id, held.dispatch.fence] = None
-        return True
-
-    def _tell_all(self) -> None:
-        """Of one that has ended by now its start need not be told."""
-        messages: list[m.Message] = []
-        for key in self._unhurried:
-            held = self._held.get(key)
-            if held is None:
-                continue
-            outcome = self._outcome(held)
-            if outcome is None and not held.told:
-                held.told = True
-                outcome = m.Started(*key, max(0.0, self._clock.now().elapsed - held.began))
-            if outcome is not None:
-                messages.append(outcome)
-        self._unhurried.clear()
-        if messages and self._peer is not None:
-            self._peer.send(messages)
+    def _outcomes(self) -> list[m.Message]:
+        return [self._reports.of(held) for held in self._held.values() if held.outcome is not None]
 
     def _keep(self, record: m.Message) -> None:
         """For the next link: the latest of everything, and log lines."""
@@ -390,7 +338,6 @@ class Host(Endpoint):
         return [*lines, *(record for held in self._held.values() for record in held.latest.values())]
 
     def _stop(self, key: Key, reason: str) -> None:
-        """Ask, then TERM, then KILL, with a grace between."""
         held = self._held.get(key)
         if held is None or (held.stop is not None and held.stop != SHUTDOWN):
             return
@@ -401,36 +348,9 @@ class Host(Endpoint):
         is_asked = held.stop is not None
         held.stop = reason
         if held.waits:
-            self.report(m.Returned(*key, NEVER_BEGUN))
+            self._end(held, m.Returned(*key, NEVER_BEGUN))
         elif not is_asked:
-            # To ask a program is to send it TERM, so what follows is the end.
-            held.is_termed = isinstance(held.dispatch.work, ProcessWork)
-            self._executor.ask(*key, reason)
-            self._press_later(key, held)
-
-    def _press_later(self, key: Key, held: HeldAttempt) -> None:
-        grace = held.dispatch.grace
-        if self._interrupted:
-            grace = min(grace, self._settings.stop_grace)
-        held.timer = asyncio.get_running_loop().call_later(grace, self._press, key, held)
-
-    def _press(self, key: Key, held: HeldAttempt) -> None:
-        """Take the next step, TERM or KILL: the grace of the step before is over."""
-        if held.is_termed:
-            self._executor.kill(*key)
-        else:
-            held.is_termed = True
-            self._executor.terminate(*key)
-            self._press_later(key, held)
-
-    def _hurry(self, key: Key, held: HeldAttempt, timer: asyncio.TimerHandle) -> None:
-        """Shorten the grace of an attempt that was asked to stop before the drain was over: TERM follows at once, KILL
-        within `stop_grace`."""
-        loop = asyncio.get_running_loop()
-        latest = loop.time() + (self._settings.stop_grace if held.is_termed else 0.0)
-        if timer.when() > latest:
-            timer.cancel()
-            held.timer = loop.call_at(latest, self._press, key, held)
+            self._stop_steps.begin(held, reason)
 
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -438,10 +358,10 @@ class Host(Endpoint):
         """Take nothing new; `run` returns when everything held is settled."""
         if not self._leaving:
             self._leaving = True
-            self._tell_all()
-            self._send(m.Leaving())
+            self._reports.send_all()
+            self._send([m.Leaving()])
             if not self._held:
-                self._wake()
+                self._changed.set()
 
     def interrupt(self) -> None:
         """Stop what still runs, to be given back to the scheduler."""
@@ -449,18 +369,16 @@ class Host(Endpoint):
         if self._interrupted:
             return
         self._interrupted = True
+        self._stop_steps.hurry(self._held.values())
         for key, held in list(self._held.items()):
-            if held.outcome is None:
-                if held.timer is None:
-                    self._stop(key, SHUTDOWN)
-                else:
-                    self._hurry(key, held, held.timer)
+            if held.outcome is None and held.timer is None:
+                self._stop(key, SHUTDOWN)
 
     def abandon(self) -> None:
         """Leave at once; the scheduler finds out by itself."""
         self._leaving = True
         self._held.clear()
-        self._wake()
+        self._changed.set()
 
     @property
     def running(self) -> int:

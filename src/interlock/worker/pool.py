@@ -12,21 +12,20 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import force_setattr
 
 from interlock.model import frames
 from interlock.model import message as m
 from interlock.model.error import InterlockError, Refused, rebuild
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
+from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
 from interlock.task_set import TaskSet
-from interlock.worker.timed import UNHURRIED
 
 logger = logging.getLogger("interlock.worker")
 
@@ -45,8 +44,6 @@ class _Child(asyncio.Protocol):
         self.attempts: dict[Key, m.Dispatch] = {}
         self.waiting: dict[Key, float] = {}
         """sent and not begun, with when it was sent"""
-        self.timed: dict[Key, None] = {}
-        """which came ahead of their time, and of which nothing has been heard"""
         self.stopping: dict[Key, bool] = {}
         """the attempts that were asked to stop; True once their grace is over"""
         self.doomed = False
@@ -62,21 +59,10 @@ class _Child(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._unsent: list[m.Message] = []
         self._exit_code: int | None = None
-        self._closed = False
-        self._end_reader = frames.FrameReader()
-        self._looking = False
         self._socket, there = socket.socketpair()
-        try:
-            self._ends, its_ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            self._socket.close()
-            there.close()
-            raise
         options = {
             "link": there.fileno(),
-            "ends": its_ends,
             "app": pool.target,
-            "threads": pool.threads,
             "memory_limit": pool.memory_limit,
             "path": pool.path,
             "secret_names": pool.secret_names,
@@ -92,18 +78,16 @@ class _Child(asyncio.Protocol):
                     "interlock.worker.executor_process",
                     msgspec.json.encode(options).decode(),
                 ],
-                pass_fds=(there.fileno(), its_ends),
+                pass_fds=(there.fileno(),),
                 stdin=subprocess.DEVNULL,
                 process_group=0,
             )
             self._pidfd = self._watch()
         except OSError:
             self._socket.close()
-            os.close(self._ends)
             raise
         finally:
             there.close()
-            os.close(its_ends)
 
     def _watch(self) -> int:
         try:
@@ -116,51 +100,32 @@ class _Child(asyncio.Protocol):
         return pidfd
 
     async def open(self) -> None:
+        if self._exit_code is not None:
+            return
         try:
-            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket)
+            # A transport gives up a link unread when a write to it fails; so the socket itself stays open as well.
+            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket.dup())
         except OSError as error:
             logger.error("executor process %d is given up: %s", self.process.pid, error)
-            self._socket.close()
-            self.connection_lost(error)
+            self.signal(signal.SIGKILL)
             return
         self._transport = transport
-        self.flush()
+        if self._exit_code is None:
+            self.flush()
+        else:
+            transport.abort()
 
     def data_received(self, data: bytes) -> None:
-        self.read_ends()
-        self._hear(self._reader, data)
-
-    def _hear(self, reader: frames.FrameReader, data: bytes) -> None:
         try:
-            for messages in reader.feed(data):
+            for messages in self._reader.feed(data):
                 for message in messages:
                     self.pool.heard(self, message)
         except Refused as error:
             logger.error("executor process %d is given up: %s", self.process.pid, error)
             self.signal(signal.SIGKILL)
 
-    def read_ends(self) -> None:
-        """What it has left to be found."""
-        with suppress(BlockingIOError):
-            while self._ends >= 0 and (data := os.read(self._ends, 65_536)):
-                self._hear(self._end_reader, data)
-
-    def look_later(self, delay: float) -> None:
-        """While something is still to be heard of what came ahead of its time."""
-        if not self._looking:
-            self._looking = True
-            self._loop.call_later(delay, self._look)
-
-    def _look(self) -> None:
-        self._looking = False
-        self.read_ends()
-        if self.timed:
-            self.look_later(UNHURRIED)
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
         self.signal(signal.SIGKILL)
-        self._finish()
 
     def _exited(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -168,24 +133,14 @@ class _Child(asyncio.Protocol):
         # While it is not waited for, its id is nobody else's: what a handler started goes with the one that crashed.
         self.signal(signal.SIGKILL)
         self._exit_code = self.process.wait()
-        # What it sent before it ended may still be unread; a process it forked may keep the link open for ever.
-        self._loop.call_later(0.05, self._give_up_link)
-        self._finish()
-
-    def _give_up_link(self) -> None:
-        if self._transport is None or self._closed:
-            return
         with suppress(OSError):
-            while data := os.read(self._socket.fileno(), 262_144):
+            while data := self._socket.recv(262_144, socket.MSG_DONTWAIT):
                 self.data_received(data)
-        self._transport.abort()
-
-    def _finish(self) -> None:
-        if self._closed and self._exit_code is not None:
-            self.read_ends()
-            os.close(self._ends)
-            self._ends = -1
-            self.pool.ended(self, self._exit_code)
+        self._socket.close()
+        # A process that it forked may keep the link open for ever.
+        if self._transport is not None:
+            self._transport.abort()
+        self.pool.ended(self, self._exit_code)
 
     def send(self, message: m.Message) -> None:
         if not self._unsent:
@@ -206,7 +161,6 @@ class _Child(asyncio.Protocol):
     def settle(self, key: Key) -> bool:
         """An attempt has ended here; False if it was not here at all."""
         self.waiting.pop(key, None)
-        self.timed.pop(key, None)
         self.stopping.pop(key, None)
         return self.attempts.pop(key, None) is not None
 
@@ -216,7 +170,6 @@ class ProcessPool(Executor):
         self,
         *,
         target: str | None,
-        threads: int,
         processes: int,
         memory_limit: int = 0,
         path: Sequence[str] = (),
@@ -225,7 +178,6 @@ class ProcessPool(Executor):
         self.target = target
         self.path = list(path)
         self.secret_names = list(secret_names)
-        self.threads = threads
         self.memory_limit = memory_limit
         self._processes = processes
         self._report: Report = lambda message: None
@@ -260,20 +212,12 @@ class ProcessPool(Executor):
     def begin(self, attempt: m.Dispatch) -> None:
         child = self._own_child() if attempt.isolated else self._shared_child()
         key = (attempt.run_id, attempt.fence)
-        if attempt.hold:
-            # Between a host and its processes it is a time of the clock that they share.
-            child.timed[key] = None
-            child.look_later(attempt.hold + UNHURRIED)
-            attempt = replace(attempt, hold=time.monotonic() + attempt.hold)
         child.attempts[key] = attempt
-        child.waiting[key] = attempt.hold or asyncio.get_running_loop().time()
+        child.waiting[key] = asyncio.get_running_loop().time()
         self._by_key[key] = child
         child.send(attempt)
         if not attempt.isolated:
             self._check_later()
-
-    def holds(self, attempt: m.Dispatch) -> bool:
-        return True
 
     def flush(self) -> None:
         for child in self._children:
@@ -322,22 +266,14 @@ class ProcessPool(Executor):
     # ── from the children ───────────────────────────────────────────────────────────────────────────────────────────
 
     def heard(self, child: _Child, message: m.Message) -> None:
-        kind = type(message)
-        if kind is m.Finished:
-            assert isinstance(message, m.Finished)
-            key = (message.run_id, message.fence)
-            if child.isolated and key in child.stopping:
-                # It was asked to stop, and may have left behind what it had started: its process goes too.
-                child.retired = True
+        if isinstance(message, (m.Started, m.Finished)) and message.ago:
+            # Between an executor process and its host it is an instant of the machine's elapsed time.
+            force_setattr(message, "ago", max(0.0, elapsed() - message.ago))
+        if isinstance(message, (m.Finished, m.Expired)):
             self._settle(child, message)
-        elif kind is m.Started:
-            assert isinstance(message, m.Started)
-            self._started(child, message)
-        elif isinstance(message, m.Begun):
-            for key in message.keys:
-                child.waiting.pop(key, None)
-        elif isinstance(message, m.Expired):
-            self._settle(child, message)
+        elif isinstance(message, m.Started):
+            child.waiting.pop((message.run_id, message.fence), None)
+            self._report(message)
         elif isinstance(message, m.Revoked):
             self._move(child, (message.run_id, message.fence))
         elif isinstance(message, (m.Ready, m.Problem)):
@@ -348,9 +284,12 @@ class ProcessPool(Executor):
     def _settle(self, child: _Child, message: m.Finished | m.Expired) -> None:
         """An attempt is over for this child."""
         key = (message.run_id, message.fence)
+        if child.isolated and key in child.stopping:
+            # It was asked to stop, and may have left behind what it had started: its process goes too.
+            child.retired = True
         if child.settle(key):
             del self._by_key[key]
-            self._report(message if isinstance(message, m.Expired) else _with_age(message))
+            self._report(message)
             self._end_if_done(child)
 
     def _loaded(self, child: _Child, message: m.Ready | m.Problem) -> None:
@@ -367,26 +306,17 @@ class ProcessPool(Executor):
         else:
             logger.error("an executor process could not load the app: %s", error)
 
-    def _started(self, child: _Child, message: m.Started) -> None:
-        key = (message.run_id, message.fence)
-        if key in child.attempts:
-            child.waiting.pop(key, None)
-            child.timed.pop(key, None)
-            self._report(_with_age(message))
-
     def ended(self, child: _Child, exit_code: int) -> None:
         self._children.remove(child)
         if self._shared is child:
             self._shared = None
         if self._ready is not None and not self._ready.done():
             self._ready.set_exception(InterlockError(f"an executor process ended at start ({how_ended(exit_code)})"))
-        waiting, stopping = set(child.waiting), set(child.stopping)
+        waiting = set(child.waiting)
         for key, attempt in list(child.attempts.items()):
             child.settle(key)
             del self._by_key[key]
-            if key in waiting and attempt.hold > time.monotonic() and not self._closing:
-                self._begin_anew(attempt, key in stopping)
-            elif child.targets and key not in child.targets:
+            if child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
                 # What had not begun is not suspected of the death: no exit code is reported of it.
@@ -421,19 +351,14 @@ class ProcessPool(Executor):
         if attempt is None or not child.settle(key):
             return
         del self._by_key[key]
-        if not self._closing:
-            self._begin_anew(attempt, stops)
-        self._end_if_done(child)
-
-    def _begin_anew(self, attempt: m.Dispatch, stops: bool) -> None:
-        """In another child, at the time that it was to begin at in the first; unless it was to stop there."""
         if stops:
-            self._report(m.Finished(attempt.run_id, attempt.fence, Outcome.CANCELLED))
-            return
-        try:
-            self.begin(replace(attempt, hold=max(0.0, attempt.hold - time.monotonic())))
-        except OSError as error:
-            self._report(m.Returned(attempt.run_id, attempt.fence, f"no process could be started: {error}"))
+            self._report(m.Finished(*key, Outcome.CANCELLED))
+        elif not self._closing:
+            try:
+                self.begin(attempt)
+            except OSError as error:
+                self._report(m.Returned(*key, f"no process could be started: {error}"))
+        self._end_if_done(child)
 
     # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -455,11 +380,6 @@ class ProcessPool(Executor):
             if self._shared is child:
                 self._shared = None
         self._check_later()
-
-
-def _with_age(message: m.Started | m.Finished) -> m.Message:
-    """What a child tells with the time at which it happened."""
-    return replace(message, ago=max(0.0, time.monotonic() - message.ago)) if message.ago else message
 
 
 def how_ended(exit_code: int) -> str:

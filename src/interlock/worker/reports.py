@@ -1,0 +1,71 @@
+"""Reports that need not go out at once. The start of an attempt waits a moment, and is left out if the attempt has
+ended by then. The end of an occurrence waits as well, for nobody waits for that. Ages keep the recorded times true.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from interlock.model import message as m
+from interlock.ports.clock import Clock
+from interlock.worker.held import HeldAttempt, Key
+
+SHORT_WAIT = 0.005
+"""seconds after which the start of an attempt is reported"""
+LONG_WAIT = 0.05
+"""seconds after which the start or the end of an occurrence is"""
+MOST_WAITING = 16
+"""attempts with such a report after which the end of an occurrence waits no longer, for it holds a slot"""
+
+
+class Reports:
+    def __init__(self, clock: Clock, send: Callable[[Sequence[m.Message]], None]) -> None:
+        self._clock = clock
+        self._send = send
+        self._waiting: dict[Key, HeldAttempt] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def started(self, held: HeldAttempt) -> None:
+        self._waiting[held.key] = held
+        loop = asyncio.get_running_loop()
+        at = loop.time() + (LONG_WAIT if held.due else SHORT_WAIT)
+        if self._timer is None or at < self._timer.when():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = loop.call_at(at, self.send_all)
+
+    def ended(self, held: HeldAttempt, hurries: bool) -> None:
+        if hurries:
+            self._waiting.pop(held.key, None)
+            self._send([self.of(held)])
+        else:
+            self.started(held)
+            if len(self._waiting) >= MOST_WAITING:
+                self.send_all()
+
+    def send_start(self, held: HeldAttempt) -> None:
+        """Report the start now, if that is still to be done."""
+        if self._waiting.pop(held.key, None) is not None:
+            self._send([self.of(held)])
+
+    def send_all(self) -> None:
+        if self._waiting:
+            self._send([self.of(held) for held in self._waiting.values()])
+        self.clear()
+
+    def clear(self) -> None:
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def of(self, held: HeldAttempt) -> m.Message:
+        """How the attempt ended, or that it has begun, and how long ago."""
+        now = self._clock.now().elapsed
+        if held.outcome is None:
+            return m.Started(*held.key, now - held.began)
+        if type(held.outcome) is not m.Finished:
+            return held.outcome
+        took = max(0.0, held.ended - held.began) if held.began else 0.0
+        return replace(held.outcome, ago=max(0.0, now - held.ended), took=took)
