@@ -7,13 +7,12 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submitting import new_run, submit
+from interlock.client.submitting import RunOptions, new_run, submit
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
@@ -187,34 +186,14 @@ class App:
         self,
         job_id: str,
         payload: Mapping[str, Any] | None = None,
-        *,
-        tenant: str = "default",
-        lane: str | None = None,
-        session: str | None = None,
-        idempotency_key: str | None = None,
-        deadline: Duration | datetime | None = None,
-        at: datetime | float | None = None,
-        delay: Duration | None = None,
-        occurrence: datetime | float | None = None,
+        **options: Unpack[RunOptions],
     ) -> RunHandle:
         """Submit one run; it is durable when this returns.
 
         `at` or `delay` let it wait for its time. `occurrence` makes it the job's run for that instant, which exists
         once however often it is submitted. With an `idempotency_key` a repeated submit returns the first run.
         """
-        run = new_run(
-            job_id,
-            payload,
-            now=time.time(),
-            tenant=tenant,
-            lane=lane,
-            session=session,
-            idempotency_key=idempotency_key,
-            deadline=deadline,
-            at=at,
-            delay=delay,
-            occurrence=occurrence,
-        )
+        run = new_run(job_id, payload, **options)
         return (await submit(await self._connected(), [run]))[0]
 
     async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:

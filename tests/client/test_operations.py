@@ -12,7 +12,8 @@ from interlock.client.access import Ending
 from interlock.client.http.address import read_address
 from interlock.client.http.exchange import Failure, Pause, Policy, Request, Response, Tell
 from interlock.client.http.following import Following
-from interlock.client.http.operations import Operations, RunOptions
+from interlock.client.http.operations import Operations
+from interlock.client.submitting import RunOptions
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
 from interlock.model.state import TERMINAL

@@ -16,7 +16,7 @@ from interlock.api.known_jobs import KnownJobs, ReadJob
 from interlock.api.patience import ask
 from interlock.api.tree import Tree
 from interlock.client.connection import Connection
-from interlock.client.submitting import check_size, new_run
+from interlock.client.submitting import RunOptions, check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
@@ -110,20 +110,10 @@ class Backend:
     def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
             raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
-        return new_run(
-            body.job,
-            body.payload,
-            now=now,
-            tenant=caller.tenant_for(body.tenant),
-            lane=body.lane,
-            session=body.session,
-            idempotency_key=body.idempotency_key if key is None else key,
-            deadline=body.deadline,
-            at=body.at,
-            delay=body.delay,
-            occurrence=body.occurrence,
-            origin=origin,
-        )
+        given: dict[str, Any] = {name: getattr(body, name) for name in RunOptions.__annotations__}
+        given["tenant"] = caller.tenant_for(body.tenant)
+        given["idempotency_key"] = body.idempotency_key if key is None else key
+        return new_run(body.job, body.payload, now=now, origin=origin, **given)
 
     async def change(self, message: r.ActOnRun, caller: Caller) -> r.StateReport:
         """Ask for something to be done to one run, if it is the caller's to see."""

@@ -6,18 +6,15 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.child_info import ChildInfo
+from interlock.model.request import LONGEST_KEY, MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
 
-MOST_RUNS = 1000
-"""runs in one batch"""
 MOST_JOBS = 10_000
 """jobs that are put at once"""
-MOST_PARALLEL = 1000
-"""runs of one backfill that may be live at once"""
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=256)]
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 DurationText = Annotated[
     str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h|d))$", max_length=32)
 ]
@@ -28,25 +25,29 @@ FilterText = Annotated[str, Meta(max_length=256)]
 Reason = Annotated[str, Meta(max_length=1000)]
 
 
-class NewRunBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A run to create."""
+class TriggerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run of the job in the path, at once."""
 
-    job: JobId
     payload: dict[str, Any] | None = None
-    """the job's arguments"""
+    """the job's own if it is left out"""
     tenant: Name | None = None
     lane: Name | None = None
     session: Key | None = None
     idempotency_key: Key | None = None
     deadline: DurationText | Seconds | None = None
-    """how long after the submit, or after it is due, the run must have ended"""
+
+
+class NewRunBody(TriggerBody, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A run to create."""
+
+    job: JobId
     delay: DurationText | Seconds | None = None
     at: Instant | None = None
     occurrence: Instant | None = None
 
 
 class BatchBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    runs: Annotated[list[NewRunBody], Meta(min_length=1, max_length=MOST_RUNS)]
+    runs: Annotated[list[NewRunBody], Meta(min_length=1, max_length=MOST_RUNS_OVER_HTTP)]
 
 
 class ActionBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,18 +66,6 @@ class BulkBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     until: Instant | None = None
     everything: bool = msgspec.field(default=False, name="all")
     reason: Reason = ""
-
-
-class TriggerBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A run of the job in the path, at once."""
-
-    payload: dict[str, Any] | None = None
-    """the job's own if it is left out"""
-    tenant: Name | None = None
-    lane: Name | None = None
-    session: Key | None = None
-    idempotency_key: Key | None = None
-    deadline: DurationText | Seconds | None = None
 
 
 class BackfillBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

@@ -11,9 +11,10 @@ from interlock.api.cursors import FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS
 from interlock.api.door import OPEN
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
-from interlock.api.runs import LONGEST_BATCH_KEY, LONGEST_KEY
+from interlock.api.runs import LONGEST_BATCH_KEY
 from interlock.model import child_info, job_info, reloaded, view
 from interlock.model.child_info import ServiceAction
+from interlock.model.request import LONGEST_KEY
 from interlock.model.run_action import RunAction
 
 REFERENCE = "#/components/schemas/{name}"

@@ -26,13 +26,13 @@ from interlock.model import request as r
 from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
+from interlock.model.request import LONGEST_KEY
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.model.view import BulkInfo, History, LogPage, RunDetail, RunPage
 from interlock.ports.store import RunFilter
 
 LONGEST_WAIT = 300.0
-LONGEST_KEY = 256
 LONGEST_BATCH_KEY = LONGEST_KEY - len("/999")
 
 Asked = Request[Any, Any, Any]

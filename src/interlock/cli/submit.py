@@ -101,7 +101,6 @@ def _submit_many(
     from interlock.cli.tables import out, print_json
     from interlock.client.submitting import new_run
 
-    options["tenant"] = options["tenant"] or "default"
     runs = [
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
         for place, one in enumerate(payloads)
@@ -124,13 +123,13 @@ def _submit_many(
 
 def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
     """As large as the server takes them, in number and in bytes."""
-    from interlock.client.http.operations import MOST_RUNS
     from interlock.client.submitting import MOST_BYTES
+    from interlock.model.request import MOST_RUNS_OVER_HTTP
 
     batch: list[NewRun] = []
     size = 0
     for one in runs:
-        if batch and (len(batch) == MOST_RUNS or size + len(one.payload) > MOST_BYTES):
+        if batch and (len(batch) == MOST_RUNS_OVER_HTTP or size + len(one.payload) > MOST_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(one)

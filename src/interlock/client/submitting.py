@@ -4,12 +4,12 @@ import math
 import time
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from interlock.client.handle import RunHandle
 from interlock.model import payload
 from interlock.model import request as r
-from interlock.model.duration import seconds
+from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, PayloadTooLarge
 
 if TYPE_CHECKING:  # the blocking client has no use for an event loop, and is to start without one
@@ -19,20 +19,43 @@ MOST_BYTES = 16 * 1024 * 1024
 """of all payloads in one submit"""
 
 
+class PlainOptions(TypedDict, total=False):
+    """What a submit may say of a run and is stored as it is said: alike in Python, over HTTP and in a message."""
+
+    tenant: str | None
+    lane: str | None
+    session: str | None
+    idempotency_key: str | None
+
+
+class TriggerOptions(PlainOptions, total=False):
+    """What a trigger may say of its run besides job and payload."""
+
+    deadline: Duration | datetime | None
+
+
+class RunOptions(TriggerOptions, total=False):
+    """What a submit may say of a run besides job and payload."""
+
+    at: datetime | float | None
+    delay: Duration | None
+    occurrence: datetime | float | None
+
+
+PLAIN = tuple(PlainOptions.__annotations__)
+
+
 def new_run(
     job_id: str,
     arguments: Any = None,
     *,
     now: float | None = None,
-    tenant: str = "default",
-    lane: str | None = None,
-    session: str | None = None,
-    idempotency_key: str | None = None,
     deadline: Any = None,
     at: datetime | float | None = None,
     delay: Any = None,
     occurrence: datetime | float | None = None,
     origin: str | None = None,
+    **plain: Unpack[PlainOptions],
 ) -> r.NewRun:
     """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due). Without
     arguments it has those that the job has of its own."""
@@ -47,12 +70,11 @@ def new_run(
     limit = None if deadline is None else _deadline(deadline, begins)
     if wait is not None and limit is not None and limit <= begins:
         raise BadValue("deadline", deadline, f"later than the end of the delay ({wait:g}s)")
-    for field, value in (("job", job_id), ("tenant", tenant)):
+    check_text("job", job_id)
+    given: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
+    for field, value in given.items():
         check_text(field, value)
-    for field, optional in (("lane", lane), ("session", session), ("idempotency_key", idempotency_key)):
-        if optional is not None:
-            check_text(field, optional)
-    return r.NewRun(job_id, data, tenant, lane, session, idempotency_key, limit, due, fires, origin, wait)
+    return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
 
 
 def check_text(field: str, value: object) -> None:

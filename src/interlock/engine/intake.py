@@ -13,13 +13,9 @@ from interlock.model import payload
 from interlock.model.command import Create, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
 from interlock.model.job import NAME, Job
-from interlock.model.request import Backfill, NewRun, PutJobs, Submit
+from interlock.model.request import LONGEST_KEY, MOST_PARALLEL, MOST_RUNS, Backfill, NewRun, PutJobs, Submit
 from interlock.model.run import TRIGGER
 
-MOST_RUNS = 10_000
-"""runs in one submit"""
-LONGEST_KEY = 256
-MOST_PARALLEL = 10_000
 LONGEST_DELAY = 1e10
 
 

@@ -183,6 +183,12 @@ class News(Message, frozen=True):
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000
+"""in one submit"""
+LONGEST_KEY = 256
+"""characters of an idempotency key or a session"""
+
+
 class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One run to create. `payload` is JSON, or empty for what the job has of its own. It waits until `at`, or for
     `delay` seconds; `occurrence` makes it the job's run of that instant. `origin` is as in `Run`."""
@@ -327,6 +333,10 @@ class SetPaused(Change[JobsReport], frozen=True):
     job_id: str
     paused: bool
     actor: str = ""
+
+
+MOST_PARALLEL = 1000
+"""runs of one backfill that may be live at once"""
 
 
 class Backfill(Change[BackfillReport], frozen=True):

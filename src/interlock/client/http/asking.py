@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from interlock.client.http.exchange import Operation, Policy, Request, decoded, exchange
+from interlock.client.submitting import PLAIN
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
 
@@ -47,10 +48,8 @@ def body_of(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
     body = {
         "job": new.job_id,
         "payload": msgspec.Raw(new.payload) if new.payload else None,
+        **{name: getattr(new, name) for name in PLAIN},
         "tenant": tenant,
-        "lane": new.lane,
-        "session": new.session,
-        "idempotency_key": new.idempotency_key,
         "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
         "at": new.at,
         "delay": new.delay,

@@ -9,8 +9,9 @@ from interlock.client.http.address import read_token
 from interlock.client.http.blocking import BlockingTransport
 from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
-from interlock.client.http.job_operations import Instant, TriggerOptions
-from interlock.client.http.operations import BulkFilter, Operations, RunFilter, RunOptions
+from interlock.client.http.job_operations import Instant
+from interlock.client.http.operations import BulkFilter, Operations, RunFilter
+from interlock.client.submitting import RunOptions, TriggerOptions
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable

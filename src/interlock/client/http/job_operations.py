@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, TypedDict
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from interlock.client.http.asking import Asking, Submitted, body_of, key_for, with_query
 from interlock.client.http.exchange import Iteration, Operation, Request, Tell
-from interlock.client.submitting import check_text, instant, new_run
+from interlock.client.submitting import TriggerOptions, check_text, instant, new_run
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, UnknownJob
@@ -27,16 +27,6 @@ PAGE = 500
 PATIENCE = 70.0
 """seconds that a change of many jobs, or a backfill, may take; the server gives up a little earlier"""
 DEFINING = 300.0
-
-
-class TriggerOptions(TypedDict, total=False):
-    """What a trigger may say of its run besides job and payload."""
-
-    tenant: str | None
-    lane: str | None
-    session: str | None
-    idempotency_key: str | None
-    deadline: Duration | datetime | None
 
 
 class _Defined(msgspec.Struct):
@@ -91,10 +81,8 @@ class JobOperations(Asking):
         if unknown := options.keys() - TriggerOptions.__annotations__.keys():
             raise TypeError(f"trigger() got an unexpected argument {min(unknown)!r}")
         now = self._policy.now()
-        tenant = options.get("tenant")
-        given: dict[str, Any] = {**options, "tenant": "default" if tenant is None else tenant}
-        new = new_run(job_id, payload, now=now, **given)
-        body = body_of(new, now, tenant)
+        new = new_run(job_id, payload, now=now, **options)
+        body = body_of(new, now, options.get("tenant"))
         del body["job"]
         return (yield from self._post(_path(job_id, "/trigger"), body, Submitted, key_for([new]))).id
 

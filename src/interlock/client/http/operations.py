@@ -22,9 +22,8 @@ from interlock.client.http.exchange import (
     not_ours,
 )
 from interlock.client.http.job_operations import JobOperations
-from interlock.client.submitting import check_size, check_text, instant, new_run
+from interlock.client.submitting import RunOptions, check_size, check_text, instant, new_run
 from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.duration import Duration
 from interlock.model.error import (
     BadValue,
     ConnectionLost,
@@ -37,13 +36,11 @@ from interlock.model.error import (
     shown,
 )
 from interlock.model.reloaded import Reloaded
-from interlock.model.request import NewRun
+from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL, State
 from interlock.model.view import BulkInfo, History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
-MOST_RUNS = 1000
-"""runs in one batch"""
 PAGE = 200
 LONGEST_WAIT = 30.0
 """seconds for which the server is asked to wait; then it is asked again"""
@@ -61,19 +58,6 @@ SHORT_PAUSE = 0.5
 """seconds before a server that does not wait, though asked to, is asked again"""
 
 States = State | str | Iterable[State | str]
-
-
-class RunOptions(TypedDict, total=False):
-    """What a submit may say of a run besides job and payload."""
-
-    tenant: str | None
-    lane: str | None
-    session: str | None
-    idempotency_key: str | None
-    deadline: Duration | datetime | None
-    at: datetime | float | None
-    delay: Duration | None
-    occurrence: datetime | float | None
 
 
 class BulkFilter(TypedDict, total=False):
@@ -118,18 +102,16 @@ class Operations(JobOperations):
         if unknown := options.keys() - RunOptions.__annotations__.keys():
             raise TypeError(f"submit() got an unexpected argument {min(unknown)!r}")
         now = self._policy.now()
-        tenant = options.get("tenant")
-        given: dict[str, Any] = {**options, "tenant": "default" if tenant is None else tenant}
-        new = new_run(job, payload, now=now, **given)
-        body = body_of(new, now, tenant)
+        new = new_run(job, payload, now=now, **options)
+        body = body_of(new, now, options.get("tenant"))
         submitted = yield from self._post("/api/v1/runs", body, Submitted, key_for([new]))
         return submitted.id
 
     def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> Operation[list[str]]:
         now = self._policy.now()
         ready = [_new_run(place, one, now) for place, one in enumerate(runs)]
-        if not 1 <= len(ready) <= MOST_RUNS:
-            raise BadValue("runs", len(ready), f"a number of runs from 1 to {MOST_RUNS:,}")
+        if not 1 <= len(ready) <= MOST_RUNS_OVER_HTTP:
+            raise BadValue("runs", len(ready), f"a number of runs from 1 to {MOST_RUNS_OVER_HTTP:,}")
         check_size(ready)
         # A token may belong to a tenant of its own, which is what a run of no particular tenant then gets.
         bodies = [body_of(new, now, None if new.tenant == "default" else new.tenant) for new in ready]
