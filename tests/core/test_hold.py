@@ -119,3 +119,23 @@ def test_by_filter_over_a_restart() -> None:
     machine.step()
     assert machine.state.bulks["b2"].done == 3
     assert all(dispatched(machine, one) for one in held)
+
+
+def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> None:
+    machine = Machine()
+    runs = machine.submit_many(900)
+    for action in (RunAction.HOLD, RunAction.RELEASE, RunAction.HOLD, RunAction.RELEASE):
+        for run_id in runs[1:]:
+            act(machine, action, run_id)
+        assert machine.state.lanes["main"].waiting() == (1 if action is RunAction.HOLD else 900)
+    machine.sent.clear()
+    machine.worker_up(slots=30)
+    handed: list[str] = []
+    while machine.sent:
+        new = [one.run_id for _, one in machine.sent if isinstance(one, Dispatch)]
+        handed += new
+        machine.sent.clear()
+        for run_id in new:
+            machine.finished(run_id)
+    assert sorted(handed) == runs
+    assert machine.state.lanes["main"].waiting() == 0

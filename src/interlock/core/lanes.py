@@ -102,9 +102,13 @@ def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
 
 def _sweep(lane: Lane) -> None:
     for key, queue in list(lane.queues.items()):
-        alive: deque[tuple[int, Run]] = deque(entry for entry in queue if entry[1].state is State.SCHEDULED)
+        # A run that was held and released is there twice; its first place counts.
+        alive: dict[str, tuple[int, Run]] = {}
+        for entry in queue:
+            if entry[1].state is State.SCHEDULED:
+                alive.setdefault(entry[1].id, entry)
         if alive:
-            lane.queues[key] = alive
+            lane.queues[key] = deque(alive.values())
         else:
             del lane.queues[key]
     lane.heads = [(queue[0][0], key) for key, queue in lane.queues.items()]
