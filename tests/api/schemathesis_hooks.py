@@ -10,6 +10,7 @@ import schemathesis
 from interlock.api.bodies import BulkBody, DurationText
 from interlock.api.job_bodies import JobBody, JobsBody
 from interlock.api.openapi import WAIT
+from interlock.model.run_action import RunAction
 from tests.helpers import jobs
 
 JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -17,7 +18,8 @@ WORKER = "w1"
 SCHEDULES = {"cron": 256, "tz": 64, "every": 32, "wait": 32, "at": 64}
 """what says when, and how long it may be"""
 LONGEST_TIME = 64
-KINDS = {"put_job": JobBody, "put_jobs": JobsBody, "cancel_many": BulkBody}
+BULK = tuple(f"{action}_many" for action in RunAction)
+KINDS: dict[str, Any] = {"put_job": JobBody, "put_jobs": JobsBody, **dict.fromkeys(BULK, BulkBody)}
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 
@@ -30,7 +32,7 @@ def before_call(context: Any, case: Any, **options: Any) -> None:
         case.path_parameters["name"] = "nobody"
     operation = case.operation.definition.raw.get("operationId")
     _adjust_jobs(case, operation)
-    if operation == "cancel_many":
+    if operation in BULK:
         case.body = _harmless(operation, case.body)
     if operation in ("submit", "submit_many") and isinstance(case.body, dict):
         runs = case.body.get("runs")
@@ -100,7 +102,7 @@ def _harmless(operation: str, body: Any) -> Any:
         msgspec.convert(body, KINDS[operation])
     except msgspec.ValidationError:
         return body | {"nonsense": 1}
-    if operation == "cancel_many":
+    if operation in BULK:
         return {"session": "of nobody"}
     harmless = {"run": {"process": ["true"]}}
     return harmless if operation == "put_job" else {"jobs": [harmless | {"id": "harmless"}]}

@@ -16,7 +16,11 @@ Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 DurationText = Annotated[
-    str, Meta(pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h|d))$", max_length=32)
+    str,
+    Meta(
+        pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$",
+        max_length=32,
+    ),
 ]
 Seconds = Annotated[float, Meta(ge=0, le=1e10)]
 Instant = Annotated[float, Meta(ge=0, lt=1e11)]
