@@ -5,6 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from interlock.core import job_queries
 from interlock.core.state import SchedulerState
 from interlock.engine import intake
@@ -276,8 +278,11 @@ def _ask(requests: Requests, name: str, question: r.Ask) -> None:
 
 
 async def _run(requests: Requests, question: r.Ask) -> Message:
-    run = await requests.run(question.run_id)
-    return _report(question.request, run, requests.engine.state.progress.get(run.id))
+    run, state = await requests.run(question.run_id), requests.engine.state
+    if (live := state.runs.get(run.id)) is not None:
+        # Heartbeats are counted in memory, and stored with the next change.
+        run = msgspec.structs.replace(run, heartbeats=max(run.heartbeats, live.heartbeats))
+    return _report(question.request, run, state.progress.get(run.id))
 
 
 async def _history(requests: Requests, question: r.AskHistory) -> Message:
