@@ -93,7 +93,7 @@ def test_a_pause_does_not_keep_a_backfill_from_going_on() -> None:
         ({"start": -10, "end": -10}, "to: '1970-01-12T13:46:30Z' is not later than from (1970-01-12T13:46:30Z)"),
         ({"start": -10, "end": 50}, "to: '1970-01-12T13:47:30Z' is not in the past; it is 1970-01-12T13:46:50Z now"),
         ({"start": float("nan"), "end": 0}, "from: nan is not a time after 1970"),
-        ({"start": -10, "end": 0, "max_parallel": 0}, "max_parallel: 0 is not a whole number from 1 to 10,000"),
+        ({"start": -10, "end": 0, "max_parallel": 0}, "max_parallel: 0 is not a whole number from 1 to 1,000"),
         (
             {"start": -900_000, "end": 0},
             "to: '1970-01-12T13:46:40Z' is not near enough: there are more than 10,000 times in between",
