@@ -64,7 +64,7 @@ def test_however_short_an_attempt_is_its_report_says_how_long_it_took(folder: Pa
             for kind in ("async", "thread"):
                 script.say(replace(dispatch(kind, f"naps.{kind}", folder), hold=hold, payload=b"{}"))
                 await told(script, "Finished", kind)
-                assert 0.003 <= ends(script, kind)[0].took < 10
+                assert 0.002 <= ends(script, kind)[0].took < 10
 
     run_async(body())
 
