@@ -139,3 +139,36 @@ def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> N
             machine.finished(run_id)
     assert sorted(handed) == runs
     assert machine.state.lanes["main"].waiting() == 0
+
+
+def test_one_whose_inputs_are_still_read_is_not_sent() -> None:
+    machine = Machine()
+    run_id = machine.submit(payload=b'{"a":"' + b"x" * 1000 + b'"}')
+    machine.holds_answers = True
+    machine.worker_up()
+    assert machine.state_of(run_id) is State.DISPATCHED
+    act(machine, RunAction.HOLD, run_id)
+    machine.holds_answers = False
+    machine.step()
+    assert (machine.state_of(run_id), dispatched(machine, run_id)) == (State.PENDING, False)
+    act(machine, RunAction.RELEASE, run_id)
+    assert dispatched(machine, run_id)
+
+
+def test_a_suspect_that_was_held_once_is_still_tried_apart() -> None:
+    machine = Machine(lanes={"main": 1})
+    machine.worker_up()
+    first, run_id, other = machine.submit_many(3)
+    act(machine, RunAction.HOLD, run_id)
+    act(machine, RunAction.RELEASE, run_id)
+    last = machine.submit()
+    for one in (first, other):
+        machine.finished(one)
+    machine.started(run_id)
+    machine.lost(run_id)
+    machine.finished(last)
+    assert [one.isolated for _, one in machine.sent if isinstance(one, Dispatch) and one.run_id == run_id] == [
+        False,
+        True,
+    ]
+    assert machine.state.lanes["main"].waiting() == 0

@@ -62,3 +62,27 @@ def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     on_virtual_time(body)
+
+
+def test_an_answer_to_the_engine_before_a_recovery_does_not_go_before_the_jobs() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit(LARGE)
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        store.inputs_take = 1.0
+        bench.worker("w")
+        await until(lambda: bool(store.reading))
+        store.failing = True
+        bench.submit()
+        await until(lambda: not bench.engine.available)
+        bench.engine.post("", Answered([]))
+        known: list[bool] = []
+        bench.engine.requests.settled = lambda: known.append("job" in bench.engine.state.jobs)  # type: ignore[method-assign]
+        store.failing = False
+        await until(lambda: bool(known))
+        assert known == [True]
+        await bench.stop()
+
+    on_virtual_time(body)

@@ -54,6 +54,33 @@ def test_a_client_that_is_gone_is_not_answered_by_a_pass_under_way() -> None:
     on_virtual_time(body)
 
 
+def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("one")
+        bench.submit()
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        (sent,) = worker.of(m.Dispatch)
+        store.takes = 1.0
+        worker.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"1"))
+        await pass_time(0.2)
+        store.failing = True
+        bench.client.say(r.Ask(50, sent.run_id, True))
+        await pass_time(3)
+        assert bench.client.of(m.Problem) == []
+        store.failing, store.takes = False, 0.0
+        await until(lambda: bench.engine.available)
+        back = bench.worker("one", m.Held(sent.run_id, sent.fence))
+        back.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"1"))
+        await until(lambda: bool(bench.client.of(r.RunReport)))
+        assert bench.client.of(r.RunReport)[0].state is State.SUCCEEDED
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
 @pytest.mark.behaviour("RUN-20")
 def test_progress_is_told_at_once_even_while_a_write_hangs() -> None:
     async def body() -> None:

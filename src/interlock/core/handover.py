@@ -1,5 +1,6 @@
 """How a dispatched run reaches its worker: with its inputs, if they had to be read, and counted as out once it is."""
 
+from interlock.core.hold import is_held
 from interlock.core.routing import send
 from interlock.core.settle import give_back
 from interlock.core.transition import Pass
@@ -10,7 +11,7 @@ from interlock.model.run import Run
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
     worker = p.state.workers[str(run.worker_id)]
-    if run.stop is not None:
+    if run.stop is not None or is_held(p, run):
         give_back(p, worker.attempts[run.id], "it was not sent to its worker yet")
     else:
         send(p, run, worker, *inputs)

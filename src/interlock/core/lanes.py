@@ -7,7 +7,6 @@ from interlock.core.routing import dispatch, pick
 from interlock.core.state import Lane, RouteKey, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.run import Run
-from interlock.model.state import State
 
 SWEEP_AT = 1000
 """dead entries below which a queue is not worth sweeping"""
@@ -23,6 +22,8 @@ def requeue(state: SchedulerState, run: Run, order: int) -> None:
     queue = lane.queues.setdefault(key, deque())
     place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
     queue.insert(place, (order, run))
+    if run.id in lane.moved:
+        lane.moved[run.id] = order
     if place == 0:
         heappush(lane.heads, (order, key))
 
@@ -65,7 +66,7 @@ def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
     queue = lane.queues.get(key)
     if not queue or queue[0][0] != order:
         return False
-    if queue[0][1].state is State.SCHEDULED:
+    if lane.waits(queue[0]):
         return True
     _next_alive(lane, key, queue)
     if queue:
@@ -75,7 +76,7 @@ def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
 
 def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> None:
     """Drop what has left otherwise, and the queue with the last of it."""
-    while queue and queue[0][1].state is not State.SCHEDULED:
+    while queue and not lane.waits(queue[0]):
         queue.popleft()
         lane.dead -= 1
     if not queue:
@@ -102,13 +103,9 @@ def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
 
 def _sweep(lane: Lane) -> None:
     for key, queue in list(lane.queues.items()):
-        # A run that was held and released is there twice; its first place counts.
-        alive: dict[str, tuple[int, Run]] = {}
-        for entry in queue:
-            if entry[1].state is State.SCHEDULED:
-                alive.setdefault(entry[1].id, entry)
+        alive = deque(entry for entry in queue if lane.waits(entry))
         if alive:
-            lane.queues[key] = deque(alive.values())
+            lane.queues[key] = alive
         else:
             del lane.queues[key]
     lane.heads = [(queue[0][0], key) for key, queue in lane.queues.items()]

@@ -165,7 +165,7 @@ class Worker:
 class Lane:
     """A bound on how many runs execute at once, and the queue before it."""
 
-    __slots__ = ("dead", "heads", "holding", "limit", "name", "queues")
+    __slots__ = ("dead", "heads", "holding", "limit", "moved", "name", "queues")
 
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
@@ -177,6 +177,8 @@ class Lane:
         self.heads: list[tuple[int, RouteKey]] = []
         """a heap with the first of every queue; what is none any more is dropped when it is met"""
         self.dead = 0
+        self.moved: dict[str, int] = {}
+        """the order under which a run waits that left the queue and came back; its other entries are dead"""
 
     def add(self, key: RouteKey, order: int, run: Run) -> None:
         queue = self.queues.get(key)
@@ -185,6 +187,13 @@ class Lane:
         if not queue:
             heappush(self.heads, (order, key))
         queue.append((order, run))
+        if run.id in self.moved:
+            self.moved[run.id] = order
+
+    def waits(self, entry: tuple[int, Run]) -> bool:
+        """Whether that is the place of a run that waits."""
+        order, run = entry
+        return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
 
     def waiting(self) -> int:
         return sum(len(queue) for queue in self.queues.values()) - self.dead

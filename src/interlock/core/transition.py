@@ -126,17 +126,20 @@ class Pass:
             self._settle_effect(run, before, effect)
 
     def _settle_effect(self, run: Run, before: State, effect: int) -> None:
+        lane = self.state.lanes[run.lane]
         if effect & TAKES_SLOT:
-            self.state.lanes[run.lane].holding[run.id] = run
+            lane.holding[run.id] = run
         elif effect & FREES_SLOT:
-            del self.state.lanes[run.lane].holding[run.id]
+            del lane.holding[run.id]
         if effect & REWRITES:
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS):
-            self.state.lanes[run.lane].dead += 1
+            lane.dead += 1
+            lane.moved[run.id] = 0
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:
+            lane.moved.pop(run.id, None)
             run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)

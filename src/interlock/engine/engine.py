@@ -251,6 +251,9 @@ class Engine:
 
     async def _pass(self) -> None:
         """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
+        if not self.is_settled:
+            # This state is new and has asked for nothing: what comes was asked for by the one before.
+            self._inbox.answers.clear()
         only_answers = bool(self._inbox.answers)
         commands = self._inbox.take(self.settings.batch_runs)
         try:
@@ -359,6 +362,7 @@ class Engine:
             self.delivery.refuse(waiting.take(waiting.weight), self.trouble)
         self.delivery.take_sent()
         self.links.drop_workers()
+        self.requests.settled()
 
     async def _recover(self) -> None:
         delay = 0.05

@@ -67,18 +67,18 @@ class Requests:
         way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
         if way is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
-        if way.needs is JOBS and not self.engine.is_settled:
-            self._too_early.append((name, message))
-        elif way.needs is not NOTHING and not self.engine.available:
+        if way.needs is not NOTHING and not self.engine.available:
             trouble = self.engine.trouble
             if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
                 raise StoreUnavailable(trouble.why, asked=True)
             raise trouble
+        if way.needs is JOBS and not self.engine.is_settled:
+            self._too_early.append((name, message))
         else:
             way.take(self, name, message)
 
     def settled(self) -> None:
-        """The jobs are known now: go on with the requests about them."""
+        """The jobs are known now, or will not be for long: go on with the requests about them, or refuse them."""
         waiting, self._too_early = self._too_early, []
         for name, message in waiting:
             self.take(name, message)
@@ -137,13 +137,16 @@ class Requests:
             try:
                 run = await self.run(question.run_id)
             except InterlockError:
+                if asker not in self.waiting:
+                    return
                 if writing is None:
                     self._forget(asker)
                     raise
                 run = None
             if run is not None and run.state in TERMINAL:
                 self._tell_end(asker, run)
-            elif question.run_id in self.engine.state.runs:
+            elif question.run_id in self.engine.state.runs or not self.engine.available:
+                # Told at its end; `check_watched` looks again when the state was taken over anew.
                 return
             elif writing is None:
                 self._forget(asker)

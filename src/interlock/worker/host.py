@@ -128,7 +128,8 @@ class Host(Endpoint):
 
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
-        held = [m.Held(*key, one.begun) for key, one in self._held.items()]
+        # The report of one that has ended says when it began.
+        held = [m.Held(*key, one.begun and one.outcome is None) for key, one in self._held.items()]
         hello = m.Hello(
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
             settings.instance,
