@@ -5,9 +5,10 @@ import pytest
 from interlock.simulation.scenario import Faults, Sabotage
 from interlock.simulation.simulate import simulate
 
-MOST_SEEDS = 40
+MOST_SEEDS = 80
 TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")
 ANSWERS = Faults.only("disturb_answers")
+DEATHS = Faults.only("kill_scheduler", "crash_at_commit")
 JUMPS = Faults.only("jump_clock")
 WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
 
@@ -28,7 +29,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_times", Faults.only("kill_scheduler", "jump_clock"), "has no runs at"),
         ("engine_reuses_attempts", Faults(), "begins attempt"),
         ("engine_suspects_all", Faults(), "is suspected"),
-        ("engine_forgets_bulks", Faults(), "clients wait for [bulk-"),
+        ("engine_forgets_bulks", DEATHS, "clients wait for [bulk-"),
         ("engine_forgets_holds", Faults(), "is held"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
