@@ -56,11 +56,12 @@ def command_of(action: RunAction) -> Callable[..., None]:
                 request = client.act_on_many(action, reason, everything=everything, **asked).id
             _follow(client, action, request, not no_wait, json)
 
-    command.__doc__ = f"""{action.capitalize()} runs: those you name, or all that have not ended and match the options.
-
-    {action.meaning} Options that choose runs make one bulk request. The server carries it out whether or not you wait,
-    and finishes it after a restart; runs created later are not touched. In a pipe, the output is one line with tabs:
-    request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."""
+    command.__doc__ = (
+        f"{action.capitalize()} runs: those you name, or all that have not ended and match the options.\n\n"
+        f"{action.meaning} Options that choose runs make one bulk request. The server carries it out whether or not "
+        "you wait, and finishes it after a restart; runs created later are not touched. In a pipe, the output is one "
+        f"line with tabs: request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."
+    )
     return takes(*FINDING)(command)
 
 
