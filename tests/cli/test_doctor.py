@@ -147,6 +147,8 @@ def test_a_port_that_another_program_has(folder: Path) -> None:
 def test_a_port_that_is_served_by_us(folder: Path) -> None:
     with Server(folder, "--http", "127.0.0.1:0", "--workers", "0") as server:
         address = server.url.removeprefix("http://")
+        # The port is open before its gateway has come up.
+        assert server.http.get("/healthz").status == 200
         assert found(folder, "--http", address)["port"]["detail"] == f"{address} is served by Interlock"
         assert "server: store" in found(folder, "--http", "local", "--url", server.url)
 

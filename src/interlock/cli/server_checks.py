@@ -14,7 +14,7 @@ from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unaut
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
 
-PATIENCE = 2.0
+PATIENCE = 5.0
 
 
 def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
