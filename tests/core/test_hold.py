@@ -3,7 +3,6 @@
 import pytest
 
 from interlock.core.decisions import Answer
-from interlock.core.state import Limits
 from interlock.model.message import Dispatch, Returned
 from interlock.model.request import ActOnRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
@@ -120,21 +119,6 @@ def test_by_filter_over_a_restart() -> None:
     machine.step()
     assert machine.state.bulks["b2"].done == 3
     assert all(dispatched(machine, one) for one in held)
-
-
-@pytest.mark.behaviour("RUN-25")
-def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart() -> None:
-    machine = Machine(limits=Limits(bulk_runs=2))
-    runs = machine.submit_many(6)
-    machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(), "wait", "ann")))
-    released = next(one for one in runs if holder(machine, one))
-    act(machine, RunAction.RELEASE, released)
-    machine.restart()
-    for _ in range(4):
-        machine.step()
-    assert machine.state.bulks["b1"].ended_at is not None
-    assert machine.state.bulks["b1"].done == 6
-    assert [one for one in runs if holder(machine, one) is None] == [released]
 
 
 def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> None:

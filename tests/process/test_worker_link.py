@@ -45,7 +45,7 @@ def test_an_outcome_is_said_again_until_it_is_settled(folder: Path) -> None:
             script.peer.close()
             await until(lambda: sum(isinstance(one, m.Hello) for one in script.heard) == 2, "it is back")
             hello = [one for one in script.heard if isinstance(one, m.Hello)][-1]
-            assert hello.held == [m.Held("run", 1, True)]
+            assert hello.held == [m.Held("run", 1, False)]
             assert "Returned" not in script.of("run")
             script.say(m.Settled("run", 1), dispatch("run", "count", folder))
             script.say(dispatch("last", "count", folder))

@@ -2,8 +2,8 @@
 
 A request walks the runs that were live when it came, so later ones are not touched. It begins with the newest: the
 oldest execute or soon will, and a slot freed by one of them would only go to a run that the request ends next. Counts
-are stored in the same commit as the changes. After a restart the walk goes on with those of its runs that are still
-live, behind the one it looked at last if that is live too.
+are stored in the same commit as the changes. After a restart the walk begins again over those of its runs that are
+still live, and skips those already asked to stop.
 """
 
 from msgspec.structs import replace
@@ -70,12 +70,11 @@ def proceed(p: Pass) -> None:
     walk = p.state.walks.pop(bulk_id)
     bulk = p.state.bulks[bulk_id]
     act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
-    done, asked, last = bulk.done, bulk.asked, bulk.last
+    done, asked = bulk.done, bulk.asked
     room, looks = p.state.limits.bulk_runs, LOOKS
     while walk and room and looks:
         looks -= 1
         run = walk.pop()
-        last = run.id
         if run.ended_at is None and wanted.fits(run) and act(p, run, reason, actor):
             room -= 1
             if run.ended_at is None and run.stop is not None:
@@ -87,6 +86,6 @@ def proceed(p: Pass) -> None:
         p.state.walks[bulk_id] = walk
     if finished or (done, asked) != (bulk.done, bulk.asked):
         ended_at = p.now if finished else None
-        bulk = replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, last=last, seq=bulk.seq + 1)
+        bulk = replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1)
         p.state.bulks[bulk_id] = bulk
         p.batch.bulks.append(bulk)

@@ -335,9 +335,7 @@ def rebuild(
         state.bulks[bulk.id] = bulk
         if bulk.ended_at is None:
             tenant = bulk.wanted.tenant
-            walk = [run for run in runs[:reach] if tenant in (None, run.tenant)]
-            last = next((place for place, run in enumerate(walk) if run.id == bulk.last), len(walk))
-            state.walks[bulk.id] = walk[:last]
+            state.walks[bulk.id] = [run for run in runs[:reach] if tenant in (None, run.tenant)]
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for job in versions:
         state.versions[job.version] = job

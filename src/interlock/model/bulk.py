@@ -23,7 +23,5 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     """runs on a worker that were asked to stop, and end when they have"""
     left: int = 0
     """runs that it has not looked at yet"""
-    last: str = ""
-    """the run that it looked at last; after a restart it goes on behind that one"""
     seq: int = 1
     """raised with every update"""
