@@ -15,7 +15,7 @@ from interlock.model import request as r
 from interlock.model.error import BadSchedule
 from interlock.model.job import Job
 from interlock.model.schedule import Schedule
-from interlock.wiring.connecting import connect
+from interlock.wiring.connection import connect
 
 COUNT = 1_000_000
 IDLE = 20.0

@@ -19,7 +19,7 @@ from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.schedule import Schedule
 from interlock.model.work import FunctionWork
-from interlock.wiring.connecting import connect
+from interlock.wiring.connection import connect
 
 INTERVAL = 60.0
 SECONDS = 90.0

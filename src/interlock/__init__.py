@@ -7,13 +7,13 @@ if TYPE_CHECKING:
     from interlock.client.handle import RunHandle
     from interlock.client.http.async_client import AsyncClient
     from interlock.client.http.client import BlockingRunHandle, Client
-    from interlock.client.submitting import new_run as run
+    from interlock.client.submission import new_run as run
     from interlock.model.error import Draining, Fatal, InterlockError, RunEnded, WaitTimeout
     from interlock.model.job import Retry
+    from interlock.model.run_view import RunInfo
     from interlock.model.schedules import Constraints, at, cron, every, once
     from interlock.model.secret import Secret
     from interlock.model.state import State
-    from interlock.model.view import RunInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext

@@ -12,18 +12,18 @@ from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submitting import RunOptions, new_run, submit
+from interlock.client.submission import RunOptions, new_run, submit
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
 from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
 from interlock.model.schedules import Constraints
+from interlock.worker.default_payload import own_payload, settled
 from interlock.worker.definition import Definition, kind_of
-from interlock.worker.own_payload import own_payload, settled
 
 if TYPE_CHECKING:
-    from interlock.config.declared import Declared
+    from interlock.config.declarations import Declared
     from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -123,7 +123,7 @@ class App:
         The function may take one argument, an `interlock.ServiceContext`. To end it, an async function is cancelled;
         in a plain one SystemExit is raised.
         """
-        from interlock.config.declaring import caller, declare_service
+        from interlock.config.service_builder import caller, declare_service
 
         spot = caller()
 
@@ -167,7 +167,7 @@ class App:
     ) -> None:
         """Declare a group, for services to be in: one_for_one restarts the one that ended, one_for_all all of them,
         rest_for_one those that were declared after it too."""
-        from interlock.config.declaring import caller, declare_group
+        from interlock.config.service_builder import caller, declare_group
 
         declared = declare_group(
             name, caller(), strategy=strategy, group=group, restart=restart, backoff=backoff, budget=budget
@@ -216,7 +216,7 @@ class App:
             if path is None:
                 raise NotConnected
             # In a worker, or in a program that was told where the scheduler is: connect on first use.
-            from interlock.wiring.connecting import connect
+            from interlock.wiring.connection import connect
 
             connection = self._by_loop[loop] = await connect(path)
         return connection
@@ -226,7 +226,7 @@ class App:
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
         """Submit to the scheduler that `interlock up` runs; by default the one INTERLOCK_SOCKET names."""
-        from interlock.wiring.connecting import connect
+        from interlock.wiring.connection import connect
 
         before = self._connection
         connection = self._connection = await connect(

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from interlock.api import problems
 from interlock.api.bodies import ActionBody, BatchBody, NewRunBody
-from interlock.client.submitting import new_run
+from interlock.client.submission import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r

@@ -17,7 +17,7 @@ import jsonschema_rs
 import pytest
 
 from interlock.api.settings import GatewaySettings
-from interlock.buses.listening import bind_tcp
+from interlock.buses.listener import bind_tcp
 from interlock.buses.socket import SocketBus
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
@@ -29,8 +29,8 @@ from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.exposition import Family
 from interlock.model.job import Job
-from interlock.model.reloaded import Difference, Reloaded
-from interlock.model.view import HelloEvent, ServiceEvent, ServiceLogEvent
+from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
 from interlock.ports.operations import Operations
 from interlock.ports.store import ServiceEntry
 from interlock.stores.sqlite import SqliteReader, SqliteStore

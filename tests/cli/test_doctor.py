@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli import checks
+from interlock.cli import doctor_checks
 from interlock.stores.sqlite import SqliteStore
 from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal
@@ -280,8 +280,8 @@ def test_how_it_reads(folder: Path) -> None:
 
 
 def test_the_file_system_is_known() -> None:
-    assert checks.file_system(Path("/proc/self")) == "proc"
-    assert checks.file_system(Path("/")) not in (None, "proc")
+    assert doctor_checks.file_system(Path("/proc/self")) == "proc"
+    assert doctor_checks.file_system(Path("/")) not in (None, "proc")
 
 
 def damaged(folder: Path) -> Path:

@@ -12,7 +12,7 @@ import pytest
 
 from interlock.cli.chart import LEAST_WIDTH, chart
 from interlock.cli.group import run
-from interlock.cli.job_words import facts, line_of, table, when
+from interlock.cli.job_format import facts, line_of, table, when
 from interlock.cli.main import COMMANDS
 from interlock.cli.next import schedule_of
 from interlock.cli.tables import console

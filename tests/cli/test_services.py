@@ -14,8 +14,8 @@ from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from interlock.cli.tables import console
 from interlock.model.child_info import ChildInfo, Exit, Status
-from interlock.model.reloaded import Difference, Reloaded
-from interlock.model.view import ServiceLine, ServiceLogPage
+from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.run_view import ServiceLine, ServiceLogPage
 from tests.cli.asking import ask, printed, refused
 from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from interlock.cli.forecasting import ASSUMED, Asked, asked_of, forecast_of
+from interlock.cli.forecast_plan import ASSUMED, Asked, asked_of, forecast_of
 from interlock.cli.forecasts import MOST_NOTABLE, shown
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from interlock.model.run import RunStats
+from interlock.model.run_view import RunDetail
 from interlock.model.state import State
-from interlock.model.view import RunDetail
 
 DETAIL = RunDetail(
     id="r1", job_id="echo", tenant="default", session=None, idempotency_key=None, created_at=1.0, scheduled_at=1.0,

@@ -10,7 +10,7 @@ import interlock as il
 from interlock.client.http.address import read_address
 from interlock.client.http.exchange import Failure, Open, Pause, Policy, Read, Response, Tell
 from interlock.client.http.following import EventFilter, Following
-from interlock.model.view import GapEvent, HelloEvent, LogEvent
+from interlock.model.run_view import GapEvent, HelloEvent, LogEvent
 
 
 def policy(**options: Any) -> Policy:

@@ -13,11 +13,11 @@ from interlock.client.http.address import read_address
 from interlock.client.http.exchange import Failure, Pause, Policy, Request, Response, Tell
 from interlock.client.http.following import Following
 from interlock.client.http.operations import Operations
-from interlock.client.submitting import RunOptions
+from interlock.client.submission import RunOptions
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
+from interlock.model.run_view import LogLine, LogPage, RunPage
 from interlock.model.state import TERMINAL
-from interlock.model.view import LogLine, LogPage, RunPage
 from tests.client.faulty import DETAIL
 
 NOW = 1_000_000.0

@@ -13,7 +13,7 @@ import pytest
 
 import interlock as il
 from interlock.model.run import replay
-from interlock.model.view import HelloEvent, LogEvent, ProgressEvent, RunEvent
+from interlock.model.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.places import lines_of, run_async, tell_to_go
 from tests.helpers.processes import wait_until

@@ -10,8 +10,8 @@ import interlock as il
 from interlock.client.http.exchange import Failure, Pause, Request, Response, Tell
 from interlock.client.http.operations import Operations
 from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
-from interlock.model.reloaded import Difference, Reloaded
-from interlock.model.view import ServiceLine, ServiceLogPage
+from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.run_view import ServiceLine, ServiceLogPage
 from tests.client.faces import KINDS, face
 from tests.client.faulty import Faulty, Reply, answer, problem
 from tests.client.test_operations import Clock, answered, policy, returned

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from interlock.config import job_documents
 from interlock.config.documents import FIELDS, parse
 from interlock.config.faults import Faults
-from interlock.config.loading import Loaded, build
 from interlock.config.schema import documents_schema
 from interlock.config.service_documents import CONTAINER, PARTS, RUNS
+from interlock.config.sources import Loaded, build
 from interlock.model.error import BadConfig
 from interlock.model.job import Retry
 from interlock.model.schedule import KINDS, Schedule

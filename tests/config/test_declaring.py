@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.config.loading import FromApp, load
+from interlock.config.sources import FromApp, load
 from interlock.model.error import BadConfig, InterlockError
 from interlock.supervision import Container, Group, Process, Restart, Strategy
 from interlock.worker.service import ServiceOptions

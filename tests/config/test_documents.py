@@ -7,8 +7,8 @@ import pytest
 
 from interlock.config.documents import read
 from interlock.config.faults import Spot
-from interlock.config.loading import load
 from interlock.config.plain_yaml import LARGEST, LONGEST_NAME
+from interlock.config.sources import load
 from interlock.model.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, refused
 from tests.config.writing import read as children

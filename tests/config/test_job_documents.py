@@ -8,7 +8,7 @@ import pytest
 
 import interlock as il
 from interlock.config.job_documents import read_job
-from interlock.config.loading import FromApp, load
+from interlock.config.sources import FromApp, load
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork

@@ -9,7 +9,7 @@ import interlock as il
 from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.job_documents import read_job
-from interlock.config.loading import FromApp, build, load
+from interlock.config.sources import FromApp, build, load
 from interlock.model.error import BadConfig
 from interlock.model.schedule import instant
 from tests.config.writing import fault, put, refused

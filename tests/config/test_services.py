@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from interlock.config.loading import load
+from interlock.config.sources import load
 from interlock.supervision import (
     Alive,
     Backoff,

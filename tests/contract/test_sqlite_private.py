@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.buses.listening import bind_unix
+from interlock.buses.listener import bind_unix
 from interlock.model.error import CannotOpenDatabase, InterlockError, NotADatabase, NotPrivate
 from interlock.stores.sqlite import SqliteStore
 from interlock.stores.sqlite.database import connect_reader

@@ -14,8 +14,8 @@ from interlock.model.facets import Facets, Hold
 from interlock.model.job import Job, Retry
 from interlock.model.message import Checkpoint, LogLine
 from interlock.model.run import UPDATES, Run, Transition, as_fields, replay, stats_of, update_id
+from interlock.model.run_view import info_of
 from interlock.model.state import State
-from interlock.model.view import info_of
 from interlock.stores.memory import MemoryStore
 from tests.core.machine import START, Machine, retrying_job
 

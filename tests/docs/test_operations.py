@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from interlock.config import Settings, resolve
-from interlock.config.loading import load
 from interlock.config.settings import SETTINGS
+from interlock.config.sources import load
 from tests.docs.blocks import ROOT, of_language, run_shell
 from tests.docs.test_getting_started import GETTING_STARTED, put_files, shell_of
 from tests.helpers.server import JOBS, Server

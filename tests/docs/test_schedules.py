@@ -8,7 +8,7 @@ import pytest
 
 import interlock as il
 from interlock.config.documents import FIELDS, read
-from interlock.config.loading import load
+from interlock.config.sources import load
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.work import ProcessWork

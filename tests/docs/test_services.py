@@ -9,8 +9,8 @@ import pytest
 
 import interlock as il
 from interlock.config.documents import FIELDS, read
-from interlock.config.loading import load
 from interlock.config.service_documents import CONTAINER
+from interlock.config.sources import load
 from interlock.model.child_info import Status
 from interlock.supervision import Container, Group, Process
 from tests.docs.blocks import ROOT, Block, blocks, free_address, run_shell

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from interlock.config.loading import load
+from interlock.config.sources import load
 from interlock.supervision import Process
 from interlock.worker.service import ServiceOptions
 from tests.helpers.server import environment

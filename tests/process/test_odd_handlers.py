@@ -9,7 +9,7 @@ import pytest
 from interlock.config import Settings
 from interlock.model.error import InterlockError, RunEnded
 from interlock.model.state import State
-from interlock.wiring.connecting import connect
+from interlock.wiring.connection import connect
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.jobs import app
 from tests.helpers.places import run_async, until, until_running, until_true

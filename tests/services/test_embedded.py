@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from interlock.config import Settings
-from interlock.config.loading import Loaded
+from interlock.config.sources import Loaded
 from interlock.model.child_info import ChildInfo, ServiceAction, Status
 from interlock.model.error import WrongStatus
-from interlock.model.reloaded import Difference, Reloaded
+from interlock.model.reload_report import Difference, Reloaded
 from interlock.supervision import Budget, Group, Process
 from interlock.wiring.scheduler import Scheduler
 from tests.helpers.places import lines_of, run_async, until

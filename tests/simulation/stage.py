@@ -7,7 +7,7 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submitting import new_run, submit
+from interlock.client.submission import new_run, submit
 from interlock.model.run import Run, Transition
 from interlock.simulation.cluster import Cluster, Worker
 from interlock.simulation.executor import Execution, Plan

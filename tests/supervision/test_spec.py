@@ -22,7 +22,7 @@ from interlock.supervision import (
     Restart,
     Strategy,
 )
-from interlock.supervision.checks import check_address
+from interlock.supervision.field_checks import check_address
 
 NAN, INF = float("nan"), float("inf")
 

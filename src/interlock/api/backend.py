@@ -12,11 +12,11 @@ import msgspec
 from interlock.api.bodies import BulkBody, Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
-from interlock.api.known_jobs import KnownJobs, ReadJob
+from interlock.api.job_backend import KnownJobs, ReadJob
 from interlock.api.patience import ask
 from interlock.api.tree import Tree
 from interlock.client.connection import Connection
-from interlock.client.submitting import RunOptions, check_size, new_run
+from interlock.client.submission import RunOptions, check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
@@ -33,9 +33,7 @@ from interlock.model.error import (
 from interlock.model.exposition import Family
 from interlock.model.run import Run, stats_of
 from interlock.model.run_action import RunAction
-from interlock.model.secret import mask
-from interlock.model.state import TERMINAL
-from interlock.model.view import (
+from interlock.model.run_view import (
     BulkInfo,
     History,
     LogLine,
@@ -47,6 +45,8 @@ from interlock.model.view import (
     entries_of,
     info_of,
 )
+from interlock.model.secret import mask
+from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
 from interlock.task_set import TaskSet
 

@@ -8,9 +8,9 @@ from litestar.response.base import ASGIResponse
 
 from interlock.api.backend import Backend
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
-from interlock.api.framing import hello
 from interlock.api.protocol import connection_of
 from interlock.api.runs import Asked, Text, backend_of, caller_of
+from interlock.api.sse import hello
 from interlock.model.access import EVERY_TENANT, Permission
 from interlock.model.error import BadRequest, BadValue, InterlockError
 

@@ -17,11 +17,11 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.api.framing import Whose, data_of, frame, framed, whose
+from interlock.api.sse import Whose, data_of, frame, framed, whose
 from interlock.client.connection import Connection
 from interlock.model import request as r
 from interlock.model.error import InterlockError
-from interlock.model.view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
+from interlock.model.run_view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
 from interlock.ports.store import EventRows, Reader
 
 logger = logging.getLogger("interlock.events")

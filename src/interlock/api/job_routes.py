@@ -10,7 +10,7 @@ from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
 from interlock.api.bodies import MOST_JOBS, BackfillBody, Defined, NewRunBody, Submitted, TriggerBody
-from interlock.api.known_jobs import KnownJobs, times_of
+from interlock.api.job_backend import KnownJobs, times_of
 from interlock.api.runs import (
     Asked,
     Cursor,
@@ -28,8 +28,8 @@ from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.run import TRIGGER
+from interlock.model.run_view import RunDetail
 from interlock.model.schedule import Schedule, instant
-from interlock.model.view import RunDetail
 
 JOB = "/api/v1/jobs/{job_id:str}"
 LONGEST_SPAN = 31 * 86400.0

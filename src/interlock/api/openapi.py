@@ -7,12 +7,12 @@ import msgspec
 from litestar import Litestar
 
 from interlock.api import bodies, job_bodies
+from interlock.api.auth import OPEN
 from interlock.api.cursors import FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS
-from interlock.api.door import OPEN
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY
-from interlock.model import child_info, job_info, reloaded, view
+from interlock.model import child_info, job_info, reload_report, run_view
 from interlock.model.child_info import ServiceAction
 from interlock.model.request import LONGEST_KEY
 from interlock.model.run_action import RunAction
@@ -48,27 +48,27 @@ TYPES = (
     bodies.Readiness,
     bodies.Health,
     bodies.ProblemDetails,
-    view.RunDetail,
-    view.RunPage,
-    view.BulkInfo,
-    view.History,
-    view.LogPage,
+    run_view.RunDetail,
+    run_view.RunPage,
+    run_view.BulkInfo,
+    run_view.History,
+    run_view.LogPage,
     job_info.JobPage,
     job_info.JobInfo,
     job_info.JobLog,
     job_info.FireTimes,
     job_info.Timetable,
     job_info.Backfilled,
-    view.ServiceLogPage,
+    run_view.ServiceLogPage,
     child_info.ChildInfo,
-    reloaded.Reloaded,
-    view.RunEvent,
-    view.LogEvent,
-    view.ProgressEvent,
-    view.ServiceEvent,
-    view.ServiceLogEvent,
-    view.GapEvent,
-    view.HelloEvent,
+    reload_report.Reloaded,
+    run_view.RunEvent,
+    run_view.LogEvent,
+    run_view.ProgressEvent,
+    run_view.ServiceEvent,
+    run_view.ServiceLogEvent,
+    run_view.GapEvent,
+    run_view.HelloEvent,
 )
 
 KEY: dict[str, Any] = {

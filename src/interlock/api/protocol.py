@@ -11,7 +11,7 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from interlock.api import problems
-from interlock.api.door import PEER, Peer
+from interlock.api.auth import PEER, Peer
 from interlock.api.peer import is_own, owner_of_peer
 from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 

@@ -10,6 +10,7 @@ from litestar import Request, Response, get, post
 from litestar.params import PathParameter, QueryParameter
 
 from interlock.api import problems
+from interlock.api.auth import asked_by
 from interlock.api.backend import Backend
 from interlock.api.bodies import (
     ActedOn,
@@ -20,7 +21,6 @@ from interlock.api.bodies import (
     Submitted,
     SubmittedBatch,
 )
-from interlock.api.door import asked_by
 from interlock.api.protocol import connection_of
 from interlock.model import request as r
 from interlock.model.access import Caller, Permission
@@ -28,8 +28,8 @@ from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
 from interlock.model.request import LONGEST_KEY
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunPage
 from interlock.model.state import State
-from interlock.model.view import BulkInfo, History, LogPage, RunDetail, RunPage
 from interlock.ports.store import RunFilter
 
 LONGEST_WAIT = 300.0

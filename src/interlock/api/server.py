@@ -20,8 +20,8 @@ from litestar.exceptions import (
 from litestar.openapi.config import OpenAPIConfig
 
 from interlock.api import events, health, job_routes, problems, runs, service_routes
+from interlock.api.auth import Door
 from interlock.api.backend import Backend
-from interlock.api.door import Door
 from interlock.api.openapi import document
 from interlock.api.protocol import SWEEP, Limits, connection_of, limited
 from interlock.api.settings import GatewaySettings

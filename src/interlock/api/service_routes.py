@@ -12,8 +12,8 @@ from interlock.api.runs import Asked, backend_of, caller_of, seconds_of, while_w
 from interlock.api.tree import Tree
 from interlock.model.access import Caller, Permission
 from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.reloaded import Reloaded
-from interlock.model.view import ServiceLogPage
+from interlock.model.reload_report import Reloaded
+from interlock.model.run_view import ServiceLogPage
 
 SERVICE = "/api/v1/services/{name:str}"
 

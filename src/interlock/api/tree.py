@@ -13,8 +13,8 @@ from interlock.model import request as r
 from interlock.model.access import Caller
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.error import UnknownChild
-from interlock.model.reloaded import Reloaded
-from interlock.model.view import ServiceLine, ServiceLogPage
+from interlock.model.reload_report import Reloaded
+from interlock.model.run_view import ServiceLine, ServiceLogPage
 from interlock.ports.store import Reader
 
 SERVICES, WORKERS = "services", "workers"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import cast
 
-from interlock.buses.listening import bind_unix
+from interlock.buses.listener import bind_unix
 from interlock.model.error import NotRunning, Refused
 from interlock.model.frames import FrameReader, encode
 from interlock.model.message import Message, Problem

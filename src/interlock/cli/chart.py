@@ -86,7 +86,7 @@ def _cut(text: str, width: int) -> str:
 
 
 def _legend(timetable: Timetable, room: int) -> str:
-    from interlock.cli.words import span
+    from interlock.cli.format import span
 
     a_column = span((timetable.until - timetable.now) / room)
     counts = " ".join(f"{mark}{count}" for mark, count in zip(MARKS, FROM, strict=True))

@@ -34,7 +34,7 @@ def command(
     from interlock.cli.tables import print_json
     from interlock.config.documents import read
     from interlock.config.faults import Faults
-    from interlock.config.loading import NO_APP, build, of_app
+    from interlock.config.sources import NO_APP, build, of_app
     from interlock.model.error import BadConfig
 
     if schema:
@@ -90,8 +90,8 @@ def _next(job: "Job", now: float) -> float | None:
 def _print(rows: list[Row], now: float) -> None:
     import sys
 
+    from interlock.cli.format import ago, exact, local
     from interlock.cli.tables import Column, print_table
-    from interlock.cli.words import ago, exact, local
 
     def told(at: float | None) -> str:
         """A person reads how long it is until then, too."""

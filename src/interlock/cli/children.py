@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from interlock.cli.format import ago, exact, span
 from interlock.cli.tables import GAP, LEAST, Column, console, plain, rich_table
-from interlock.cli.words import ago, exact, span
 from interlock.model.child_info import UP, ChildInfo, Status
 
 STATUS_COLOURS = {

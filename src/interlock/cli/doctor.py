@@ -21,29 +21,31 @@ def command(
     """Check everything Interlock depends on, and say how to mend what is wrong."""
     import sys
 
-    from interlock.cli import checks
+    from interlock.cli import doctor_checks
     from interlock.cli.server_checks import server
     from interlock.cli.tables import console, out, plain, print_json
     from interlock.config.resolve import defaults
     from interlock.model.error import InterlockError
 
-    findings: list[checks.Finding] = []
+    findings: list[doctor_checks.Finding] = []
     try:
         resolved = flags.resolve()
-        findings.append(checks.settings_file(resolved))
+        findings.append(doctor_checks.settings_file(resolved))
     except InterlockError as error:
-        findings.append(checks.Finding("settings", "failed", str(error), "mend it; the checks go on with the defaults"))
+        findings.append(
+            doctor_checks.Finding("settings", "failed", str(error), "mend it; the checks go on with the defaults")
+        )
         resolved = defaults()
     settings = resolved.settings
     if repair_copy is not None:
-        findings += checks.repair(settings.database, repair_copy)
+        findings += doctor_checks.repair(settings.database, repair_copy)
     else:
-        findings += checks.machine(settings)
-        findings += checks.folder(settings.database)
-        findings += checks.database(settings.database)
-        findings += checks.stored_runs(settings)
+        findings += doctor_checks.machine(settings)
+        findings += doctor_checks.folder(settings.database)
+        findings += doctor_checks.database(settings.database)
+        findings += doctor_checks.stored_runs(settings)
         findings += server(flags, resolved)
-        findings += checks.app_and_files(settings)
+        findings += doctor_checks.app_and_files(settings)
     failed = any(one.level == "failed" for one in findings)
     if json:
         print_json({"ok": not failed, "checks": findings})

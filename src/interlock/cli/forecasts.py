@@ -5,9 +5,9 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from interlock.cli.format import COLOURS, exact, span
 from interlock.cli.output import safe
 from interlock.cli.tables import Column, out, plain, rich_table
-from interlock.cli.words import COLOURS, exact, span
 from interlock.model.state import State
 from interlock.simulation.forecast_model import Forecast, JobForecast, LaneForecast, Notable, RunForecast
 

@@ -46,7 +46,7 @@ def _list(client: "Client", limit: int | None, json: bool) -> None:
     import time
     from itertools import islice
 
-    from interlock.cli.job_words import line_of, table
+    from interlock.cli.job_format import line_of, table
     from interlock.cli.tables import console, out, print_json
 
     if json:
@@ -66,9 +66,9 @@ def _show(client: "Client", job: str, json: bool) -> None:
     import sys
     import time
 
-    from interlock.cli.job_words import facts, when
+    from interlock.cli.format import ago, exact
+    from interlock.cli.job_format import facts, when
     from interlock.cli.tables import out, print_json
-    from interlock.cli.words import ago, exact
 
     found = client.job(job)
     if json:

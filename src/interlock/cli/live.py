@@ -9,8 +9,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from interlock.cli.format import COLOURS
 from interlock.cli.tables import plain
-from interlock.cli.words import COLOURS
 from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.sockets import MEMORY

@@ -8,7 +8,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.view import LogLine, ServiceLine
+    from interlock.model.run_view import LogLine, ServiceLine
 
 
 @takes(*FINDING)
@@ -93,7 +93,7 @@ class ServicePrinter(Printer):
 
             self._console.print(service_text(self._name, line), soft_wrap=True)
         else:
-            from interlock.cli.words import exact
+            from interlock.cli.format import exact
 
             out(f"{exact(line.at)}\t{safe(line.stream)}\t{on_one_line(line.text)}")
 
@@ -120,8 +120,8 @@ class RunPrinter(Printer):
 
             self._console.print(log_text(line), soft_wrap=True)
         else:
+            from interlock.cli.format import exact
             from interlock.cli.tables import on_one_line
-            from interlock.cli.words import exact
 
             sys.stdout.write(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{on_one_line(line.text)}\n")
 
@@ -144,8 +144,8 @@ def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter)
     """What is stored already; to follow it, then every line as it comes, until the run has ended."""
     import sys
 
+    from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent
     from interlock.model.state import TERMINAL
-    from interlock.model.view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent
 
     ended = not follow or client.get(run_id).state in TERMINAL
     early: list[LogLine] = []

@@ -103,9 +103,9 @@ def _print(times: list[float], now: float, zone: "ZoneInfo | None", json: bool) 
     import sys
     from datetime import datetime
 
+    from interlock.cli.format import ago, exact
     from interlock.cli.output import say
     from interlock.cli.tables import out, print_json
-    from interlock.cli.words import ago, exact
 
     if json:
         print_json({"times": times})

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from interlock.config.kinds import Truth
 from interlock.config.resolve import Resolved, resolve
+from interlock.config.setting_types import Truth
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names")

@@ -4,11 +4,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.output import safe
 from interlock.cli.tables import Column, json_text, on_one_line, out, plain, rich_table
-from interlock.cli.words import COLOURS, LEVELS, ago, clock, exact, local, span
+from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.state import TERMINAL, State
-from interlock.model.view import HistoryEntry, LogLine, RunDetail, ServiceLine
 
 BAR = 30
 """characters of the timeline's bar"""

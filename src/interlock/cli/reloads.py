@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from interlock.model.reloaded import Reloaded
+from interlock.model.reload_report import Reloaded
 
 MOST_NAMES = 10
 """of one kind in one line"""

@@ -12,7 +12,7 @@ from interlock.model.run_action import RunAction
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.view import BulkInfo
+    from interlock.model.run_view import BulkInfo
 
 MOST_COUNTED = 1000
 """runs that are counted before a person is asked"""

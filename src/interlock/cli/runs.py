@@ -8,7 +8,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.view import RunInfo
+    from interlock.model.run_view import RunInfo
 
 StateOption = Annotated[list[str] | None, typer.Option(metavar="STATE", help="Only in this state; may be repeated.")]
 JobOption = Annotated[str | None, typer.Option(metavar="JOB", help="Only of this job.")]
@@ -84,7 +84,7 @@ def filter_of(
     import time
 
     from interlock.cli.server import since as instant
-    from interlock.config.kinds import did_you_mean
+    from interlock.config.setting_types import did_you_mean
     from interlock.model.error import BadValue
     from interlock.model.state import State
 
@@ -112,7 +112,7 @@ def _list(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> No
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
-    from interlock.cli.job_words import print_log
+    from interlock.cli.job_format import print_log
     from interlock.cli.output import WrongUsage
     from interlock.cli.server import client_of
     from interlock.cli.tables import print_json
@@ -126,8 +126,8 @@ def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, jso
 
 
 def _line(run: "RunInfo") -> str:
+    from interlock.cli.format import exact, why
     from interlock.cli.tables import plain
-    from interlock.cli.words import exact, why
 
     times = (exact(run.created_at), exact(run.started_at), exact(run.ended_at))
     cells = (run.id, run.job_id, run.state, run.attempt, *times, run.tenant, run.lane, run.session or "", why(run))
@@ -141,8 +141,8 @@ def _table(runs: "list[RunInfo]", limit: int) -> Any:
     from rich.console import Group
     from rich.text import Text
 
+    from interlock.cli.format import COLOURS, span, took, why
     from interlock.cli.tables import Column, plain, rich_table
-    from interlock.cli.words import COLOURS, span, took, why
 
     now = time.time()
     columns = [Column("run"), Column("job"), Column("state"), Column("age", right=True), Column("took", right=True)]
@@ -187,8 +187,8 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
     import sys
 
     from interlock.cli.tables import out, print_json
+    from interlock.model.run_view import HelloEvent, RunEvent
     from interlock.model.state import TERMINAL
-    from interlock.model.view import HelloEvent, RunEvent
 
     seen: dict[str, int] = {}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli.checks import Finding
+from interlock.cli.doctor_checks import Finding
 from interlock.cli.options import Flags
 from interlock.config import Resolved, Settings
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
@@ -60,7 +60,7 @@ def _unix(name: str, path: Path) -> Finding:
 
 def _port(settings: Settings) -> Finding:
     """Free, or served by an Interlock."""
-    from interlock.buses.listening import is_loopback
+    from interlock.buses.listener import is_loopback
 
     address = settings.http_address()
     if address is None:

@@ -35,7 +35,7 @@ def command(
     from interlock.cli.children import line_of, sentence_of
     from interlock.cli.server import client_of
     from interlock.cli.tables import out, print_json
-    from interlock.config.kinds import did_you_mean
+    from interlock.config.setting_types import did_you_mean
     from interlock.model.child_info import UP, Status
     from interlock.model.error import BadValue
 

@@ -12,18 +12,18 @@ from contextlib import suppress
 import msgspec
 import uvloop
 
-from interlock.cli.checks import settings_file
+from interlock.cli.doctor_checks import settings_file
 from interlock.cli.live import show_live, summary
 from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
 from interlock.cli.output import say
 from interlock.cli.reloads import in_one_line
 from interlock.config import Resolved
-from interlock.config.loading import NO_APP, Loaded, load, of_app
+from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.model import payload
 from interlock.model.error import BadConfig, CannotStart, InterlockError, UnknownJob
 from interlock.task_set import TaskSet
-from interlock.wiring.connecting import connect
+from interlock.wiring.connection import connect
 from interlock.wiring.scheduler import Scheduler
 from interlock.worker.definition import Definition
 
@@ -153,7 +153,7 @@ async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:
     live = {run.job_id for run in scheduler.engine.state.runs.values()}
     wanted = [job_id for job_id in jobs if job_id not in live]
     if wanted:
-        from interlock.client.submitting import new_run, submit
+        from interlock.client.submission import new_run, submit
 
         connection = await connect(scheduler.settings.socket_path())
         try:

@@ -39,7 +39,7 @@ def command(
     ended time, state, seconds waited and what for, attempts and reason."""
     import sys
 
-    from interlock.cli.forecasting import asked_of, forecast_of
+    from interlock.cli.forecast_plan import asked_of, forecast_of
     from interlock.cli.forecasts import print_plain, shown
     from interlock.cli.output import say
     from interlock.cli.tables import console, print_json

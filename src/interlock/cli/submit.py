@@ -99,7 +99,7 @@ def _submit_many(
 ) -> "list[BlockingRunHandle]":
     """In batches. The ids are printed at the end, after a failure too; a reader that goes away stops no batch."""
     from interlock.cli.tables import out, print_json
-    from interlock.client.submitting import new_run
+    from interlock.client.submission import new_run
 
     runs = [
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
@@ -123,7 +123,7 @@ def _submit_many(
 
 def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
     """As large as the server takes them, in number and in bytes."""
-    from interlock.client.submitting import MOST_BYTES
+    from interlock.client.submission import MOST_BYTES
     from interlock.model.request import MOST_RUNS_OVER_HTTP
 
     batch: list[NewRun] = []

@@ -56,9 +56,9 @@ def command(
 
 
 def print_plain(found: "Timetable") -> None:
+    from interlock.cli.format import exact
     from interlock.cli.output import say
     from interlock.cli.tables import out
-    from interlock.cli.words import exact
 
     for at, job in sorted((at, one.job_id) for one in found.jobs for at in one.times):
         out(f"{exact(at)}\t{job}")

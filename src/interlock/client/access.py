@@ -8,8 +8,8 @@ import msgspec
 from interlock.model.error import RunEnded
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
-from interlock.model.view import HistoryEntry, LogLine, RunInfo
 
 
 class Ending(msgspec.Struct, frozen=True):

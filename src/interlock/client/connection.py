@@ -14,8 +14,8 @@ from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
 from interlock.model.run import Run, RunStats, Transition, stats_of
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
 from interlock.model.state import State
-from interlock.model.view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
 from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)

@@ -6,8 +6,8 @@ from interlock.client.access import RunAccess
 from interlock.model.duration import Duration, seconds
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
-from interlock.model.view import HistoryEntry, LogLine, RunInfo
 
 
 class RunHandle:

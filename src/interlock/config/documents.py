@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.config.faults import Faults, Spot
 from interlock.config.file import DEFAULT_NAME
-from interlock.config.kinds import did_you_mean
 from interlock.config.plain_yaml import Part, parts_of, read_text
+from interlock.config.setting_types import did_you_mean
 from interlock.model.error import BadConfig, shown
 
 ENDINGS = (".yaml", ".yml")

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
-from interlock.config.kinds import Place, Size, Whole, did_you_mean
+from interlock.config.setting_types import Place, Size, Whole, did_you_mean
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, MissingField, shown
 

@@ -5,18 +5,18 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.declared import DeclaredJob
+from interlock.config.declarations import DeclaredJob
 from interlock.config.documents import made_of
 from interlock.config.faults import Faults, Spot
 from interlock.config.fields import NO_VALUE, Fields
 from interlock.config.plain_yaml import Part
-from interlock.config.running import NOTHING, env_of, folder_of, function_of, way_of
+from interlock.config.run_fields import NOTHING, env_of, folder_of, function_of, way_of
 from interlock.model import payload
 from interlock.model.error import BadValue, NotJson, PayloadTooLarge, shown
 from interlock.model.job import JOB_ID, Job, Retry
 from interlock.model.schedule import KINDS, Schedule
 from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork, Work, shell
-from interlock.supervision.checks import check_command, check_text
+from interlock.supervision.field_checks import check_command, check_text
 from interlock.supervision.spec import Limits
 
 RUNS = ("process", "shell", "function")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from interlock.config.kinds import Lanes, Place
+from interlock.config.setting_types import Lanes, Place
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.error import BadValue
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from interlock.config import file, lane_limits
-from interlock.config.kinds import Lanes, Optional, Place, did_you_mean
+from interlock.config.setting_types import Lanes, Optional, Place, did_you_mean
 from interlock.config.settings import (
     CLIENT_SETTINGS,
     DEFAULTS,

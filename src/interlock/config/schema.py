@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from interlock.config.declared import NEWEST_RUN
+from interlock.config.declarations import NEWEST_RUN
 from interlock.config.documents import FIELDS
 from interlock.config.fields import MEMORY
 from interlock.config.job_documents import RUNS as JOB_RUNS

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared
+from interlock.config.declarations import NEWEST_RUN, NO_NAME, Declared
 from interlock.config.fields import NO_VALUE, Fields
-from interlock.config.running import NOTHING, cwd_of, env_of, folder_of, function_of, way_of
+from interlock.config.run_fields import NOTHING, cwd_of, env_of, folder_of, function_of, way_of
 from interlock.model.error import shown
 from interlock.supervision.spec import (
     Alive,

@@ -5,7 +5,7 @@ from typing import Annotated, Any, get_args, get_type_hints
 
 import msgspec
 
-from interlock.config.kinds import (
+from interlock.config.setting_types import (
     Address,
     Choice,
     Kind,

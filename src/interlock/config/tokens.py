@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.kinds import Kind, Place, Schema, Text, did_you_mean
+from interlock.config.setting_types import Kind, Place, Schema, Text, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 from interlock.model.error import BadValue
 

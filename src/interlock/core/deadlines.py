@@ -2,7 +2,7 @@
 
 from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME
-from interlock.core.stopping import ask_to_stop
+from interlock.core.stop import ask_to_stop
 from interlock.core.transition import Pass
 from interlock.model.outcome import Outcome
 from interlock.model.run import Run

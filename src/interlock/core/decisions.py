@@ -12,7 +12,7 @@ from interlock.model.effect import Effect
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Message
-from interlock.model.reloaded import Difference
+from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
 
 Row = tuple[Any, ...]

@@ -15,7 +15,7 @@ from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.model.job import Job
-from interlock.model.reloaded import Difference
+from interlock.model.reload_report import Difference
 from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import Run, backfill, occurrence_id
 from interlock.model.state import State

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from interlock.core.facts import Needs
 from interlock.core.hold import hold, release
 from interlock.core.state import SchedulerState
-from interlock.core.stopping import cancel_run
+from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import RunPruned, UnknownRun

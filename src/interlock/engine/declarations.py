@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from interlock.core.job_changes import refusals
 from interlock.engine.catalog import PYTHON, Catalog, Entry
 from interlock.model.error import BadConfig
-from interlock.model.reloaded import Difference
+from interlock.model.reload_report import Difference
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine

@@ -16,7 +16,7 @@ from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.message import Count, Message
-from interlock.model.reloaded import Reloaded
+from interlock.model.reload_report import Reloaded
 from interlock.model.run import Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.exposition import Family
-from interlock.model.reloaded import Reloaded
+from interlock.model.reload_report import Reloaded
 
 
 class Operations(ABC):

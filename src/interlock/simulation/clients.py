@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submitting import new_run, submit
+from interlock.client.submission import new_run, submit
 from interlock.model import request as r
 from interlock.model.error import (
     ConnectionLost,

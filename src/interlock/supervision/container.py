@@ -9,9 +9,9 @@ from typing import Any
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
-from interlock.supervision.checks import check_port
 from interlock.supervision.container_log import LogOutput, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
+from interlock.supervision.field_checks import check_port
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.spec import Container
 from interlock.task_set import TaskSet

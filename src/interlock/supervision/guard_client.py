@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from interlock.supervision import remains
+from interlock.supervision import orphans
 from interlock.supervision.guard_link import GuardLink, Message, rights
 from interlock.supervision.lineage import MARKER
 from interlock.supervision.spec import Limits
@@ -242,7 +242,7 @@ class Guard:
     async def _clean_up(self, link: GuardLink, left: list[Spawned], why: str) -> None:
         """Kill what the guard has left, and settle it."""
         if left:
-            await remains.remove({process.pid for process in left if process.pid}, link.identity)
+            await orphans.remove({process.pid for process in left if process.pid}, link.identity)
         for process in left:
             self._spawned.pop(process.number, None)
             process.fail(NotSpawned("guard", 0, why))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
-from interlock.supervision.checks import check_address
+from interlock.supervision.field_checks import check_address
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready
 

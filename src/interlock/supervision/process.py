@@ -9,7 +9,7 @@ from typing import Any
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, InterlockError, shown
-from interlock.supervision.checks import check_command
+from interlock.supervision.field_checks import check_command
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_handed_down
 from interlock.supervision.instance import Birth, Instance, LineSink

@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadDuration, BadValue
-from interlock.supervision import checks
+from interlock.supervision import field_checks
 
 if TYPE_CHECKING:
     from interlock.supervision.function import ChildContext
@@ -147,9 +147,9 @@ class _Probe(_Checked, frozen=True, kw_only=True):
         if len(given) != 1:
             raise BadValue(self.where, given, f"exactly one of {', '.join(self.kinds)}")
         if self.http is not None:
-            checks.check_url(self.field("http"), self.http)
+            field_checks.check_url(self.field("http"), self.http)
         if self.tcp is not None:
-            checks.check_address(self.field("tcp"), self.tcp)
+            field_checks.check_address(self.field("tcp"), self.tcp)
 
 
 class Ready(_Probe, frozen=True, kw_only=True):
@@ -171,7 +171,7 @@ class Ready(_Probe, frozen=True, kw_only=True):
         self.check_durations("timeout", positive=True)
         self.check_kind()
         if self.log is not None:
-            checks.check_part_of_line(self.field("log"), self.log)
+            field_checks.check_part_of_line(self.field("log"), self.log)
         if self.delay is not None and self.delay >= self.timeout:  # type: ignore[operator]
             raise BadValue(self.field("timeout"), self.timeout, "longer than zero and than the delay")
 
@@ -299,16 +299,16 @@ class Process(Probed, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not callable(self.command):
-            self.put("command", checks.check_command("command", self.command))
-        self.put("env", checks.check_env("env", self.env))
+            self.put("command", field_checks.check_command("command", self.command))
+        self.put("env", field_checks.check_env("env", self.env))
         if self.cwd is not None:
-            checks.check_text("cwd", self.cwd, "the path of a folder")
+            field_checks.check_text("cwd", self.cwd, "the path of a folder")
         self.check_part("limits", Limits)
         self.check_probes()
         self.check_flags("outlives", "capture")
         if self.outlives and self.capture:
             raise BadValue("outlives", True, "possible with capture: nobody would read what it prints then")
-        self.put("pass_fds", checks.check_descriptors("pass_fds", self.pass_fds))
+        self.put("pass_fds", field_checks.check_descriptors("pass_fds", self.pass_fds))
 
 
 TEXTS = {
@@ -344,14 +344,14 @@ class Container(Probed, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        checks.check_text("image", self.image, "the name of an image")
-        self.put("command", () if self.command in ([], ()) else checks.check_command("command", self.command))
-        self.put("env", checks.check_env("env", self.env))
+        field_checks.check_text("image", self.image, "the name of an image")
+        self.put("command", () if self.command in ([], ()) else field_checks.check_command("command", self.command))
+        self.put("env", field_checks.check_env("env", self.env))
         for name, expected in TEXTS.items():
             if getattr(self, name) is not None:
-                checks.check_text(name, getattr(self, name), expected)
-        for name, check in (("volumes", checks.check_volume), ("ports", checks.check_port)):
-            self.put(name, checks.check_texts(name, getattr(self, name)))
+                field_checks.check_text(name, getattr(self, name), expected)
+        for name, check in (("volumes", field_checks.check_volume), ("ports", field_checks.check_port)):
+            self.put(name, field_checks.check_texts(name, getattr(self, name)))
             for text in getattr(self, name):
                 check(name, text)
         if self.memory is not None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.ports.handover import Handover
-from interlock.supervision.acting import act, check_possible
+from interlock.supervision.actions import act, check_possible
 from interlock.supervision.child import ChildRunner
 from interlock.supervision.group import GroupInstance
 from interlock.supervision.instance import Instance, LineSink

@@ -10,7 +10,7 @@ from typing import Any
 import uvloop
 
 from interlock.config import Settings
-from interlock.config.loading import FromApp, load
+from interlock.config.sources import FromApp, load
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.wiring.scheduler import Scheduler

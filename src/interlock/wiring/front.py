@@ -15,7 +15,7 @@ from typing import TypeVar
 import msgspec
 
 from interlock.api.settings import GatewaySettings
-from interlock.buses.listening import bind_tcp, bind_unix, is_loopback
+from interlock.buses.listener import bind_tcp, bind_unix, is_loopback
 from interlock.config import MEMORY, Settings
 from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.ports.store import Reader

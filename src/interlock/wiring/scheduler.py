@@ -13,7 +13,7 @@ import msgspec
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
-from interlock.config.loading import FileJob, Loaded
+from interlock.config.sources import FileJob, Loaded
 from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
@@ -23,7 +23,7 @@ from interlock.engine.service_book import ServiceBook
 from interlock.engine.settings import EngineSettings
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
-from interlock.model.reloaded import Difference, Reloaded
+from interlock.model.reload_report import Difference, Reloaded
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor

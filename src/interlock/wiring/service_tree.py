@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.config.loading import FileJob, Loaded
+from interlock.config.sources import FileJob, Loaded
 from interlock.model.child_info import OVER, ChildInfo, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.exposition import Family
-from interlock.model.reloaded import Difference, Reloaded
+from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.operations import Operations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless

@@ -29,12 +29,12 @@ from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.worker import results
+from interlock.worker.app_loader import load_app
 from interlock.worker.attempt import Attempt
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
 from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
-from interlock.worker.loading import load_app
 from interlock.worker.threads import ThreadPool
 
 LONGEST_ERROR = 16_384

@@ -4,8 +4,8 @@ import importlib
 
 from interlock.model.error import BadHandler, CannotImport
 from interlock.model.job import Job
+from interlock.worker.app_loader import load_function
 from interlock.worker.definition import Definition
-from interlock.worker.loading import load_function
 
 MOST_KEPT = 1_000
 """definitions; what is loaded for them stays loaded in any case"""

@@ -20,7 +20,7 @@ from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, m
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
-from interlock.supervision.checks import check_command, check_env
+from interlock.supervision.field_checks import check_command, check_env
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
 from interlock.supervision.spec import Limits

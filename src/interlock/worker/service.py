@@ -14,8 +14,8 @@ from typing import Any, NoReturn, cast
 import msgspec
 
 from interlock.model.error import BadHandler, CannotImport, shown
+from interlock.worker.app_loader import load_app, load_function
 from interlock.worker.definition import is_async, where_of
-from interlock.worker.loading import load_app, load_function
 
 PROGRAM = "interlock.cli.service_process"
 STOPS = (signal.SIGTERM, signal.SIGINT)

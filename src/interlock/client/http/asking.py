@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from interlock.client.http.exchange import Operation, Policy, Request, decoded, exchange
-from interlock.client.submitting import PLAIN
+from interlock.client.submission import PLAIN
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
 

@@ -12,17 +12,17 @@ from interlock.client.http.exchange import read_policy
 from interlock.client.http.following import EventFilter, Following
 from interlock.client.http.job_operations import Instant
 from interlock.client.http.operations import BulkFilter, Operations, RunFilter
-from interlock.client.submitting import RunOptions, TriggerOptions
+from interlock.client.submission import RunOptions, TriggerOptions
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
-from interlock.model.reloaded import Reloaded
+from interlock.model.reload_report import Reloaded
 from interlock.model.request import NewRun
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
-from interlock.model.view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 
 
 class _HttpAccess(RunAccess):

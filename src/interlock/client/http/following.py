@@ -21,9 +21,9 @@ from interlock.client.http.exchange import (
     not_ours,
 )
 from interlock.client.http.sse import EventParser, ServerSentEvent
-from interlock.client.submitting import check_text
+from interlock.client.submission import check_text
 from interlock.model.error import BadValue
-from interlock.model.view import EVENT_NAMES, Event, GapEvent, HelloEvent
+from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
 
 SILENCE = 45.0
 """seconds without a sign of life, which comes every 15, after which a stream is taken for dead"""

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.client.http.asking import Asking, Submitted, body_of, key_for, with_query
 from interlock.client.http.exchange import Iteration, Operation, Request, Tell
-from interlock.client.submitting import TriggerOptions, check_text, instant, new_run
+from interlock.client.submission import TriggerOptions, check_text, instant, new_run
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, UnknownJob

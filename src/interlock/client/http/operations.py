@@ -22,7 +22,7 @@ from interlock.client.http.exchange import (
     not_ours,
 )
 from interlock.client.http.job_operations import JobOperations
-from interlock.client.submitting import RunOptions, check_size, check_text, instant, new_run
+from interlock.client.submission import RunOptions, check_size, check_text, instant, new_run
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.error import (
     BadValue,
@@ -35,11 +35,20 @@ from interlock.model.error import (
     rebuild,
     shown,
 )
-from interlock.model.reloaded import Reloaded
+from interlock.model.reload_report import Reloaded
 from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import (
+    BulkInfo,
+    History,
+    HistoryEntry,
+    LogLine,
+    LogPage,
+    RunDetail,
+    RunPage,
+    ServiceLogPage,
+)
 from interlock.model.state import TERMINAL, State
-from interlock.model.view import BulkInfo, History, HistoryEntry, LogLine, LogPage, RunDetail, RunPage, ServiceLogPage
 
 PAGE = 200
 LONGEST_WAIT = 30.0

@@ -44,8 +44,8 @@ def act_on_each(flags: Flags, jobs: Sequence[str], act: "Callable[[Client, str],
 
 def line_of(job: "JobInfo") -> str:
     """For programs: nothing cut, tabs between."""
+    from interlock.cli.format import exact
     from interlock.cli.tables import plain
-    from interlock.cli.words import exact
 
     last = job.last_run
     cells = (
@@ -62,7 +62,7 @@ def sentence_of(job: "JobInfo", now: float) -> str:
 
 
 def next_of(job: "JobInfo", now: float) -> str:
-    from interlock.cli.words import ago
+    from interlock.cli.format import ago
 
     if job.paused:
         return "paused"
@@ -85,8 +85,8 @@ def table(jobs: "Sequence[JobInfo]", now: float) -> Any:
     """What fits a terminal: the schedule is cut before anything else."""
     from rich.text import Text
 
+    from interlock.cli.format import COLOURS, ago
     from interlock.cli.tables import Column, plain, rich_table
-    from interlock.cli.words import COLOURS, ago
 
     columns = [Column("job"), Column("schedule", gives_way=True), Column("next"), Column("last run")]
     columns.append(Column("live", right=True))
@@ -152,9 +152,9 @@ def print_log(runs: "Sequence[LoggedRun]") -> None:
     """Each run, and below it what it printed."""
     import sys
 
+    from interlock.cli.format import COLOURS, ago, exact, span
     from interlock.cli.output import safe
     from interlock.cli.tables import console, out, plain
-    from interlock.cli.words import COLOURS, ago, exact, span
 
     now = time.time()
     for run in runs:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.view import (
+from interlock.model.run_view import (
     EVENT_NAMES,
     HelloEvent,
     LogEvent,

@@ -23,7 +23,7 @@ from interlock.config import MEMORY, Resolved, Settings
 from interlock.model.error import DatabaseBehind, DatabaseDamaged, InterlockError
 
 if TYPE_CHECKING:
-    from interlock.config.loading import FromApp
+    from interlock.config.sources import FromApp
 
 Level = Literal["ok", "warning", "failed"]
 
@@ -313,7 +313,7 @@ def repair(path: str, target: str) -> Iterator[Finding]:
 
 def app_and_files(settings: Settings) -> Iterator[Finding]:
     """Together, because an app is imported once, and has services too."""
-    from interlock.config.loading import NO_APP, of_app
+    from interlock.config.sources import NO_APP, of_app
 
     target = settings.app
     found: FromApp | None = None
@@ -342,7 +342,7 @@ def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
     """One finding for each fault in the files, and in what they and the app declare together."""
     from interlock.config.documents import read
     from interlock.config.faults import Faults
-    from interlock.config.loading import NO_APP, build
+    from interlock.config.sources import NO_APP, build
 
     faults = Faults(settings.strict)
     # What an app that cannot be imported would have declared is not missed.

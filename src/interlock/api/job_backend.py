@@ -31,9 +31,9 @@ from interlock.model.job_info import (
     Timetable,
 )
 from interlock.model.run import Run
+from interlock.model.run_view import origin_of
 from interlock.model.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
-from interlock.model.view import origin_of
 from interlock.ports.store import Reader, RunFilter
 
 ReadJob = Callable[[Mapping[str, Any], str], Job]

@@ -5,15 +5,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from interlock.config.declared import NEWEST_RUN, NO_NAME, Declared
+from interlock.config.declarations import NEWEST_RUN, NO_NAME, Declared
 from interlock.config.faults import Spot
 from interlock.config.fields import MEMORY
-from interlock.config.kinds import Place, did_you_mean
-from interlock.config.running import NOTHING
+from interlock.config.run_fields import NOTHING
 from interlock.config.service_documents import CONTAINER
+from interlock.config.setting_types import Place, did_you_mean
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue
-from interlock.supervision.checks import check_command, check_env
+from interlock.supervision.field_checks import check_command, check_env
 from interlock.supervision.spec import (
     NAME,
     Alive,

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from interlock.config import job_documents, service_documents
-from interlock.config.declared import Declared, DeclaredJob, check_names, tree_of
+from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
 from interlock.config.fields import Fields
 from interlock.model.job import Job
 from interlock.supervision.spec import Child, Group
+from interlock.worker.app_loader import load_app
 from interlock.worker.definition import Definition
-from interlock.worker.loading import load_app
 
 
 class FileJob(msgspec.Struct, frozen=True):

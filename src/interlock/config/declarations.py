@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from interlock.config.faults import Faults, Spot
-from interlock.config.kinds import did_you_mean
 from interlock.config.plain_yaml import DEEPEST
+from interlock.config.setting_types import did_you_mean
 from interlock.model.error import shown
 from interlock.model.job import Job
 from interlock.supervision.spec import Child, Group

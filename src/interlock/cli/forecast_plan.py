@@ -9,9 +9,9 @@ import msgspec
 
 from interlock.cli.output import WrongUsage, say
 from interlock.config import Resolved, lanes
-from interlock.config.kinds import did_you_mean
-from interlock.config.loading import FromApp, load
 from interlock.config.resolve import DEFAULT
+from interlock.config.setting_types import did_you_mean
+from interlock.config.sources import FromApp, load
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadDuration, BadValue
 from interlock.model.job import Job
@@ -104,7 +104,7 @@ def _jobs(resolved: Resolved) -> dict[str, Job]:
         raise WrongUsage("PATH: not given, and it must be: the files and folders with the jobs, or an app with -A")
     app = FromApp()
     if target is not None:
-        from interlock.worker.loading import load_app
+        from interlock.worker.app_loader import load_app
 
         loaded = load_app(target)
         app = FromApp(target=target, definitions=loaded.definitions, services=loaded.services)

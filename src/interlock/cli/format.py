@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from interlock.model.state import TERMINAL, State
 
 if TYPE_CHECKING:
-    from interlock.model.view import RunInfo
+    from interlock.model.run_view import RunInfo
 
 COLOURS = {
     State.SUCCEEDED: "green",

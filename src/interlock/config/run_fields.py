@@ -6,7 +6,7 @@ from typing import Any
 from interlock.config.fields import Fields
 from interlock.model.error import BadValue, shown
 from interlock.model.work import FUNCTION
-from interlock.supervision.checks import check_env, check_text
+from interlock.supervision.field_checks import check_env, check_text
 
 NOTHING = ("nothing",)
 """in place of a command that is wrong"""
