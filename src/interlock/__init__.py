@@ -69,7 +69,7 @@ _WHERE = {
     "Retry": "model.job",
     "RunEnded": "model.error",
     "RunHandle": "client.handle",
-    "RunInfo": "model.view",
+    "RunInfo": "model.run_view",
     "Secret": "model.secret",
     "ServiceContext": "worker.service",
     "State": "model.state",
@@ -78,7 +78,7 @@ _WHERE = {
     "cron": "model.schedules",
     "every": "model.schedules",
     "once": "model.schedules",
-    "run": "client.submitting",
+    "run": "client.submission",
 }
 
 

@@ -10,8 +10,8 @@ import pytest
 import interlock as il
 from interlock.client.access import Ending
 from interlock.client.http.address import read_address
+from interlock.client.http.event_stream import EventStream
 from interlock.client.http.exchange import Failure, Pause, Policy, Request, Response, Tell
-from interlock.client.http.following import Following
 from interlock.client.http.operations import Operations
 from interlock.client.submission import RunOptions
 from interlock.model.request import NewRun
@@ -126,7 +126,7 @@ def test_an_option_that_does_not_exist_is_a_mistake_in_the_program() -> None:
     with pytest.raises(TypeError, match="stat"):
         Operations(policy()).runs({"stat": "x"})  # type: ignore[typeddict-unknown-key] # as above
     with pytest.raises(TypeError, match="type"):
-        Following(policy(), {"type": "x"})  # type: ignore[typeddict-unknown-key] # as above
+        EventStream(policy(), {"type": "x"})  # type: ignore[typeddict-unknown-key] # as above
 
 
 def batch(runs: Any) -> tuple[list[dict[str, Any]], str | None]:

@@ -15,6 +15,7 @@ import interlock as il
 from interlock.model.run import replay
 from interlock.model.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
 from tests.client.faces import KINDS, Face, face
+from tests.helpers.http import position_of
 from tests.helpers.places import lines_of, run_async, tell_to_go
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
@@ -180,7 +181,7 @@ def test_logs_and_progress_are_seen_as_they_come(client: Face, server: Server) -
     assert next(event for _, event in with_all if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED)
     with_all.close()
     assert [line.text for line in run("logs")] == ["a line"]
-    told = client("events", run=run.id, types=["log"], after=0)
+    told = client("events", run=run.id, types=["log"], after="start")
     assert isinstance(next(told)[1], HelloEvent)
     assert next(told)[1] == seen[LogEvent]
     told.close()
@@ -219,12 +220,12 @@ def test_many_tasks_share_a_client(server: Server) -> None:
 # ── through a crash ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def followed(told: Iterator[tuple[int | None, Any]]) -> list[tuple[int, Any]]:
+def followed(told: Iterator[tuple[str | None, Any]]) -> list[tuple[int, Any]]:
     """Events up to the end of the one run that they are of."""
     found = []
     for position, event in told:
         if position is not None:
-            found.append((position, event))
+            found.append((position_of(position), event))
             if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED:
                 break
     return found
@@ -235,7 +236,7 @@ def test_events_and_results_survive_a_crash_of_the_server(kind: str, folder: Pat
     with Server(folder, "--http", "local", "--drain", "1s") as server:
         with face(kind, f"unix:{server.http_socket}", retries=PATIENT) as client:
             run = client("submit", "hold", {"folder": str(folder), "name": "work"})
-            told = client("events", run=run.id, after=0, complete=True)
+            told = client("events", run=run.id, after="start", complete=True)
             assert isinstance(next(told)[1], HelloEvent)
             first = next(told)
             wait_until(lambda: lines_of(folder / "work.started"), "the work has begun")
@@ -247,7 +248,7 @@ def test_events_and_results_survive_a_crash_of_the_server(kind: str, folder: Pat
             restart.join()
             tell_to_go(folder, "work")
             assert run("result", "30s") >= 1
-            events = [first, *followed(told)]
+            events = [(position_of(first[0]), first[1]), *followed(told)]
             told.close()
             positions = [position for position, _ in events]
             assert positions == sorted(set(positions))

@@ -19,9 +19,7 @@ def plain(data: str, name: str = "message", number: str | None = None) -> Server
 def test_an_id_alone_tells_how_far_the_stream_is() -> None:
     parser = EventParser()
     assert parser.feed(b"id: 7\ndata: x\n\n") == [plain("x", number="7")]
-    assert parser.last_id == "7"
-    assert parser.feed(b"id: 9\n: still there\n\n: and still\n\n") == []
-    assert parser.last_id == "9"
+    assert parser.feed(b"id: 9\n: still there\n\n: and still\n\n") == [plain("", number="9")]
 
 
 @pytest.mark.parametrize(

@@ -198,10 +198,10 @@ LINE = LogEvent(run_id="r", job_id="j", tenant="t", at=1.0, attempt=1, level="in
 
 
 def event(position: int) -> str:
-    return f"id: {position}\nevent: log\ndata: {msgspec.json.encode(LINE).decode()}\n\n"
+    return f"id: e{position}\nevent: log\ndata: {msgspec.json.encode(LINE).decode()}\n\n"
 
 
-HELLO = 'event: hello\ndata: {"position":4}\n\n'
+HELLO = 'event: hello\ndata: {"cursor":"e4"}\n\n'
 
 
 def test_a_stream_goes_on_through_breaks_of_every_kind(kind: str) -> None:
@@ -215,13 +215,13 @@ def test_a_stream_goes_on_through_breaks_of_every_kind(kind: str) -> None:
     ]
     with Faulty(*replies) as server, face(kind, server.url) as client:
         found = client("events", types=["log"])
-        assert next(found) == (None, HelloEvent(position=4))
+        assert next(found) == (None, HelloEvent(cursor="e4"))
         told = [next(found) for _ in range(4)]
-        assert [position for position, _ in told] == [5, 6, 7, 8]
+        assert [cursor for cursor, _ in told] == ["e5", "e6", "e7", "e8"]
         assert told[0][1] == LINE
         found.close()
         resumed = [one.headers.get("last-event-id") for one in server.asked]
-        assert resumed == [None, "5", "5", "5", "6", "7"]
+        assert resumed == [None, "e5", "e5", "e5", "e6", "e7"]
 
 
 def test_a_stream_that_is_left_leaves_no_connection(kind: str) -> None:
@@ -233,11 +233,11 @@ def test_a_stream_that_is_left_leaves_no_connection(kind: str) -> None:
 
 
 def test_a_stream_of_a_server_that_went_silent_is_opened_again(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.client.http.following.SILENCE", 0.2)
+    monkeypatch.setattr("interlock.client.http.event_stream.SILENCE", 0.2)
     with Faulty(Reply(stream(HELLO), "hold"), Reply(stream(event(5)), "hold")) as server:
         with face(kind, server.url, timeout="200ms") as client:
             found = client("events")
-            assert [next(found)[0] for _ in range(2)] == [None, 5]
+            assert [next(found)[0] for _ in range(2)] == [None, "e5"]
             found.close()
 
 

@@ -129,10 +129,22 @@ class Http:
     @contextmanager
     def events(self, last: Any = None, **query: object) -> Iterator["EventStream"]:
         """A stream that begins behind `last`, if that is given."""
-        headers = self._headers | ({} if last is None else {"Last-Event-ID": str(last)})
+        headers = self._headers | ({} if last is None else {"Last-Event-ID": cursor_of(last)})
+        if "after" in query:
+            query["after"] = cursor_of(query["after"])
         with Raw(self.address) as raw:
             raw.send(head("GET", path_with("/api/v1/events", query), **headers))
             yield EventStream(raw)
+
+
+def position_of(cursor: str) -> int:
+    assert cursor[0] == "e"
+    return int(cursor[1:])
+
+
+def cursor_of(position: object) -> str:
+    """The cursor of a position; a text is one already."""
+    return "start" if position == 0 else f"e{position}" if isinstance(position, int) else str(position)
 
 
 def path_with(path: str, query: Mapping[str, object]) -> str:
@@ -206,6 +218,7 @@ class Told(NamedTuple):
     """One event of a stream."""
 
     id: int | None
+    """the position in its cursor"""
     name: str
     data: Any
 
@@ -221,7 +234,7 @@ class EventStream:
         self._text = b""
         hello = self.next()
         assert hello.name == "hello", hello
-        self.position: int = hello.data["position"]
+        self.position: int = position_of(hello.data["cursor"])
         """from where on everything is told"""
         assert hello.id == self.position
 
@@ -238,7 +251,9 @@ class EventStream:
             fields = dict(line.split(": ", 1) for line in block.decode().splitlines() if not line.startswith(":"))
             if "event" in fields:
                 number = fields.get("id")
-                return Told(None if number is None else int(number), fields["event"], json.loads(fields["data"]))
+                return Told(
+                    None if number is None else position_of(number), fields["event"], json.loads(fields["data"])
+                )
 
     def until(self, wanted: Callable[[Told], object]) -> list[Told]:
         """Everything up to and including the first event that is wanted."""

@@ -2,11 +2,13 @@
 
 import re
 
-from interlock.model.error import BadCursor
+from interlock.model.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS, SERVICE_LOGS = "r", "l", "s"
+RUNS, LOGS, SERVICE_LOGS, EVENTS = "r", "l", "s", "e"
 """the kinds of lists that have cursors"""
+START = "start"
+"""the cursor before the first event"""
 JOBS = "j"
 JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 """of the list of jobs, which goes on behind a job"""
@@ -23,6 +25,15 @@ def read_cursor(kind: str, cursor: str | None) -> int | None:
     if not re.fullmatch(FORM.format(kind=kind), cursor):
         raise BadCursor(cursor)
     return int(cursor[len(kind) :])
+
+
+def read_event_cursor(field: str, cursor: str) -> int:
+    """Return the position that an event's id stands for; only the server knows what is in one."""
+    if cursor == START:
+        return 0
+    if not re.fullmatch(FORM.format(kind=EVENTS), cursor):
+        raise BadValue(field, cursor, f"the id of an event, or {START!r}")
+    return int(cursor[len(EVENTS) :])
 
 
 def job_cursor(job_id: str) -> str:

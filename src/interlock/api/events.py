@@ -7,14 +7,13 @@ from litestar.params import QueryParameter
 from litestar.response.base import ASGIResponse
 
 from interlock.api.backend import Backend
+from interlock.api.cursors import read_event_cursor
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of
 from interlock.api.runs import Asked, Text, backend_of, caller_of
 from interlock.api.sse import hello
 from interlock.model.access import EVERY_TENANT, Permission
-from interlock.model.error import BadRequest, BadValue, InterlockError
-
-LARGEST_POSITION = 2**62
+from interlock.model.error import BadRequest, InterlockError
 
 
 class EventStream(ASGIResponse):
@@ -97,13 +96,13 @@ async def events(
     kind: Annotated[
         list[Literal["run", "log", "progress", "service", "service_log"]] | None, QueryParameter(name="type")
     ] = None,
-    after: Annotated[int | None, QueryParameter(ge=0, le=LARGEST_POSITION)] = None,
+    after: Annotated[str | None, QueryParameter(max_length=32)] = None,
 ) -> ASGIResponse:
     """Server-sent events: what happens to runs, what they log, and their progress; what happens to services, and what
     they print.
 
-    The `id` of an event is its position. A stream that is opened with `Last-Event-ID`, or with `after`, first tells
-    everything that is stored after that position. `gap` says that more happened than could be told, and where to
+    The `id` of an event is a cursor. A stream that is opened with `Last-Event-ID`, or with `after`, first sends
+    everything stored after that event. `gap` says that more happened than could be told, and where to
     resume for it. A reader that does not take what it is sent is cut off, and may resume. Services are of no tenant:
     they are told of to those who may see every one, and not where a run, a job or a tenant is asked for.
     """
@@ -111,16 +110,14 @@ async def events(
     if request.scope["http_version"] == "1.0":
         raise BadRequest("request: a stream needs HTTP/1.1")
     backend: Backend = backend_of(request)
-    last = request.headers.get("last-event-id")
-    if last is not None and last != "":
-        if not last.isascii() or not last.isdigit() or len(last) > 18:
-            raise BadValue("Last-Event-ID", last, "the id of an event")
-        after = int(last)
+    start = None if after is None else read_event_cursor("after", after)
+    if last := request.headers.get("last-event-id"):
+        start = read_event_cursor("Last-Event-ID", last)
     if caller.tenant != EVERY_TENANT:
         # Another tenant's events are as if there were none, and so are those of services, which have none.
         tenant = caller.tenant if tenant in (None, caller.tenant) else ""
     wish = Wish(run, job, tenant, frozenset(kind) if kind else TYPES, service)
-    return EventStream(backend.feed, wish, after)
+    return EventStream(backend.feed, wish, start)
 
 
 HANDLERS = [events]

@@ -17,7 +17,7 @@ from typing import Protocol
 
 import msgspec
 
-from interlock.api.sse import Whose, data_of, frame, framed, whose
+from interlock.api.sse import Whose, data_of, frame, framed, gap, id_line, whose
 from interlock.client.connection import Connection
 from interlock.model import request as r
 from interlock.model.error import InterlockError
@@ -334,13 +334,13 @@ class Feed:
         """Leave out what cannot be told in time. Single runs and services are looked up, so that their readers miss
         nothing."""
         after, self._position = self._position, until
-        gap = framed(frame(GapEvent(after=after, until=until)))
+        whole = gap(after, until)
         for wish in self._plain:
             for subscriber in self._groups[wish]:
                 if subscriber.seen <= after:
-                    subscriber.push(gap)
+                    subscriber.push(whole)
                 elif subscriber.seen < until:
-                    subscriber.push(framed(frame(GapEvent(after=subscriber.seen, until=until))))
+                    subscriber.push(gap(subscriber.seen, until))
         for single in list(self._singles):
             try:
                 await self._tell_single(single, after, until)
@@ -382,7 +382,7 @@ class Feed:
         if now - self._greeted > KEEP_ALIVE:
             self._greeted = now
             # With the position, so that one who has heard of little can go on from here as well.
-            chunk = framed(b"id: %d\n%b" % (self._position, STILL_THERE))
+            chunk = framed(id_line(self._position) + STILL_THERE)
             for group in self._groups.values():
                 for subscriber in group:
                     subscriber.push(chunk if subscriber.seen <= self._position else framed(STILL_THERE))

@@ -13,7 +13,7 @@ PARAMETERS = {
     "run": "Only of this run.",
     "service": "Only of this service.",
     "type": "Only events of this type; may be repeated.",
-    "after": "Tell first what is stored after this position. The header counts more.",
+    "after": "Send first what is stored after the event with this id; `start` sends all. The header counts more.",
 }
 """those that do not bring a description along"""
 
@@ -342,10 +342,10 @@ FIELDS: dict[str, dict[str, str]] = {
         "text": "The line.",
     },
     "GapEvent": {
-        "after": "What lies after this position was left out; a stream opened with `after` tells it.",
+        "after": "The cursor before the first event left out; a stream opened with `after` sends them.",
         "until": "Up to this one, itself included.",
     },
-    "HelloEvent": {"position": "Everything after this position will be told."},
+    "HelloEvent": {"cursor": "The stream sends everything after this cursor."},
 }
 """by the name of the type, then of the field"""
 

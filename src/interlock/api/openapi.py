@@ -8,7 +8,7 @@ from litestar import Litestar
 
 from interlock.api import bodies, job_bodies
 from interlock.api.auth import OPEN
-from interlock.api.cursors import FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS
+from interlock.api.cursors import EVENTS, FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS, START
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY
@@ -82,11 +82,12 @@ BATCH_KEY = {
     "description": "Makes it safe to repeat the request: run number i, from 0, gets this, a slash and i as its key.",
     "schema": {**KEY["schema"], "maxLength": LONGEST_BATCH_KEY},
 }
+EVENT_ID = f"^({START}|{FORM.format(kind=EVENTS)})$"
 LAST_EVENT = {
     "name": "Last-Event-ID",
     "in": "header",
     "description": "The id of the last event that is known; what is stored after it is told first.",
-    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    "schema": {"type": "string", "pattern": EVENT_ID},
 }
 BULK_KEY = {**KEY, "description": "Makes it safe to repeat the request: the same key in a tenant is the same request."}
 HEADERS = {
@@ -107,6 +108,7 @@ PATTERNS = {
     ("timetable", "for"): SPAN,
     ("run", "wait"): WAIT,
     ("service_logs", "wait"): WAIT,
+    ("events", "after"): EVENT_ID,
     ("runs", "cursor"): f"^{FORM.format(kind=RUNS)}$",
     ("put_job", "job_id"): JOB_ID,
     ("jobs", "cursor"): f"^{JOB_FORM}$",
@@ -114,7 +116,7 @@ PATTERNS = {
     ("service_logs", "cursor"): f"^{FORM.format(kind=SERVICE_LOGS)}$",
 }
 """(operation, parameter) → its form, where the code checks that by itself"""
-LEAST = {"since": 0, "until": 0, "after": 0}
+LEAST = {"since": 0, "until": 0}
 """limits of zero, which the framework leaves out"""
 
 ACTIONS = tuple(f"{action}_service" for action in ServiceAction)

@@ -4,8 +4,10 @@ from typing import Any
 
 import msgspec
 
+from interlock.api.cursors import EVENTS, cursor_of
 from interlock.model.run_view import (
     EVENT_NAMES,
+    GapEvent,
     HelloEvent,
     LogEvent,
     RunEvent,
@@ -23,14 +25,23 @@ def framed(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
+def id_line(position: int) -> bytes:
+    return b"id: %b\n" % cursor_of(EVENTS, position).encode()
+
+
 def frame(event: Any, position: int | None = None) -> bytes:
     """An event as it stands in the stream."""
-    head = b"" if position is None else b"id: %d\n" % position
+    head = b"" if position is None else id_line(position)
     return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), _encode(event))
 
 
 def hello(position: int) -> bytes:
-    return b"retry: 2000\n" + frame(HelloEvent(position=position), position)
+    return b"retry: 2000\n" + frame(HelloEvent(cursor=cursor_of(EVENTS, position)), position)
+
+
+def gap(after: int, until: int) -> bytes:
+    """The word that events after one position, up to another, were left out, framed for the wire."""
+    return framed(frame(GapEvent(after=cursor_of(EVENTS, after), until=cursor_of(EVENTS, until))))
 
 
 class Whose(msgspec.Struct, frozen=True, gc=False):

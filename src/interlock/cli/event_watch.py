@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Unpack
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.client.http.following import EventFilter
+    from interlock.client.http.event_stream import EventFilter
     from interlock.model.error import InterlockError
 
 PACE = 0.1

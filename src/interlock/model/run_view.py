@@ -200,17 +200,17 @@ class ServiceLogEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """More happened than could be told: what lies after `after`, up to and including `until`, was left out. A stream
-    opened after `after` tells it."""
+    """Events after the cursor `after`, up to and including `until`, were left out. A stream opened with `after` sends
+    them."""
 
-    after: int
-    until: int
+    after: str
+    until: str
 
 
 class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The first event of a stream: everything after `position` will be told."""
+    """The first event of a stream, which sends everything after this cursor."""
 
-    position: int
+    cursor: str
 
 
 Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | ServiceEvent | ServiceLogEvent | GapEvent

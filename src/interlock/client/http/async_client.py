@@ -8,8 +8,8 @@ from interlock.client.access import Ending, RunAccess
 from interlock.client.handle import RunHandle
 from interlock.client.http.address import read_token
 from interlock.client.http.asynchronous import AsyncTransport
+from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.exchange import read_policy
-from interlock.client.http.following import EventFilter, Following
 from interlock.client.http.job_operations import Instant
 from interlock.client.http.operations import BulkFilter, Operations, RunFilter
 from interlock.client.submission import RunOptions, TriggerOptions
@@ -145,13 +145,13 @@ class AsyncClient:
     async def logs(self, run_id: str) -> list[LogLine]:
         return await self._access.logs(run_id)
 
-    def events(self, **asked: Unpack[EventFilter]) -> AsyncIterator[tuple[int | None, Event]]:
-        """What happens, as it happens, each with its position, until the caller leaves. It survives the server.
+    def events(self, **asked: Unpack[EventFilter]) -> AsyncIterator[tuple[str | None, Event]]:
+        """What happens, as it happens, each with its id, until the caller leaves. It survives the server.
 
-        With `after`, what was stored after that position is told first. Where more happens than can be told there is a
-        `GapEvent`; with `complete` what it left out is read again instead.
+        With `after`, the id of an event or `start`, everything stored after it comes first. When the server leaves
+        events out it yields a `GapEvent`; with `complete` those events are read again instead.
         """
-        return self._transport.iterate(Following(self._policy, asked).events())
+        return self._transport.iterate(EventStream(self._policy, asked).events())
 
     # ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

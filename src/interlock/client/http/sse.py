@@ -23,8 +23,6 @@ class EventParser:
         self._at_start: bytes | None = b""
         """what came so far, while it may yet be the beginning of a byte order mark"""
         self._after_return = False
-        self.last_id: str | None = None
-        """the last that was given, with an event or alone"""
         self._clear()
 
     def _clear(self) -> None:
@@ -57,9 +55,8 @@ class EventParser:
 
     def _take(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if not line:
-            if self._id is not None:
-                self.last_id = self._id
-            if self._data:
+            # The standard drops what has no data; an id alone still says how far the stream has come.
+            if self._data or self._id:
                 events.append(ServerSentEvent(self._name or "message", "\n".join(self._data), self._id))
             self._clear()
             return

@@ -1,4 +1,4 @@
-"""Following the events of a server through everything that may break the stream, without loss and without repeats."""
+"""Follow the events of a server through every break of the stream, without loss and without repeats."""
 
 from collections.abc import Generator, Iterable
 from typing import Any, TypedDict
@@ -22,7 +22,6 @@ from interlock.client.http.exchange import (
 )
 from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.client.submission import check_text
-from interlock.model.error import BadValue
 from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
 
 SILENCE = 45.0
@@ -41,38 +40,36 @@ class EventFilter(TypedDict, total=False):
     tenant: str | None
     service: str | None
     types: Iterable[str]
-    after: int | None
+    after: str | None
+    """the id of an event, or `start`"""
     complete: bool
 
 
-class Following:
+class EventStream:
     """Where a stream stands: what was told last, and so where to go on after a break."""
 
     def __init__(self, policy: Policy, asked: EventFilter) -> None:
         if unknown := asked.keys() - EventFilter.__annotations__.keys():
             raise TypeError(f"events() got an unexpected argument {min(unknown)!r}")
-        after = asked.get("after")
-        if after is not None and (not isinstance(after, int) or isinstance(after, bool) or after < 0):
-            raise BadValue("after", after, "a position: a whole number of zero or more")
         self._policy = policy
         self._complete = asked.get("complete", False)
         types = asked.get("types", ())
         self._query: dict[str, Any] = {"type": [types] if isinstance(types, str) else list(types)}
-        for name in ("run", "job", "tenant", "service"):
+        for name in ("run", "job", "tenant", "service", "after"):
             text = asked.get(name)
             if text is not None:
                 self._query[name] = [text]
         for name, texts in self._query.items():
             for text in texts:
                 check_text(name, text)
-        self._position = after
+        self._cursor: str | None = self._query.pop("after", [None])[0]
         self._greeted = False
         self._opened = False
         self._failures = 0
         """in a row: breaks, and attempts to open, since something was told"""
 
     def events(self) -> Iteration:
-        """Tells pairs of position and event. It goes on until the caller stops it, or the server refuses."""
+        """Yield pairs of an event's id and the event, until the caller stops or the server refuses."""
         told_to_resume = False
         while True:
             request = self._request(told_to_resume)
@@ -92,11 +89,11 @@ class Following:
 
     def _request(self, resuming: bool) -> Request:
         query, headers = dict(self._query), {"Accept": "text/event-stream"}
-        if self._position is not None:
+        if self._cursor is not None:
             if resuming:
-                headers["Last-Event-ID"] = str(self._position)
+                headers["Last-Event-ID"] = self._cursor
             else:
-                query["after"] = str(self._position)
+                query["after"] = self._cursor
         text = urlencode(query, doseq=True)
         path = f"/api/v1/events?{text}" if text else "/api/v1/events"
         return Request("GET", path, None, headers, within=max(self._policy.timeout, SILENCE), alone=True)
@@ -124,14 +121,11 @@ class Following:
             for message in parser.feed(data):
                 event = self._read(request, message)
                 if isinstance(event, GapEvent) and self._complete:
-                    self._position = max(event.after, self._position or 0)
+                    self._cursor = event.after
                     return True
-                position = self._advance(message, event)
+                self._advance(message, event)
                 if event is not None and not self._known(event):
-                    yield Tell((position, event))
-            # A stream that has little to tell still says how far it is.
-            if parser.last_id is not None and parser.last_id.isdecimal():
-                self._position = max(int(parser.last_id), self._position or 0)
+                    yield Tell((message.id, event))
 
     def _read(self, request: Request, message: ServerSentEvent) -> Event | None:
         """The event; None if it is of a kind this client does not know."""
@@ -145,18 +139,16 @@ class Following:
             what = f"unexpected content in the event {message.name!r} ({error})"
             raise not_ours(request, answer, self._policy.address, what) from error
 
-    def _advance(self, message: ServerSentEvent, event: Event | None) -> int | None:
-        """Note where the stream now stands; returns the position of this event, if it has one."""
-        position = int(message.id) if message.id is not None and message.id.isdecimal() else None
-        if position is not None:
-            self._position = position
+    def _advance(self, message: ServerSentEvent, event: Event | None) -> None:
+        """Note where the stream now stands."""
+        if message.id:
+            self._cursor = message.id
         elif isinstance(event, GapEvent):
-            self._position = event.until
-        elif isinstance(event, HelloEvent) and self._position is None:
-            self._position = event.position
+            self._cursor = event.until
+        elif isinstance(event, HelloEvent) and self._cursor is None:
+            self._cursor = event.cursor
         if not isinstance(event, HelloEvent):
             self._failures = 0
-        return position
 
     def _known(self, event: Event) -> bool:
         """Whether the caller has heard this: the greeting is repeated with every connection."""

@@ -8,8 +8,8 @@ import pytest
 
 import interlock as il
 from interlock.client.http.address import read_address
+from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.exchange import Failure, Open, Pause, Policy, Read, Response, Tell
-from interlock.client.http.following import EventFilter, Following
 from interlock.model.run_view import GapEvent, HelloEvent, LogEvent
 
 
@@ -21,8 +21,8 @@ OPENED = Response(200, {"content-type": "text/event-stream; charset=utf-8"}, b""
 LINE = LogEvent(run_id="r", job_id="j", tenant="t", at=1.0, attempt=1, level="info", text="x")
 
 
-def sent(event: Any, name: str, position: int | None = None) -> bytes:
-    head = "" if position is None else f"id: {position}\n"
+def sent(event: Any, name: str, cursor: str | None = None) -> bytes:
+    head = "" if cursor is None else f"id: {cursor}\n"
     return f"{head}event: {name}\ndata: {msgspec.json.encode(event).decode()}\n\n".encode()
 
 
@@ -30,7 +30,7 @@ class Play:
     """A stream played by hand: what is sent to it, what it tells, and where it goes next."""
 
     def __init__(self, asked: EventFilter | None = None, **options: Any) -> None:
-        self.iteration = Following(policy(**options), asked or {}).events()
+        self.iteration = EventStream(policy(**options), asked or {}).events()
         self.step: Any = next(self.iteration)
         self.told: list[Any] = []
         self.pauses: list[float] = []
@@ -60,52 +60,57 @@ class Play:
 
 @pytest.mark.parametrize("broken", [b"", Failure("lost", OSError()), Failure("silent", OSError())])
 def test_a_broken_stream_goes_on_where_it_was(broken: Any) -> None:
-    play = Play({"job": "a", "types": ("log", "run"), "after": 3})
-    assert play.asked == ("/api/v1/events?type=log&type=run&job=a&after=3", None)
-    play.open().give(sent(LINE, "log", 5) + b"id: 6\nevent: log\n").give(broken)
-    assert play.told == [(5, LINE)]
-    assert play.asked == ("/api/v1/events?type=log&type=run&job=a", "5")
+    play = Play({"job": "a", "types": ("log", "run"), "after": "e3"})
+    assert play.asked == ("/api/v1/events?type=log&type=run&job=a&after=e3", None)
+    play.open().give(sent(LINE, "log", "e5") + b"id: e6\nevent: log\n").give(broken)
+    assert play.told == [("e5", LINE)]
+    assert play.asked == ("/api/v1/events?type=log&type=run&job=a", "e5")
 
 
 def test_the_greeting_is_told_once_and_says_where_to_resume() -> None:
     play = Play()
     assert play.asked == ("/api/v1/events", None)
-    hello = HelloEvent(position=41)
+    hello = HelloEvent(cursor="e41")
     play.open().give(sent(hello, "hello")).give(b"")
     assert play.told == [(None, hello)]
-    assert play.asked == ("/api/v1/events", "41")
-    play.open().give(sent(HelloEvent(position=41), "hello") + sent(LINE, "log", 42))
-    assert play.told == [(None, hello), (42, LINE)]
+    assert play.asked == ("/api/v1/events", "e41")
+    play.open().give(sent(HelloEvent(cursor="e41"), "hello") + sent(LINE, "log", "e42"))
+    assert play.told == [(None, hello), ("e42", LINE)]
 
 
 def test_events_of_unknown_kinds_are_left_out_and_still_count() -> None:
-    play = Play().open().give(b"id: 9\nevent: news\ndata: whatever\n\n").give(b"")
+    play = Play().open().give(b"id: e9\nevent: news\ndata: whatever\n\n").give(b"")
     assert play.told == []
-    assert play.asked == ("/api/v1/events", "9")
+    assert play.asked == ("/api/v1/events", "e9")
 
 
 def test_a_gap_is_told_or_read_again() -> None:
-    gap = GapEvent(after=5, until=90)
-    play = Play().open().give(sent(LINE, "log", 5) + sent(gap, "gap")).give(b"")
-    assert play.told == [(5, LINE), (None, gap)]
-    assert play.asked == ("/api/v1/events", "90")
+    gap = GapEvent(after="e5", until="e90")
+    play = Play().open().give(sent(LINE, "log", "e5") + sent(gap, "gap")).give(b"")
+    assert play.told == [("e5", LINE), (None, gap)]
+    assert play.asked == ("/api/v1/events", "e90")
     play = (
         Play({"complete": True, "run": "r"})
         .open()
-        .give(sent(LINE, "log", 5) + sent(gap, "gap") + sent(LINE, "log", 91))
+        .give(sent(LINE, "log", "e5") + sent(gap, "gap") + sent(LINE, "log", "e91"))
     )
-    assert play.told == [(5, LINE)]
-    assert play.asked == ("/api/v1/events?run=r&after=5", None)
-    play.open().give(sent(LINE, "log", 6)).give(b"")
-    assert play.asked == ("/api/v1/events?run=r", "6")
+    assert play.told == [("e5", LINE)]
+    assert play.asked == ("/api/v1/events?run=r&after=e5", None)
+    play.open().give(sent(LINE, "log", "e6")).give(b"")
+    assert play.asked == ("/api/v1/events?run=r", "e6")
+    # A sign of life carries the cursor too; without one the stream resumes behind the gap, not before it.
+    play = Play().open().give(sent(LINE, "log", "e5") + sent(gap, "gap") + b": still there\n\n").give(b"")
+    assert play.asked == ("/api/v1/events", "e90")
+    play.open().give(b"id: e95\n: still there\n\n").give(b"")
+    assert play.asked == ("/api/v1/events", "e95")
 
 
 def test_pauses_grow_until_something_is_told() -> None:
-    play = Play().open().give(sent(LINE, "log", 1))
+    play = Play().open().give(sent(LINE, "log", "e1"))
     for _ in range(4):
-        play.give(b"").open().give(sent(HelloEvent(position=1), "hello"))
+        play.give(b"").open().give(sent(HelloEvent(cursor="e1"), "hello"))
     assert play.pauses[3] > play.pauses[0] * 2
-    play.give(sent(LINE, "log", 2)).give(b"")
+    play.give(sent(LINE, "log", "e2")).give(b"")
     assert play.pauses[4] <= 0.05
 
 
@@ -150,8 +155,8 @@ def test_an_event_that_cannot_be_read_is_an_error() -> None:
         Play().open().give(b"event: log\ndata: {\n\n")
 
 
-@pytest.mark.parametrize("asked", [{"after": -1}, {"after": True}, {"after": "5"}, {"run": 5}, {"types": [5]}])
+@pytest.mark.parametrize("asked", [{"after": -1}, {"after": True}, {"run": 5}, {"types": [5]}])
 def test_a_wish_that_makes_no_sense_is_refused(asked: Any) -> None:
     with pytest.raises(il.InterlockError) as caught:
-        Following(policy(), asked)
+        EventStream(policy(), asked)
     assert caught.value.code == "bad_value"
