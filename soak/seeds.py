@@ -12,8 +12,8 @@ from functools import partial
 from multiprocessing import get_context
 from typing import TextIO
 
-from interlock.simulation.scenario import Sabotage
-from interlock.simulation.simulate import Report, simulate
+from soak.simulation.scenario import Sabotage
+from soak.simulation.simulate import Report, simulate
 
 SHOWN = 60
 """lines of the trace of a failed seed"""

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import pytest
 
 from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.store import Disk, FaultyStore, StoreFaults
 from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
+from soak.simulation.store import Disk, FaultyStore, StoreFaults
 
 T = TypeVar("T")
 AnyStore = MemoryStore | SqliteStore | FaultyStore

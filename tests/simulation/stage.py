@@ -9,12 +9,12 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run, submit
 from interlock.model.run import Run, Transition
-from interlock.simulation.cluster import Cluster, Worker
-from interlock.simulation.executor import Execution, Plan
 from interlock.simulation.link import SimulatedBus
 from interlock.simulation.loop import Process
-from interlock.simulation.scenario import Faults, Sabotage, Scenario
-from interlock.simulation.simulate import run_quietly
+from soak.simulation.cluster import Cluster, Worker
+from soak.simulation.executor import Execution, Plan
+from soak.simulation.scenario import Faults, Sabotage, Scenario
+from soak.simulation.simulate import run_quietly
 
 LIMIT = 1000.0
 """virtual seconds a test may take"""

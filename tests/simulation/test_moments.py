@@ -9,9 +9,9 @@ from interlock.client.handle import RunHandle
 from interlock.model import message as m
 from interlock.model.error import StoreUnavailable
 from interlock.model.state import State
-from interlock.simulation import executor as e
-from interlock.simulation.executor import Mark
-from interlock.simulation.scenario import HEARTBEAT
+from soak.simulation import executor as e
+from soak.simulation.executor import Mark
+from soak.simulation.scenario import HEARTBEAT
 from tests.simulation.stage import Stage
 
 SILENCE = 3 * HEARTBEAT

@@ -2,8 +2,8 @@
 
 import pytest
 
-from interlock.simulation.scenario import Faults, Sabotage
-from interlock.simulation.simulate import simulate
+from soak.simulation.scenario import Faults, Sabotage
+from soak.simulation.simulate import simulate
 
 MOST_SEEDS = 80
 TWO_SCHEDULERS = Faults.only("replace_scheduler", "break_links")

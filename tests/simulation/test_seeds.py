@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from interlock.model.state import State
-from interlock.simulation.scenario import Faults
-from interlock.simulation.simulate import Simulation, simulate
 from soak.seeds import describe
+from soak.simulation.scenario import Faults
+from soak.simulation.simulate import Simulation, simulate
 
 CHUNK = 20
 SEEDS = 200

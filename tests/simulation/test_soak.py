@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from interlock.simulation.simulate import simulate
 from soak.seeds import main
+from soak.simulation.simulate import simulate
 
 
 def trace_of(seed: int, hash_seed: str) -> str:

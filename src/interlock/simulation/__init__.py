@@ -1,1 +1,1 @@
-"""The whole system on virtual time: one thread, one seed, every fault."""
+"""Virtual time, and forecasts made with the real engine on it."""

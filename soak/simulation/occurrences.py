@@ -10,9 +10,9 @@ from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
 from interlock.model.state import TERMINAL, State
-from interlock.simulation.executor import Execution
-from interlock.simulation.scenario import MOVED, SCHEDULED
-from interlock.simulation.store import Disk
+from soak.simulation.executor import Execution
+from soak.simulation.scenario import MOVED, SCHEDULED
+from soak.simulation.store import Disk
 
 Require = Callable[[bool, str], None]
 

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
-from interlock.simulation.cluster import Cluster
-from interlock.simulation.scenario import LEASE_TTL
+from soak.simulation.cluster import Cluster
+from soak.simulation.scenario import LEASE_TTL
 
 
 class Chaos:

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from interlock.simulation.chaos import Chaos
-from interlock.simulation.clients import Clients
-from interlock.simulation.cluster import Cluster
-from interlock.simulation.invariants import Violation
 from interlock.simulation.loop import Crashed, Deadlock, Livelock
-from interlock.simulation.scenario import Faults, Sabotage, scenario_of
+from soak.simulation.chaos import Chaos
+from soak.simulation.clients import Clients
+from soak.simulation.cluster import Cluster
+from soak.simulation.invariants import Violation
+from soak.simulation.scenario import Faults, Sabotage, scenario_of
 
 PATIENCE = 600.0
 """seconds within which everything must have ended once the faults are over"""

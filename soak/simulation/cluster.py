@@ -26,12 +26,14 @@ from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
-from interlock.simulation.effects import AnswerFaults, FaultyEffects
-from interlock.simulation.executor import SimulatedExecutor
-from interlock.simulation.invariants import Invariants
 from interlock.simulation.link import Network, SimulatedBus
 from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.scenario import (
+from interlock.simulation.trace import Trace
+from interlock.worker.host import Host, HostSettings
+from soak.simulation.effects import AnswerFaults, FaultyEffects
+from soak.simulation.executor import SimulatedExecutor
+from soak.simulation.invariants import Invariants
+from soak.simulation.scenario import (
     HEARTBEAT,
     JOBS,
     KEEP,
@@ -44,9 +46,7 @@ from interlock.simulation.scenario import (
     Scenario,
     jobs_of,
 )
-from interlock.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
-from interlock.simulation.trace import Trace
-from interlock.worker.host import Host, HostSettings
+from soak.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
 
 
 class SimulatedClock(Clock):

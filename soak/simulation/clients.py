@@ -25,11 +25,11 @@ from interlock.model.request import NewRun
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
-from interlock.simulation import executor as e
-from interlock.simulation.cluster import Cluster
 from interlock.simulation.link import SimulatedBus
 from interlock.simulation.loop import Process
-from interlock.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
+from soak.simulation import executor as e
+from soak.simulation.cluster import Cluster
+from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
 

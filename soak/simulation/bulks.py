@@ -9,7 +9,7 @@ from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.model.request import BulkReport
 from interlock.model.run import Run
 from interlock.model.state import TERMINAL
-from interlock.simulation.store import Disk
+from soak.simulation.store import Disk
 
 
 class Bulks:
