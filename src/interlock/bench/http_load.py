@@ -4,8 +4,7 @@ import asyncio
 import time
 from typing import cast
 
-import uvloop
-
+from interlock import runtime
 from interlock.model.error import InterlockError
 
 
@@ -13,7 +12,7 @@ def post(port: int, path: str, body: str, requests: int, connections: int) -> fl
     """Return the requests answered a second; every answer must be a success."""
     head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1:{port}\r\ncontent-type: application/json\r\n"
     request = f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
-    return uvloop.run(_post(port, request, requests, connections))
+    return runtime.run(_post(port, request, requests, connections))
 
 
 async def _post(port: int, request: bytes, requests: int, connections: int) -> float:

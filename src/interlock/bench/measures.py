@@ -4,8 +4,7 @@ import asyncio
 import time
 from pathlib import Path
 
-import uvloop
-
+from interlock import runtime
 from interlock.bench.http_load import post
 from interlock.bench.jobs import app
 from interlock.bench.report import Measure
@@ -43,7 +42,7 @@ def end_to_end(folder: Path, runs: int) -> float:
 
 
 def throughput(server: Server, runs: int) -> float:
-    rate = uvloop.run(_stream(server, runs))
+    rate = runtime.run(_stream(server, runs))
     server.check("succeeded", runs + BATCH)
     return rate
 
@@ -77,7 +76,7 @@ async def _until_ended(server: Server) -> None:
 def idle_latency(folder: Path, runs: int) -> list[float]:
     """Milliseconds from submit to the first line of the handler, one run at a time on an idle system."""
     with running(folder, workers=1) as server:
-        return uvloop.run(_one_by_one(server, runs))
+        return runtime.run(_one_by_one(server, runs))
 
 
 async def _one_by_one(server: Server, runs: int) -> list[float]:
@@ -105,7 +104,7 @@ def single_submits(folder: Path, requests: int) -> float:
 def memory_per_waiting_run(folder: Path, runs: int) -> float:
     """Bytes by which the scheduler grows for each run that waits."""
     with running(folder, workers=0) as server:
-        return uvloop.run(_pile_up(server, runs))
+        return runtime.run(_pile_up(server, runs))
 
 
 async def _pile_up(server: Server, runs: int) -> float:

@@ -21,6 +21,9 @@ def command(
     """Check everything Interlock depends on, and say how to mend what is wrong."""
     import sys
 
+    from interlock.runtime import require_linux
+
+    require_linux()
     from interlock.cli import doctor_checks
     from interlock.cli.server_checks import server
     from interlock.cli.tables import console, out, plain, print_json

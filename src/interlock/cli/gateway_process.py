@@ -2,8 +2,7 @@
 
 import sys
 
-import uvloop
-
+from interlock import runtime
 from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.output import one_line_errors
 from interlock.wiring.gateway import read_options, run_gateway
@@ -13,7 +12,7 @@ def main() -> None:
     with one_line_errors():
         options = read_options(int(sys.argv[1]))
         log_to_stderr(options.log_level, options.log_format)
-        uvloop.run(run_gateway(options))
+        runtime.run(run_gateway(options))
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 import msgspec
-import uvloop
 
+from interlock import runtime
 from interlock.cli.doctor_checks import settings_file
 from interlock.cli.live import show_live, summary
 from interlock.cli.log_lines import log_to_stderr
@@ -53,7 +53,7 @@ def run_up(resolved: Resolved, submit: list[str], table: bool | None) -> None:
     # A pass makes and drops thousands of values, none of them in cycles: looking for cycles among them is in vain.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
-    uvloop.run(_serve(scheduler, submit, steps if live else None))
+    runtime.run(_serve(scheduler, submit, steps if live else None))
 
 
 def _check_file(resolved: Resolved) -> None:

@@ -18,6 +18,9 @@ def command(
     table: Annotated[bool | None, typer.Option(help="Show a live table; on by default in a terminal.")] = None,
 ) -> None:
     """Run the scheduler with its workers and services. Ctrl-C stops it in order, a second one at once."""
+    from interlock.runtime import require_linux
+
+    require_linux()
     from interlock.cli.serving import run_up
 
     run_up(flags.given(files=paths or None).resolve(), submit=submit or [], table=table)

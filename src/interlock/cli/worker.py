@@ -13,8 +13,7 @@ def command(
     flags: Flags, name: Annotated[str, typer.Option(metavar="TEXT", help="The first part of its id.")] = "worker"
 ) -> None:
     """Run one more worker for a scheduler on this machine. Without an app it takes the jobs that need none."""
-    import uvloop
-
+    from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr
     from interlock.model.error import BadValue
     from interlock.model.job import NAME
@@ -38,4 +37,4 @@ def command(
         # For the scheduler's gateway, and not for handlers.
         if token.env is not None:
             os.environ.pop(token.env, None)
-    uvloop.run(run_worker(options))
+    runtime.run(run_worker(options))

@@ -519,3 +519,13 @@ class WrongStatus(InterlockError):
 
 class NoContainerEngine(InterlockError):
     code = "no_container_engine"
+
+
+class NeedsLinux(InterlockError):
+    code = "needs_linux"
+
+    def __init__(self, platform: str) -> None:
+        super().__init__(
+            f"platform: {platform!r} cannot run schedulers and workers, which need Linux; "
+            "connect to a server elsewhere with interlock.Client or INTERLOCK_URL"
+        )

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import uvloop
-
+from interlock import runtime
 from interlock.config import Settings
 from interlock.config.sources import FromApp, load
 from interlock.model.duration import seconds
@@ -35,7 +34,7 @@ class _Thread:
     def _run(self) -> None:
         error: BaseException | None = None
         try:
-            uvloop.run(self._live())
+            runtime.run(self._live())
         except BaseException as raised:  # noqa: BLE001 - handed to the program that waits
             error = raised
         for future in (self.started, self.stopped):

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any
 
 import msgspec
-import uvloop
 
+from interlock import runtime
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model.error import Fatal, InterlockError
@@ -50,7 +50,7 @@ class Child:
         self._definitions = definitions
         self._functions = Functions()
         self._is_secret = matcher(secret_names)
-        self._loop = uvloop.new_event_loop()
+        self._loop = runtime.new_event_loop()
         self._threads = ThreadPool()
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []

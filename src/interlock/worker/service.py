@@ -89,9 +89,9 @@ def run_service(options: ServiceOptions) -> int:
     function = _function_of(options)
     arguments = [ServiceContext.from_environment(options.name)] if takes_context(options.name, function) else []
     if is_async(function):
-        import uvloop
+        from interlock import runtime
 
-        return uvloop.run(_run_async(lambda: function(*arguments)))
+        return runtime.run(_run_async(lambda: function(*arguments)))
     return _run_plain(lambda: function(*arguments))
 
 
