@@ -25,10 +25,10 @@ from interlock.model.request import NewRun
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
-from interlock.simulation.link import SimulatedBus
-from interlock.simulation.loop import Process
 from soak.simulation import executor as e
 from soak.simulation.cluster import Cluster
+from soak.simulation.link import SimulatedBus
+from soak.simulation.loop import Process
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)

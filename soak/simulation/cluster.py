@@ -26,13 +26,12 @@ from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
-from interlock.simulation.link import Network, SimulatedBus
-from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.trace import Trace
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.invariants import Invariants
+from soak.simulation.link import Network, SimulatedBus
+from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.scenario import (
     HEARTBEAT,
     JOBS,
@@ -47,6 +46,7 @@ from soak.simulation.scenario import (
     jobs_of,
 )
 from soak.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
+from soak.simulation.trace import Trace
 
 
 class SimulatedClock(Clock):

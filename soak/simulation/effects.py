@@ -8,8 +8,8 @@ import msgspec
 
 from interlock.engine.effects import Answers, Effects
 from interlock.ports.store import Store
-from interlock.simulation.loop import VirtualLoop
-from interlock.simulation.trace import Trace
+from soak.simulation.loop import VirtualLoop
+from soak.simulation.trace import Trace
 
 
 class AnswerFaults(msgspec.Struct):

@@ -11,7 +11,7 @@ import msgspec
 from interlock.model import message as m
 from interlock.model.outcome import Outcome
 from interlock.ports.executor import Executor, Report
-from interlock.simulation.loop import Process, VirtualLoop
+from soak.simulation.loop import Process, VirtualLoop
 
 SUCCEED, COMPLETE, FAIL, GARBLED, FATAL, GIVE_UP = "succeed", "complete", "fail", "garbled", "fatal", "give_up"
 CRASH, HANG, IGNORE, STUBBORN, RETURN = "crash", "hang", "ignore", "stubborn", "return"

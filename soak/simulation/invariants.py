@@ -15,13 +15,13 @@ from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition, replay
 from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
-from interlock.simulation.loop import VirtualLoop
-from interlock.simulation.trace import Trace
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
+from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
+from soak.simulation.trace import Trace
 
 _CONSTANT = Run.__struct_fields__[: Run.CONSTANT]
 

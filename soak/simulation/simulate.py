@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from interlock.simulation.loop import Crashed, Deadlock, Livelock
 from soak.simulation.chaos import Chaos
 from soak.simulation.clients import Clients
 from soak.simulation.cluster import Cluster
 from soak.simulation.invariants import Violation
+from soak.simulation.loop import Crashed, Deadlock, Livelock
 from soak.simulation.scenario import Faults, Sabotage, scenario_of
 
 PATIENCE = 600.0

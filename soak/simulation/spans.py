@@ -10,8 +10,8 @@ from interlock.model.job import Job
 from interlock.model.message import Stop
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
-from interlock.simulation.loop import VirtualLoop
 from soak.simulation.executor import Execution
+from soak.simulation.loop import VirtualLoop
 
 ROUNDING = 1e-6
 SETTLED = 40.0

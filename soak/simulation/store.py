@@ -31,9 +31,9 @@ from interlock.ports.store import (
     Snapshot,
     Store,
 )
-from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
+from soak.simulation.loop import Process, VirtualLoop
+from soak.simulation.trace import Trace
 
 
 class StoreFaults(msgspec.Struct):

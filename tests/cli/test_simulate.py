@@ -227,7 +227,7 @@ def test_files_without_schedules(tmp_path: Path) -> None:
 def test_too_much_names_the_job(tmp_path: Path) -> None:
     file = tmp_path / "jobs.yaml"
     file.write_text("kind: Job\nid: tick\nschedule: {every: 1s}\nrun: {process: [a]}\n")
-    with pytest.raises(TooManyRuns, match=r"more than 2,000,000; 'tick' alone has about"):
+    with pytest.raises(TooManyRuns, match=r"2,000,000.*'tick'"):
         forecast_of(resolve({"files": [str(file)]}, None, {}), asked(span="366d"))
 
 

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import pytest
 
-from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.trace import Trace
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
+from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.store import Disk, FaultyStore, StoreFaults
+from soak.simulation.trace import Trace
 
 T = TypeVar("T")
 AnyStore = MemoryStore | SqliteStore | FaultyStore

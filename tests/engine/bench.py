@@ -20,8 +20,8 @@ from interlock.ports.bus import Peer
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Lease
 from interlock.ports.store import Inputs, Snapshot
-from interlock.simulation.loop import VirtualLoop
 from interlock.stores.memory import MemoryStore
+from soak.simulation.loop import VirtualLoop
 
 T = TypeVar("T", bound=m.Message)
 

@@ -14,8 +14,8 @@ from interlock.model.run import SCHEDULE, Now
 from interlock.model.state import State
 from interlock.ports.clock import Clock
 from interlock.ports.store import HURRIED, MOST_PRUNED
-from interlock.simulation.loop import VirtualLoop
 from interlock.stores.memory import MemoryStore
+from soak.simulation.loop import VirtualLoop
 from tests.contract.samples import created, make_run
 
 WALL = 1_000_000.0

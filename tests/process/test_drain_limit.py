@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from interlock.model import message as m
 from interlock.model.work import ProcessWork
-from interlock.simulation.loop import VirtualLoop
 from interlock.worker.host import Host, HostSettings
+from soak.simulation.loop import VirtualLoop
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
 from tests.process.test_lines_kept import Links, Silent

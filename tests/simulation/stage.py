@@ -9,10 +9,10 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run, submit
 from interlock.model.run import Run, Transition
-from interlock.simulation.link import SimulatedBus
-from interlock.simulation.loop import Process
 from soak.simulation.cluster import Cluster, Worker
 from soak.simulation.executor import Execution, Plan
+from soak.simulation.link import SimulatedBus
+from soak.simulation.loop import Process
 from soak.simulation.scenario import Faults, Sabotage, Scenario
 from soak.simulation.simulate import run_quietly
 

@@ -172,10 +172,9 @@ def test_a_run_that_outlasts_its_interval() -> None:
     told = only(found)
     assert (told.runs, told.missed, told.waited, told.longest_wait, told.most_at_once) == (10, 5, 4, 40, 1)
     assert told.longest_wait_at == START + 480
-    assert [(one.what, one.count, one.text.partition(":")[0]) for one in found.notable] == [
-        ("missed", 5, "5 of 10"),
-        ("waited", 4, "4 of 10 for the run before, at most 40s"),
-    ]
+    assert [(one.what, one.count) for one in found.notable] == [("missed", 5), ("waited", 4)]
+    assert found.notable[1].text.startswith("4 of 10 ")
+    assert found.notable[1].text.endswith(" 40s")
     assert told.busy == 5 * 130
 
 
@@ -315,9 +314,7 @@ def test_how_many_runs_there_will_be(schedule: Schedule, count: int) -> None:
 
 def test_too_many_runs_are_refused_before_any() -> None:
     jobs = [job("rare", cron="0 2 * * *"), job("frequent", every="1s")]
-    with pytest.raises(
-        TooManyRuns, match=r"^--for: about 31,\d+,\d+ runs are more than 2,000,000; 'frequent' alone has"
-    ):
+    with pytest.raises(TooManyRuns, match=r"^--for: .* 2,000,000.*'frequent'"):
         look(jobs, "366d")
 
 

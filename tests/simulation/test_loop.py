@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from interlock.simulation.loop import Crashed, Deadlock, Livelock, Process, VirtualLoop
+from soak.simulation.loop import Crashed, Deadlock, Livelock, Process, VirtualLoop
 
 
 def test_an_hour_passes_at_once() -> None:

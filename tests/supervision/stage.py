@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from interlock.model.child_info import Exit, Status
 from interlock.model.error import CannotStart
-from interlock.simulation.loop import VirtualLoop
 from interlock.supervision import Backoff, Birth, Custom, Instance, Supervisor
+from soak.simulation.loop import VirtualLoop
 
 T = TypeVar("T")
 

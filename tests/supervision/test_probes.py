@@ -16,11 +16,11 @@ import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.simulation.loop import VirtualLoop
 from interlock.supervision import probes
 from interlock.supervision.instance import Instance
 from interlock.supervision.probes import CannotLook, NotReady, ReadyProbe, finding, looking, until_unwell
 from interlock.supervision.spec import Alive, Ready
+from soak.simulation.loop import VirtualLoop
 from tests.helpers.places import until
 
 Run = Callable[[Coroutine[Any, Any, None]], None]

@@ -33,3 +33,18 @@ def seconds(value: Duration, field: str) -> float:
 def brief(duration: float) -> str:
     """Seconds as they are read at a glance: three digits, and never a power of ten."""
     return f"{round(duration, 3):.3g}s" if duration < 999.5 else f"{duration:.0f}s"
+
+
+def span(seconds: float) -> str:
+    """Return a duration in at most two units, for people."""
+    seconds = max(0.0, seconds)
+    if seconds < 0.0995:
+        return f"{seconds * 1000:.0f}ms"
+    if seconds < 9.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    units = ((days, "d"), (hours, "h"), (minutes, "m"), (rest, "s"))
+    first = next(place for place, (count, _) in enumerate(units) if count)
+    return " ".join(f"{count}{unit}" for count, unit in units[first : first + 2] if count)

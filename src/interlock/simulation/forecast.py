@@ -1,7 +1,6 @@
-"""What would run when: jobs on virtual time, with the scheduler and the workers that run them otherwise.
+"""A forecast: which runs a set of jobs would have, when, and what would hold them up.
 
-Only what they stand on is another: the clock, the wires between them, the store, and attempts that last as long as they
-are said to. Nothing goes wrong by itself here; for that there is `simulate`.
+The scheduler and the workers are the real ones. Only their clock, links, store and attempts are replaced.
 """
 
 import asyncio
@@ -21,54 +20,44 @@ from interlock.engine.stall import StallWatch
 from interlock.model.error import InterlockError
 from interlock.model.job import Job
 from interlock.model.run import Now
-from interlock.ports.clock import Clock
-from interlock.simulation.forecast_executor import TimedExecutor
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
 from interlock.simulation.forecast_record import Record, RecordingStore
 from interlock.simulation.forecast_summary import summary
-from interlock.simulation.link import Network, SimulatedBus
-from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.trace import Trace
+from interlock.simulation.virtual import TimedExecutor, VirtualBus, VirtualClock, VirtualLoop
 from interlock.worker.host import Host, HostSettings
 
 MOST_RUNS = 2_000_000
 SAMPLE = 2000
-"""occurrences of a job that are looked up to estimate how many there are"""
+"""occurrences of a job from which its total is estimated"""
 LONGEST_AFTER = 86400.0
-"""seconds for which runs that have not ended are watched beyond the end"""
+"""seconds beyond the end for which unfinished runs are followed"""
 LOOK = 60.0
-"""seconds between two looks whether they have"""
+"""seconds between two checks for unfinished runs"""
 NEVER = 1e10
-MOST_TASKS = 10_000
-"""above the workers, of which each has three"""
 
 
 def forecast(jobs: Iterable[Job], plan: Plan) -> Forecast:
-    """Let the jobs that have a schedule run from the start of the plan to its end."""
+    """Run the scheduled jobs from the start of the plan to its end, on virtual time."""
     known = {job.id: job for job in jobs if job.schedule is not None}
     check_size(known.values(), plan)
     record = Record(known, plan)
-    loop = _Loop()
-    with _quiet():
-        try:
-            loop.run_until_complete(_Rehearsal(known, plan, record, loop).run())
-        finally:
-            loop.close()
+    with _quiet(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        runner.run(_rehearse(list(known.values()), plan, record))
     return summary(list(known.values()), plan, record)
 
 
 def check_size(jobs: Iterable[Job], plan: Plan) -> int:
-    """About how many runs there would be; refused if they are too many."""
+    """Estimate the number of runs; raise `TooManyRuns` above the limit."""
     counts = {job.id: estimate(job, plan) for job in jobs}
     total = sum(counts.values())
     if total > MOST_RUNS:
-        most = max(counts, key=lambda job_id: counts[job_id])
+        most = max(counts, key=counts.__getitem__)
         raise TooManyRuns(total, MOST_RUNS, most, counts[most])
     return total
 
 
 def estimate(job: Job, plan: Plan) -> int:
-    """How often it fires; of one that does so very often, by how often it does in the beginning."""
+    """Count the job's occurrences; beyond `SAMPLE` of them, extrapolate."""
     if job.schedule is None:
         return 0
     found = fire_times.times_between(job.schedule, plan.start, plan.start, plan.until, SAMPLE)
@@ -77,122 +66,69 @@ def estimate(job: Job, plan: Plan) -> int:
     return round((len(found) - 1) * (plan.until - plan.start) / (found[-1] - found[0]))
 
 
-class _Loop(VirtualLoop):
-    most_at_one_instant = 50_000_000
-    """many jobs may fire at the same time"""
+class _NoStalls(StallWatch):
+    """Virtual time jumps, and no jump is a stall."""
 
-    def keep(self, task: "asyncio.Task[Any]") -> None:
-        """Those that have ended are let go from time to time: there is one for every commit."""
-        super().keep(task)
-        if len(self._tasks) > MOST_TASKS:
-            self._tasks = [task for task in self._tasks if not task.done()]
+    def start(self) -> None: ...
 
-
-class _Clock(Clock):
-    def __init__(self, loop: VirtualLoop, start: float) -> None:
-        self._loop = loop
-        self._start = start
-
-    def now(self) -> Now:
-        elapsed = self._loop.time()
-        return Now(self._start + elapsed, elapsed)
-
-
-class _Wires(Network):
-    def delay(self) -> float:
-        """What is sent is there: only what the jobs themselves do takes time."""
-        return 0.0
-
-
-class _NeverStands(StallWatch):
-    """Time passes only when something happens, and that is no reason to suspect anything."""
-
-    def start(self) -> None:
-        pass
-
-    def notice(self, now: Now, commands: list[Any]) -> None:
-        pass
+    def notice(self, now: Now, commands: list[Any]) -> None: ...
 
 
 class _Metrics(Metrics):
-    """An error from which a scheduler would recover ends a forecast."""
-
-    def __init__(self, loop: VirtualLoop) -> None:
-        super().__init__()
-        self._loop = loop
-
     def failed(self, error: InterlockError) -> None:
-        self._loop.halt(error)
+        """End the forecast with an error from which a scheduler would recover."""
+        raise error
 
 
-class _Rehearsal:
-    """The scheduler and its workers, from the first moment to the last."""
+async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
+    """Start the scheduler and its workers, let the time pass, stop them."""
+    jobs = [job for job in jobs if not _is_past(job, plan.start)]
+    store = _store(jobs, plan, record)
+    clock = VirtualClock(asyncio.get_running_loop(), plan.start)
+    limits = Limits(heartbeat_interval=NEVER)
+    engine = Engine(
+        store=store,
+        leases=store,
+        clock=clock,
+        rng=Random(0),
+        catalog=Catalog([Entry(job, lambda payload: None) for job in jobs]),
+        settings=EngineSettings(lanes=plan.lanes, limits=limits, lease_ttl=NEVER, longest_wait=NEVER),
+    )
+    engine.metrics = _Metrics()
+    engine._stall = _NoStalls(clock)
+    bus = VirtualBus()
+    await bus.listen(engine.links)
+    await engine.start()
+    hosts = [_host(f"w{number}", bus, jobs, plan) for number in range(plan.workers)]
+    tasks = [asyncio.create_task(_work(*one)) for one in hosts]
+    scheduler = asyncio.create_task(engine.run())
+    await asyncio.sleep(plan.until - plan.start)
+    for _ in range(int(LONGEST_AFTER / LOOK)):
+        if not record.unfinished():
+            break
+        await asyncio.sleep(LOOK)
+    engine.stop()
+    await scheduler
+    record.close(store.runs_by_id)
+    for host, _ in hosts:
+        host.abandon()
+    await asyncio.gather(*tasks)
 
-    def __init__(self, jobs: dict[str, Job], plan: Plan, record: Record, loop: VirtualLoop) -> None:
-        self._plan = plan
-        self._record = record
-        self._loop = loop
-        self._jobs = [job for job in jobs.values() if not _is_past(job, plan.start)]
-        self._network = _Wires(loop, Random(0), Trace(loop))
-        self._hosts: list[Host] = []
-        self._store = RecordingStore(record.note)
-        self._clock = _Clock(loop, plan.start)
-        self._engine = Engine(
-            store=self._store,
-            leases=self._store,
-            clock=self._clock,
-            rng=Random(0),
-            catalog=Catalog([Entry(job, lambda payload: None) for job in self._jobs]),
-            settings=EngineSettings(
-                lanes=plan.lanes,
-                limits=Limits(heartbeat_interval=NEVER),
-                lease_ttl=NEVER,
-                longest_wait=NEVER,
-            ),
-        )
-        self._engine.metrics = _Metrics(loop)
-        self._engine._stall = _NeverStands(self._clock)
 
-    async def run(self) -> None:
-        self._remember()
-        process = Process(self._loop, "scheduler")
-        await SimulatedBus(self._network, process).listen(self._engine.links)
-        await self._engine.start()
-        workers = [self._start_worker(number) for number in range(self._plan.workers)]
-        scheduler = process.spawn(self._engine.run())
-        await self._pass_the_time()
-        self._engine.stop()
-        await scheduler
-        self._record.close(self._store.runs_by_id)
-        for host in self._hosts:
-            host.abandon()
-        await asyncio.gather(*workers)
+def _store(jobs: Iterable[Job], plan: Plan, record: Record) -> RecordingStore:
+    """Make a store that already knows the cron jobs, so that one due at the very start fires."""
+    store, before = RecordingStore(record.note), plan.start - 1e-6
+    for job in jobs:
+        if job.schedule is not None and job.schedule.cron is not None:
+            first = fire_times.following(job.schedule, plan.start, before)
+            store.schedules[job.id] = schedule_table.Entry(job, 0, plan.start, before, first).row()
+    return store
 
-    async def _pass_the_time(self) -> None:
-        await asyncio.sleep(self._plan.until - self._plan.start)
-        for _ in range(int(LONGEST_AFTER / LOOK)):
-            if not self._record.unfinished():
-                break
-            await asyncio.sleep(LOOK)
 
-    def _remember(self) -> None:
-        """Jobs are taken to have been there before, so that one that fires at the very start does so."""
-        start, before = self._plan.start, self._plan.start - 1e-6
-        for job in self._jobs:
-            if job.schedule is not None and job.schedule.cron is not None:
-                first = fire_times.following(job.schedule, start, before)
-                self._store.schedules[job.id] = schedule_table.Entry(job, 0, start, before, first).row()
-
-    def _start_worker(self, number: int) -> "asyncio.Task[None]":
-        plan = self._plan
-        process = Process(self._loop, f"worker-{number}")
-        executor = TimedExecutor({job_id: one.seconds for job_id, one in plan.lengths.items()}, plan.failing)
-        settings = HostSettings(
-            worker_id=f"w{number}", slots=plan.slots, processes=plan.processes, heartbeat_interval=NEVER
-        )
-        host = Host(SimulatedBus(self._network, process), executor, [job.id for job in self._jobs], settings)
-        self._hosts.append(host)
-        return process.spawn(_work(host, executor))
+def _host(worker_id: str, bus: VirtualBus, jobs: Iterable[Job], plan: Plan) -> tuple[Host, TimedExecutor]:
+    executor = TimedExecutor({job_id: length.seconds for job_id, length in plan.lengths.items()}, plan.failing)
+    settings = HostSettings(worker_id=worker_id, slots=plan.slots, processes=plan.processes, heartbeat_interval=NEVER)
+    return Host(bus, executor, [job.id for job in jobs], settings), executor
 
 
 async def _work(host: Host, executor: TimedExecutor) -> None:
@@ -207,7 +143,7 @@ def _is_past(job: Job, start: float) -> bool:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """What the scheduler would log is told by the forecast."""
+    """Silence the scheduler's log: the forecast itself reports what it would say."""
     logger = logging.getLogger("interlock")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)

@@ -1,4 +1,4 @@
-"""What a forecast is made from, and what it says: jobs, lanes, what is worth a look, and every run."""
+"""The question a forecast answers, and its answer: jobs, lanes, notable findings, every run. Times are Unix seconds."""
 
 import msgspec
 
@@ -6,53 +6,54 @@ from interlock.model.error import InterlockError
 from interlock.model.state import State
 
 LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
-"""what a run may wait for once it is due: a slot of its lane, room on a worker, or the job's run before it"""
+"""what a due run may wait for: a slot of its lane, room on a worker, the job's previous run"""
 
 
 class Length(msgspec.Struct, frozen=True):
-    """How long the runs of a job are taken to last."""
+    """How long the runs of a job last."""
 
     seconds: float
     source: str
-    """how that is known, for people"""
+    """where that figure comes from, in words"""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The surroundings in which the jobs are to run."""
-
     start: float
     until: float
     lanes: dict[str, int]
     lengths: dict[str, Length]
-    """of every job"""
+    """for every job"""
     workers: int = 1
     slots: int = 64
     processes: int = 2
     failing: frozenset[str] = frozenset()
-    """jobs of which every attempt fails"""
+    """jobs whose every attempt fails"""
 
 
 class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One occurrence. Times are seconds since 1970."""
+    """One occurrence."""
 
     id: str
     job_id: str
     nominal_at: float
-    """as the schedule has it"""
+    """scheduled time, without jitter"""
     due_at: float
-    """the same with the job's jitter"""
     started_at: float | None
     ended_at: float | None
-    """null if it still ran when the forecast stopped looking"""
+    """null if it still ran when the forecast stopped"""
     state: State
     reason: str
     attempts: int
     waited: float
-    """seconds from when it was due until it began"""
+    """seconds from due to started"""
     waited_for: str | None
-    """what took most of them: lane, worker or previous run"""
+    """cause of most of that wait: lane, worker or previous run"""
     beside: int
-    """how many other runs of the job were going on as it began"""
+    """other runs of the job that were running when it started"""
+
+    @property
+    def is_missed(self) -> bool:
+        return self.state is State.SKIPPED
 
 
 class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,40 +63,40 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     length: Length
     max_concurrent_runs: int
     runs: int
-    """its occurrences, whatever became of them"""
+    """occurrences, missed ones included"""
     states: dict[str, int]
-    """how they ended, or stood at the end"""
+    """final state → runs"""
     missed: int
     overlaps: int
-    """runs that began while another of the job was going on"""
+    """runs that started while another of the job was running"""
     most_at_once: int
     waited: int
-    """runs that began later than they were due"""
+    """runs that started late"""
     longest_wait: float
     longest_wait_at: float | None
     waited_for: dict[str, int]
-    """what for, and how many"""
+    """cause → runs that waited"""
     busy: float
-    """seconds that its runs took together"""
+    """seconds of all its runs together"""
 
 
 class LaneForecast(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     limit: int
     most: int
-    """how many ran at once at the most"""
+    """peak number of running runs"""
     most_at: float | None
-    """when that was first so"""
+    """first time of that peak"""
     full: float
-    """seconds for which there was no slot left"""
+    """seconds without a free slot"""
 
 
 class Notable(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happens to a job and may not be wanted, counted together."""
+    """Runs of one job with the same trouble."""
 
     job_id: str
     what: str
-    """missed, waited, overlap, or a state in which runs end that do not succeed"""
+    """missed, waited, overlap, or an unsuccessful state"""
     count: int
     first_at: float
     last_at: float
@@ -106,12 +107,12 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
     jobs: list[JobForecast]
-    """in order of declaration, those without a schedule left out"""
+    """jobs with a schedule, in order of declaration"""
     lanes: list[LaneForecast]
-    """those that were used"""
+    """lanes that had runs"""
     notable: list[Notable]
     runs: list[RunForecast]
-    """by the time at which they are due"""
+    """in the order in which they are due"""
 
 
 class TooManyRuns(InterlockError):
@@ -119,6 +120,6 @@ class TooManyRuns(InterlockError):
 
     def __init__(self, count: int, limit: int, job_id: str, most: int) -> None:
         super().__init__(
-            f"--for: about {count:,} runs are more than {limit:,}; {job_id!r} alone has about {most:,}: "
-            "take a shorter time, or leave that job out"
+            f"--for: about {count:,} runs are more than {limit:,}, and {job_id!r} alone has about {most:,}; "
+            "shorten the time, or leave that job out"
         )

@@ -1,5 +1,6 @@
-"""What becomes of every run, noted as it is stored; and a store that forgets what has ended."""
+"""The record of a forecast: the life of every run, noted as the scheduler stores it."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 from interlock.core.decisions import Batch
@@ -11,14 +12,14 @@ from interlock.simulation.forecast_model import LANE, PREVIOUS, WORKER, LaneFore
 from interlock.stores.memory import MemoryStore
 
 AT_ONCE = 0.001
-"""seconds: what begins within them has not waited"""
+"""seconds within which a run starts on time"""
 
 _FIELDS = Run.__struct_fields__
-_JOB, _NOMINAL, _LANE = _FIELDS.index("job_id"), _FIELDS.index("scheduled_at"), _FIELDS.index("lane")
+_JOB, _NOMINAL, _LANE = (_FIELDS.index(name) for name in ("job_id", "scheduled_at", "lane"))
 
 
 class RecordingStore(MemoryStore):
-    """Hands on every batch, and keeps nothing of a run that has ended: a forecast may have millions."""
+    """Passes on every batch and drops runs that have ended: a forecast may have millions."""
 
     def __init__(self, note: Callable[[Batch], None]) -> None:
         super().__init__()
@@ -34,12 +35,12 @@ class RecordingStore(MemoryStore):
         self.letters.clear()
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: object) -> None:
-        """Nobody reads events here; the last one alone tells how far the positions have come."""
+        """Keep only the last event, which marks the position; nobody reads events here."""
         self._events = [StoredEvent(position, run_id, "", "", [])]
 
 
 class _Life:
-    """A run that has not ended, as far as it has come."""
+    """A run that has not ended."""
 
     __slots__ = ("admitted", "attempts", "beside", "due", "held_by", "job_id", "lane", "nominal", "out")
 
@@ -49,26 +50,31 @@ class _Life:
         self.due = due
         self.lane = lane
         self.admitted: float | None = None
-        """when it came before its lane"""
+        """when it joined the queue of its lane"""
         self.out: float | None = None
-        """when it was first handed to a worker"""
+        """when a worker first got it"""
         self.held_by = WORKER
-        """what it waited for before its lane, if it did"""
+        """what it waited for in that queue"""
         self.attempts = 0
         self.beside = 0
-        """how many others of its job were going on as it began"""
+
+    def wait(self) -> tuple[float, str | None]:
+        """Return how long it waited to start, and the cause of most of that."""
+        if self.out is None or self.admitted is None or self.out - self.due < AT_ONCE:
+            return 0.0, None
+        by_previous = self.admitted - self.due
+        return round(self.out - self.due, 3), PREVIOUS if by_previous > self.out - self.admitted else self.held_by
 
 
 class _Slots:
-    """A lane: how many of its slots are taken, and how full it has been."""
+    """The slots of a lane: how many are taken, and how full it has been."""
 
     def __init__(self, name: str, limit: int, until: float) -> None:
         self.name = name
         self.limit = limit
-        self.taken = 0
-        self.most = 0
+        self.taken = self.most = 0
         self.most_at: float | None = None
-        self.full = 0.0
+        self._full = 0.0
         self._until = until
         self._full_since: float | None = None
 
@@ -85,26 +91,23 @@ class _Slots:
 
     def _count_full(self, at: float) -> None:
         if self._full_since is not None:
-            self.full += max(0.0, min(at, self._until) - self._full_since)
+            self._full += max(0.0, min(at, self._until) - self._full_since)
             self._full_since = None
 
     def forecast(self) -> LaneForecast:
         self._count_full(self._until)
-        return LaneForecast(
-            name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=round(self.full, 3)
-        )
+        full = round(self._full, 3)
+        return LaneForecast(name=self.name, limit=self.limit, most=self.most, most_at=self.most_at, full=full)
 
 
 class Record:
-    """Everything that was stored, put together to runs."""
-
     def __init__(self, jobs: Mapping[str, Job], plan: Plan) -> None:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
         self._lanes = {name: _Slots(name, limit, plan.until) for name, limit in plan.lanes.items()}
         self._live: dict[str, _Life] = {}
-        self._going: dict[str, int] = {}
-        """job → how many of its runs are going on"""
+        self._running: Counter[str] = Counter()
+        """job → runs that have started and not ended"""
         self.runs: list[RunForecast] = []
 
     def note(self, batch: Batch) -> None:
@@ -115,7 +118,7 @@ class Record:
             life = self._live[run_id]
             for entry in transitions:
                 self._step(run_id, life, entry)
-        # Now that the whole pass is counted: whatever has to wait after it waits for one of these.
+        # Only after the whole pass is it known whether a waiting run lacks a slot or a worker.
         for run_id, transitions in batch.history:
             if transitions[-1].after is State.SCHEDULED and (waiting := self._live[run_id]).out is None:
                 waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else WORKER
@@ -128,58 +131,43 @@ class Record:
             life.lane.take(at)
             life.attempts += 1
             if life.out is None:
-                self._begin(life, at)
+                life.out, life.beside = at, self._running[life.job_id]
+                self._running[life.job_id] += 1
         if after is State.SCHEDULED and life.admitted is None:
             life.admitted = at
         elif after in TERMINAL:
             del self._live[run_id]
-            if life.out is not None:
-                self._going[life.job_id] -= 1
-            self._add(run_id, life, entry, at)
-
-    def _begin(self, life: _Life, at: float) -> None:
-        life.out = at
-        life.beside = self._going.get(life.job_id, 0)
-        self._going[life.job_id] = life.beside + 1
+            self._running[life.job_id] -= life.out is not None
+            self._add(run_id, life, after, entry.reason, at)
 
     def unfinished(self) -> bool:
-        """Whether a run that counts has not ended."""
+        """Whether a run due before the end has not ended."""
         return any(life.nominal < self._until for life in self._live.values())
 
     def close(self, last: Mapping[str, Run]) -> None:
         """Add the runs that have not ended, as they are."""
-        for run_id, life in list(self._live.items()):
-            run = last[run_id]
-            self._add(run_id, life, Transition(run.seq, None, run.state, 0.0, run.attempt, run.reason, ""), None)
+        for run_id, life in self._live.items():
+            self._add(run_id, life, last[run_id].state, last[run_id].reason, None)
 
-    def _add(self, run_id: str, life: _Life, entry: Transition, ended: float | None) -> None:
+    def _add(self, run_id: str, life: _Life, state: State, reason: str, ended: float | None) -> None:
         if life.nominal >= self._until:
             return
-        waited, waited_for = _wait(life)
-        self.runs.append(
-            RunForecast(
-                id=run_id,
-                job_id=life.job_id,
-                nominal_at=life.nominal,
-                due_at=round(life.due, 3),
-                started_at=None if life.out is None else round(life.out, 3),
-                ended_at=None if ended is None else round(ended, 3),
-                state=entry.after,
-                reason=entry.reason,
-                attempts=life.attempts,
-                waited=waited,
-                waited_for=waited_for,
-                beside=life.beside,
-            )
+        waited, waited_for = life.wait()
+        run = RunForecast(
+            id=run_id,
+            job_id=life.job_id,
+            nominal_at=life.nominal,
+            due_at=round(life.due, 3),
+            started_at=None if life.out is None else round(life.out, 3),
+            ended_at=None if ended is None else round(ended, 3),
+            state=state,
+            reason=reason,
+            attempts=life.attempts,
+            waited=waited,
+            waited_for=waited_for,
+            beside=life.beside,
         )
+        self.runs.append(run)
 
     def lanes(self) -> list[LaneForecast]:
         return [lane.forecast() for lane in self._lanes.values() if lane.most]
-
-
-def _wait(life: _Life) -> tuple[float, str | None]:
-    """How long a run that has begun had to wait, and what took the most of it."""
-    if life.out is None or life.admitted is None or life.out - life.due < AT_ONCE:
-        return 0.0, None
-    by_previous = life.admitted - life.due
-    return round(life.out - life.due, 3), PREVIOUS if by_previous > life.out - life.admitted else life.held_by

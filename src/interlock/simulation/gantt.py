@@ -9,7 +9,6 @@ import msgspec
 
 from interlock.simulation.axis import Tick, day_text, ticks
 from interlock.simulation.forecast_model import Forecast, JobForecast, RunForecast
-from interlock.simulation.forecast_summary import is_missed
 
 WIDTH = 1200
 ROW = 24
@@ -174,9 +173,7 @@ def _row(
     for place, track in enumerate(tracks):
         yield from _draw(bars(track, scale), y + 4 + place * height, max(2.0, height - (count > 1)), zone)
     missed = [
-        Bar("missed", scale.x(run.due_at), scale.x(run.due_at), run.due_at, run.due_at)
-        for run in runs
-        if is_missed(run)
+        Bar("missed", scale.x(run.due_at), scale.x(run.due_at), run.due_at, run.due_at) for run in runs if run.is_missed
     ]
     yield from _draw(merged(missed), y + ROW - 5, 4, zone)
 

@@ -3,7 +3,7 @@
 import hashlib
 from collections import deque
 
-from interlock.simulation.loop import VirtualLoop
+from soak.simulation.loop import VirtualLoop
 
 TAIL = 400
 """lines kept for a person to read"""

@@ -14,8 +14,8 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import NotRunning, SocketInUse
 from interlock.ports.bus import Bus, Endpoint, Peer
-from interlock.simulation.loop import Process, VirtualLoop
-from interlock.simulation.trace import Trace
+from soak.simulation.loop import Process, VirtualLoop
+from soak.simulation.trace import Trace
 
 Sent = Callable[[m.Message], None]
 

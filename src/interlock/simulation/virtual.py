@@ -1,0 +1,158 @@
+"""The ground of a forecast: an event loop that jumps from timer to timer, links without delay, timed attempts."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
+from heapq import heappop, heappush
+from itertools import count
+from typing import Any, TypeVarTuple
+
+from interlock.model import message as m
+from interlock.model.outcome import Outcome
+from interlock.model.run import Now
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.clock import Clock
+from interlock.ports.executor import Executor, Report
+
+Arguments = TypeVarTuple("Arguments")
+
+
+class VirtualLoop(asyncio.BaseEventLoop):
+    """Timers of the same instant fire in the order in which they were set, which the standard loop does not promise."""
+
+    _ready: Any
+    """the standard loop's queue of callbacks"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._order = count()
+
+    def time(self) -> float:
+        return self._now
+
+    def call_at(
+        self, when: float, callback: Callable[[*Arguments], object], *args: *Arguments, context: Context | None = None
+    ) -> asyncio.TimerHandle:
+        handle = asyncio.TimerHandle(when, callback, args, self, context)
+        heappush(self._timers, (when, next(self._order), handle))
+        return handle
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Leave the timer in the heap: `_run_once` passes over it when its time comes."""
+
+    def _run_once(self) -> None:
+        if not self._ready:
+            self._now = max(self._now, self._timers[0][0])
+            while self._timers and self._timers[0][0] <= self._now:
+                self._ready.append(heappop(self._timers)[2])
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _write_to_self(self) -> None:
+        """Do nothing: there is no selector to wake."""
+
+
+class VirtualClock(Clock):
+    def __init__(self, loop: asyncio.AbstractEventLoop, start: float) -> None:
+        self._loop = loop
+        self._start = start
+
+    def now(self) -> Now:
+        elapsed = self._loop.time()
+        return Now(self._start + elapsed, elapsed)
+
+
+class _End(Peer):
+    """One end of a link within this process."""
+
+    other: "_End"
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._is_open = True
+
+    def send(self, messages: Sequence[m.Message]) -> None:
+        asyncio.get_running_loop().call_soon(self.other.receive, messages)
+
+    def receive(self, messages: Sequence[m.Message]) -> None:
+        if self._is_open:
+            self._endpoint.received(self, messages)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._endpoint.closed(self)
+            self.other.close()
+
+    def flush(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def on_process_end(self, call: Callable[[], None]) -> None: ...
+
+
+class VirtualBus(Bus):
+    """Links that lose nothing and take no time."""
+
+    def __init__(self) -> None:
+        self._listener: Endpoint | None = None
+
+    async def listen(self, endpoint: Endpoint) -> None:
+        self._listener = endpoint
+
+    async def connect(self, endpoint: Endpoint) -> Peer:
+        assert self._listener is not None
+        near, far = _End(endpoint), _End(self._listener)
+        near.other, far.other = far, near
+        endpoint.opened(near)
+        self._listener.opened(far)
+        return near
+
+    async def close(self) -> None: ...
+
+
+class TimedExecutor(Executor):
+    """Attempts that do nothing for a given time, and then succeed or fail."""
+
+    def __init__(self, lengths: Mapping[str, float], failing: frozenset[str]) -> None:
+        self._lengths = lengths
+        self._failing = failing
+        self._report: Report = lambda message: None
+        self._ends: dict[tuple[str, int], asyncio.TimerHandle] = {}
+
+    async def start(self, report: Report) -> None:
+        self._report = report
+
+    def begin(self, attempt: m.Dispatch) -> None:
+        outcome = Outcome.FAILED if attempt.job_id in self._failing else Outcome.SUCCEEDED
+        later = asyncio.get_running_loop().call_later
+        timer = later(self._lengths[attempt.job_id], self._finish, attempt.run_id, attempt.fence, outcome)
+        self._ends[attempt.run_id, attempt.fence] = timer
+        self._report(m.Started(attempt.run_id, attempt.fence))
+
+    def _finish(self, run_id: str, fence: int, outcome: Outcome) -> None:
+        if (timer := self._ends.pop((run_id, fence), None)) is not None:
+            timer.cancel()
+            result, error = (b"null", None) if outcome is Outcome.SUCCEEDED else (None, "failed by --fail")
+            self._report(m.Finished(run_id, fence, outcome, result, error, None))
+
+    def ask(self, run_id: str, fence: int, reason: str) -> None:
+        self._finish(run_id, fence, Outcome.CANCELLED)
+
+    def terminate(self, run_id: str, fence: int) -> None:
+        self._finish(run_id, fence, Outcome.CANCELLED)
+
+    def kill(self, run_id: str, fence: int) -> None:
+        self._finish(run_id, fence, Outcome.CANCELLED)
+
+    def flush(self) -> None: ...
+
+    async def close(self) -> None:
+        for timer in self._ends.values():
+            timer.cancel()
