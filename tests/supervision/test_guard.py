@@ -350,7 +350,7 @@ def test_when_the_guard_is_killed_nothing_is_left_and_a_new_one_starts(run: Run,
 def test_a_guard_that_is_killed_while_it_starts_children_leaves_none(run: Run, folder: Path) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             command = ("sh", "-c", "sleep 1000; :", str(folder))
             spawning = [asyncio.ensure_future(spawn(guard, *command, outlives=True)) for _ in range(20)]
             # Some are there, and others are not.
@@ -404,7 +404,7 @@ def test_a_report_of_a_process_that_nobody_has_any_more_is_ignored(run: Run) -> 
 def test_two_hundred_children_leave_nothing(run: Run) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             first = await spawn(guard, "true")
             await first.exit
             here, there = open_descriptors(), open_descriptors(guard.pid or 0)
@@ -500,7 +500,7 @@ def test_what_cannot_be_started_says_why(run: Run, folder: Path) -> None:
 def test_a_start_that_is_cancelled_leaves_nothing(run: Run, folder: Path) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             for turns in range(6):
                 # So that the start is not over before it is cancelled.
                 os.kill(guard.pid or 0, signal.SIGSTOP)
@@ -524,16 +524,16 @@ def _numbers(folder: Path) -> list[str]:
 def test_starts_that_are_cancelled_before_they_are_sent_leave_nothing(run: Run) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             os.kill(guard.pid or 0, signal.SIGSTOP)
             # More than the link holds while nobody reads it.
             arguments = ("true", *["x" * 100_000] * 5)
             tasks = [asyncio.ensure_future(spawn(guard, *arguments)) for _ in range(4)]
             await asyncio.sleep(0)
             tasks[3].cancel()
+            os.kill(guard.pid or 0, signal.SIGCONT)
             await asyncio.wait([tasks[3]], timeout=20)
             assert tasks[3].cancelled()
-            os.kill(guard.pid or 0, signal.SIGCONT)
             for task in tasks[:3]:
                 assert await (await task).exit == Ended(code=0)
 

@@ -176,7 +176,7 @@ def test_everything_it_has_started_is_gone_when_it_was_stopped(run: Run, folder:
 def test_what_has_got_away_with_its_output_delays_nobody(run: Run, folder: Path) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             # Without another one it could be told whose they are.
             other = Child(guard, *SLEEP, capture=False)
             await other.instance.start()
@@ -330,7 +330,7 @@ def test_a_value_that_no_process_can_have_is_refused() -> None:
 def test_a_start_that_is_cancelled_leaves_nothing(run: Run, folder: Path) -> None:
     async def main() -> None:
         async with guarded() as guard:
-            await guard.open()
+            guard.open()
             for turns in range(4):
                 child = Child(guard, *descent(folder))
                 os.kill(guard.pid or 0, signal.SIGSTOP)
@@ -459,7 +459,7 @@ def test_a_process_that_closes_its_output_lives_on(run: Run) -> None:
     async def main() -> None:
         async with guarded() as guard:
             child = Child(guard, "sh", "-c", "echo bye; exec sleep 1000 >&- 2>&-")
-            await guard.open()
+            guard.open()
             before = open_descriptors()
             await child.instance.start()
             await until(lambda: open_descriptors() == before, "the pipes are closed")

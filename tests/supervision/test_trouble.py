@@ -41,7 +41,7 @@ def test_whoever_raises_at_a_line_does_not_keep_its_child_from_being_restarted()
 
 @pytest.mark.behaviour("SUP-10")
 def test_a_guard_that_does_not_answer_is_killed_and_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard_client, "UNHEARD", 0.2)
+    monkeypatch.setattr(guard_client, "PATIENCE", 0.5)
 
     async def body() -> None:
         tree = Supervisor("t", [Process(name="a", command=SLEEP, stop_timeout=0.1)])

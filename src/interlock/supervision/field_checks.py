@@ -8,6 +8,8 @@ from interlock.model.error import BadValue, without_value
 
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
 PORT = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
+MOST_DESCRIPTORS = 200
+"""fewer than the system passes between processes at once"""
 VOLUME = re.compile(r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?")
 
 
@@ -48,8 +50,8 @@ def check_texts(field: str, texts: object) -> tuple[str, ...]:
 
 
 def check_descriptors(field: str, numbers: object) -> tuple[int, ...]:
-    if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Sequence):
-        raise BadValue(field, numbers, "a list of descriptors")
+    if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Sequence) or len(numbers) > MOST_DESCRIPTORS:
+        raise BadValue(field, numbers, f"a list of up to {MOST_DESCRIPTORS} descriptors")
     for number in numbers:
         if not isinstance(number, int) or isinstance(number, bool) or number < 0:
             raise BadValue(field, number, "a descriptor")

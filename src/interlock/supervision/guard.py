@@ -1,15 +1,14 @@
 """The guard: a small process that starts, watches and ends the process children of one supervisor.
 
-Nothing of a child outlives it. Each child leads a session of its own, and the guard is a subreaper: whatever a child
-leaves behind becomes a child of the guard, even in another group or session. So when a child has ended and the guard
-has no children but those it started itself, nothing is left. Any other child of the guard is an orphan; `Orphans` knows
-its owner. The guard kills the orphans of a child that has ended. Until they are gone it neither reaps the child's own
-process, which keeps its number from being given away, nor reports its end.
+No process outlives the child that started it. Each child leads a session of its own, and the guard is a subreaper:
+every process that a child leaves behind becomes a child of the guard, even in another group or session. Such a process
+is an orphan; `Orphans` knows its owner. The guard kills the orphans of a child that has ended. Until they are gone it
+neither reaps the child's own process, so that its pid is not reused, nor reports its end.
 
 There is one limit: a process that has left its session, its environment and its parent while its child lives on, and
 may come from several children, has no owner, and lives until the guard ends.
 
-The children do not outlive the supervisor either: the guard notices the end of their link, or of the process. If the
+The children do not outlive the supervisor either: the guard notices the end of the link, or of the process. If the
 guard itself is killed, the system kills its children.
 
 The guard stays for as long as the supervisor does, so it imports little: without `typing` it starts 5 ms earlier and
@@ -26,17 +25,17 @@ import sys
 import time
 
 from interlock.supervision.guard_child import Plan, become, prctl
-from interlock.supervision.guard_orphans import Child, Orphans, note
-from interlock.supervision.lineage import NOT_YET, Children, children_of_all, descendants, kill, processes, tried
+from interlock.supervision.guard_orphans import Child, Orphans
+from interlock.supervision.lineage import NOT_YET, tried
 
 REMAINS = 2.0
-"""seconds until the guard reports the end of a child of which a process does not die"""
+"""seconds until the guard reports the end of a child although one of its processes does not die"""
 LAST_REMAINS = 5.0
-"""seconds until the guard ends though a process does not die"""
+"""seconds until the guard ends although a process does not die"""
 LAST_WORD = 5.0
 """seconds for one last request to a container engine"""
 LOOK_AGAIN = 0.005
-"""seconds until the next look at an orphan whose owner cannot be told yet"""
+"""seconds until the next look at an orphan whose owner is not known yet"""
 ROUNDS = 50
 """looks for orphans in a row, as long as each finds some that have died"""
 
@@ -56,18 +55,17 @@ class _Guard:
         self._starting: dict[int, Child] = {}
         """those of them that are between fork and exec, by descriptor"""
         self._orphans = Orphans(f"{identity}.".encode(), self._leaders)
-        self._descent: Children | None = None
-        """read at most once for all requests that came together"""
         self._has_looked = False
+        """whether the orphans were looked at in this turn"""
         self._in_doubt = False
-        """whether the owner of an orphan cannot be told yet"""
+        """whether the owner of an orphan is not known yet"""
         self._received = bytearray()
-        self._descriptors: list[list[int] | None] = []
-        """received with requests that are not complete yet; None if there was no room for them"""
+        self._descriptors: list[list[int]] = []
+        """received with requests that are not complete yet"""
         self._unsent = bytearray()
         self._last_words: dict[str, tuple[str, bytes]] = {}
         self._over = False
-        """whether the supervisor is gone, or has no more use for the guard"""
+        """whether the supervisor is gone, or has closed the guard"""
         self._in_order = False
         self._wake = self._hear_signals()
         self._altered = [one for one in signal.valid_signals() if signal.getsignal(one) != signal.SIG_DFL]
@@ -106,7 +104,7 @@ class _Guard:
                 _say(path, request)
 
     def _turn(self, timeout: float | None) -> None:
-        self._descent, self._has_looked = None, False
+        self._has_looked = False
         for descriptor, _ in self._poll.poll(None if timeout is None else timeout * 1000):
             if descriptor in self._starting:
                 self._started(self._starting[descriptor])
@@ -141,11 +139,9 @@ class _Guard:
             return False
         except OSError:
             data, extra, flags = b"", [], 0
-        for _, _, content in extra:
+        if extra or flags & socket.MSG_CTRUNC:
+            content = extra[0][2] if extra else b""
             self._descriptors.append(memoryview(content)[: len(content) // 4 * 4].cast("i").tolist())
-        if flags & socket.MSG_CTRUNC:
-            _close_all(self._descriptors.pop() or [] if extra else [])
-            self._descriptors.append(None)
         if data:
             self._received += data
         else:
@@ -177,7 +173,8 @@ class _Guard:
         given = self._descriptors.pop(0) if targets else []
         status = writer = -1
         try:
-            if given is None:
+            if len(given) != len(targets):
+                # This process has run out of descriptors.
                 raise OSError(errno.EMFILE, "")
             status, writer = os.pipe()
             # A signal that comes before the child has its own dispositions must wait until it has.
@@ -195,7 +192,7 @@ class _Guard:
             self._poll.register(status, select.POLLIN)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
-            _close_all([writer, *(given or ())])
+            _close_all([writer, *given])
 
     def _started(self, child: Child) -> None:
         """Report a child that executes its program, or could not."""
@@ -219,9 +216,7 @@ class _Guard:
         child = self._children.get(number)
         if child is not None and child.ended is None:
             if signal_number not in (signal.SIGSTOP, signal.SIGCONT):
-                # The signal may end it, and its descendants would have no parent to be known by.
                 self._look()
-                self._note(child)
             self._send(child, signal_number)
 
     def _look(self) -> None:
@@ -229,16 +224,12 @@ class _Guard:
             self._has_looked = True
             self._orphans.look()
 
-    def _note(self, child: Child) -> None:
-        self._descent = self._descent or children_of_all()
-        note(child, self._descent)
-
     @staticmethod
     def _send(child: Child, signal_number: int) -> None:
         if child.status < 0:
             _signal_group(child.pid, signal_number)
         elif signal_number == signal.SIGKILL:
-            # It may not have a group of its own yet, and has started nothing.
+            # It may not have a group of its own yet, but has started nothing.
             tried(os.kill, child.pid, signal_number)
 
     def _remember(self, key: str, path: str, request: bytes) -> None:
@@ -246,9 +237,6 @@ class _Guard:
 
     def _disregard(self, key: str) -> None:
         self._last_words.pop(key, None)
-
-    def _ping(self, number: int) -> None:
-        self._report("pong", number)
 
     def _close(self) -> None:
         self._over = self._in_order = True
@@ -296,7 +284,7 @@ class _Guard:
         return True
 
     def _hunt(self) -> set[int | None]:
-        """Kill the orphans of children that have ended. Return the owners of those that remain, NOT_YET included."""
+        """Kill the orphans of children that have ended. Return the owners of the orphans that remain."""
         over: dict[int, int | None] = {}
         self._has_looked = True
         for _ in range(ROUNDS):
@@ -304,29 +292,13 @@ class _Guard:
             owners = {pid: self._orphans.owner(pid) for pid in orphans}
             self._in_doubt = NOT_YET in owners.values()
             over = {pid: owner for pid, owner in owners.items() if self._is_over(owner)}
-            if over:
-                self._kill(over)
+            for pid in over:
+                _signal_group(tried(os.getpgid, pid), signal.SIGKILL)
+                tried(os.kill, pid, signal.SIGKILL)
             # An orphan that died meanwhile may have left others, which this look had passed already.
             if not have_died:
                 break
         return {*over.values(), NOT_YET} if self._in_doubt else {*over.values()}
-
-    def _kill(self, orphans: dict[int, int | None]) -> None:
-        """Kill orphans with their descendants, groups and sessions: whatever is in those descends from the process
-        that began them."""
-        children = children_of_all()
-        sessions = {tried(os.getsid, pid) for pid in orphans} - {-1}
-        for pid, owner in orphans.items():
-            kin = descendants(pid, children)
-            if owner in self._children:
-                self._children[owner].kin.update(kin)
-            tried(os.kill, pid, signal.SIGKILL)
-            _signal_group(tried(os.getpgid, pid), signal.SIGKILL)
-            for one, started in kin.items():
-                kill(one, started)
-        for pid in processes():
-            if tried(os.getsid, pid) in sessions and pid not in self._leaders:
-                tried(os.kill, pid, signal.SIGKILL)
 
     def _is_over(self, number: int | None) -> bool:
         if number is None:
@@ -345,14 +317,12 @@ class _Guard:
 
     def _end(self) -> None:
         """Kill every process that is not to live on, and wait until they are gone."""
-        self._descent, self._has_looked = None, False
+        self._has_looked = False
         while not self._in_order and self._receive():
             pass
         self._take_requests()
         if not self._in_order and self._may_outlive():
             self._look()
-            for child in self._leaders.values():
-                self._note(child)
         self._poll.unregister(self._link)
         if self._supervisor >= 0:
             self._poll.unregister(self._supervisor)

@@ -1,4 +1,4 @@
-"""How the guard's copy of itself becomes a child: its session, signals, limits and descriptors, and then its program.
+"""How a fork of the guard becomes a child: session, signals, limits and descriptors, and then its program.
 
 Like the guard it imports little.
 """
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 Limit = tuple[str, int, int]
 """name, number of the resource, value"""
-Plan = tuple[list[bytes], dict[bytes, bytes], bytes, int | None, list[Limit], bool]
-"""command, environment, folder, umask, limits, and whether it outlives the supervisor"""
+Plan = tuple[list[bytes], dict[bytes, bytes], bytes, list[Limit], bool]
+"""command, environment, folder, limits, and whether it outlives the supervisor"""
 
 PR_SET_PDEATHSIG = 1
 OOM_SCORE = 500
@@ -28,8 +28,8 @@ prctl = ctypes.CDLL(None).prctl
 
 
 def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, altered: Iterable[int]) -> "NoReturn":
-    """In the new process: become the program of the plan, or report why not. Executing it closes what else is open."""
-    command, environment, folder, umask, limits, outlives = plan
+    """In the new process, execute the program of the plan, or report why not. All other descriptors close then."""
+    command, environment, folder, limits, outlives = plan
     stage = "fork"
     try:
         os.setsid()
@@ -40,8 +40,6 @@ def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, al
         for number in altered:
             signal.signal(number, signal.SIG_DFL)
         _prefer_for_oom()
-        if umask is not None:
-            os.umask(umask)
         stage = "cwd"
         os.chdir(folder)
         stage = "descriptors"
@@ -51,7 +49,7 @@ def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, al
             import resource
 
             stage = name
-            # The signal for processor time comes a second before the kill, so that its end says why.
+            # The signal for processor time comes a second before the kill, so that the exit shows the reason.
             resource.setrlimit(limit, (value, value + (limit == resource.RLIMIT_CPU)))
         stage = "command"
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -60,7 +58,7 @@ def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, al
         code = error.errno or 0
     except MemoryError:
         code = errno.ENOMEM
-    except BaseException:  # noqa: BLE001 - whatever happens, this copy of the guard must not go on as one
+    except BaseException:  # noqa: BLE001 - whatever happens, this fork must not go on as a guard
         code = errno.EPERM
     try:
         os.write(status, marshal.dumps((stage, code)))
@@ -86,7 +84,7 @@ def _execute(command: list[bytes], environment: dict[bytes, bytes]) -> tuple[str
             elif error.errno == errno.EACCES:
                 why = ("command", errno.EACCES)
             elif error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-                # That may be the folder's fault.
+                # The folder may be at fault.
                 why = why if why[1] == errno.EACCES else ("command", error.errno)
             else:
                 return "command", error.errno or 0
@@ -95,7 +93,7 @@ def _execute(command: list[bytes], environment: dict[bytes, bytes]) -> tuple[str
 
 def _connect(descriptors: dict[int, int]) -> None:
     sources = [(_aside(source, descriptors), target) for target, source in descriptors.items()]
-    # A child gets none of the guard's own.
+    # A child gets none of the guard's own streams.
     for source, target in [(0, 1), (0, 2), *sources]:
         os.dup2(source, target)
 
@@ -108,11 +106,11 @@ def _aside(descriptor: int, targets: dict[int, int]) -> int:
 
 
 def _prefer_for_oom() -> None:
-    """Have the system end this process before the supervisor when memory runs out."""
+    """Make the system end this process before the supervisor when memory runs out."""
     if (descriptor := tried(os.open, "/proc/self/oom_score_adj", os.O_RDWR)) >= 0:
         try:
             if int(os.read(descriptor, 16)) < OOM_SCORE:
                 os.write(descriptor, str(OOM_SCORE).encode())
         except OSError:
-            pass  # and it is as likely to go as the others
+            pass  # it is then as likely to end as the others
         os.close(descriptor)

@@ -1,7 +1,6 @@
-"""The supervisor's side of the guard: starts, signals and watches processes through it, and never waits for it."""
+"""The supervisor's side of the guard: start, signal and watch processes through it, without ever waiting for it."""
 
 import asyncio
-import errno
 import itertools
 import logging
 import math
@@ -9,28 +8,21 @@ import os
 import resource
 import signal
 from collections.abc import Mapping
-from contextlib import suppress
 
 import msgspec
 
 from interlock.supervision import orphans
-from interlock.supervision.guard_link import GuardLink, Message, rights
+from interlock.supervision.guard_link import GuardLink, Message
 from interlock.supervision.lineage import MARKER
 from interlock.supervision.spec import Limits
 from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
 
-MOST_BYTES = 8 * 2**20
-"""of arguments and environment; the system itself takes fewer"""
 MOST_STARTING = 64
-"""starts at the same time; others wait, so that neither side runs out of descriptors"""
+"""simultaneous starts; others wait, so that neither side runs out of descriptors"""
 PATIENCE = 10.0
-"""seconds for the guard to end when asked to"""
-UNHEARD = 5.0
-"""seconds for the guard to report the end of a process that it has killed, and to answer a ping"""
-STEADY = 1.0
-"""seconds a guard must have lived to be replaced at once if it has requests to remember"""
+"""seconds for the guard to end after the request to close, and to report the end of a process that it has killed"""
 RESOURCES = {
     "memory": resource.RLIMIT_AS,
     "files": resource.RLIMIT_NOFILE,
@@ -49,13 +41,13 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """by default the supervisor's own"""
     limits: Limits = Limits()
     outlives: bool = False
-    """lives on when the supervisor vanishes"""
+    """lives on when the supervisor is gone"""
     descriptors: Mapping[int, int] = {}
     """number in the program → number here; the caller closes them"""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process ended, and with it all that it had started."""
+    """How a process ended, together with everything that it had started."""
 
     code: int | None = None
     signal: int | None = None
@@ -90,7 +82,7 @@ class Spawned:
         """Settle a process that was not started, or is lost."""
         if not self.born.done():
             self.born.set_exception(why)
-            # The caller may have gone away.
+            # The caller may not wait any more.
             self.born.exception()
         self.settle(Ended(error=str(why)))
 
@@ -104,19 +96,15 @@ class Guard:
         self._is_closed = False
         self._link: GuardLink | None = None
         self._spawned: dict[int, Spawned] = {}
-        self._pings: dict[int, asyncio.Future[None]] = {}
-        self._cleaning = TaskSet()
+        self._tasks = TaskSet()
         self._last_words: dict[str, tuple[str, bytes]] = {}
 
     @property
     def pid(self) -> int | None:
         return self._link.pid if self._link is not None else None
 
-    async def open(self) -> None:
-        """Start the guard process, as spawning does by itself."""
-        self._open()
-
-    def _open(self) -> GuardLink:
+    def open(self) -> GuardLink:
+        """Start the guard process, as spawning does by itself. Raise `NotSpawned`."""
         if self._is_closed:
             raise NotSpawned("guard", 0, "the guard is closed")
         if self._link is None:
@@ -132,18 +120,16 @@ class Guard:
         """Start a process, and return when it executes its program. Raise `NotSpawned`; then, and when cancelled,
         nothing of it is left."""
         async with self._starting:
-            link = self._open()
+            link = self.open()
             number = next(self._numbers)
-            sending = link.send(_spawn_message(number, program, link), tuple(program.descriptors.values()))
+            message = _spawn_message(number, program, link)
             process = self._spawned[number] = Spawned(number, link)
+            link.send(message, tuple(program.descriptors.values()))
             try:
                 await asyncio.shield(process.born)
             except asyncio.CancelledError:
-                if link.unsend(sending):
-                    del self._spawned[number]
-                else:
-                    link.send(("signal", number, signal.SIGKILL.value))
-                    await asyncio.wait([process.exit])
+                self.signal(process, signal.SIGKILL)
+                await asyncio.wait([process.exit])
                 raise
             return process
 
@@ -153,43 +139,27 @@ class Guard:
             process.link.send(("signal", process.number, int(number)))
 
     async def finish(self, process: Spawned) -> None:
-        """Kill it, and return when it is over. A guard that does not answer is killed, with all that it has started; a
-        process that survives even that is given up."""
+        """Kill a process, and return when it is over, or is given up because its end is not reported."""
         self.signal(process, signal.SIGKILL)
-        await asyncio.wait([process.exit], timeout=UNHEARD)
-        if process.exit.done():
-            return
-        if not await self._answers(process.link):
-            logger.error("the guard process %d does not answer", process.link.pid)
-            process.link.kill()
-            await asyncio.wait([process.exit])
-            return
-        await asyncio.wait([process.exit], timeout=UNHEARD)
+        await asyncio.wait([process.exit], timeout=PATIENCE)
         if not process.exit.done():
             self._spawned.pop(process.number, None)
-            logger.error("process %s does not end though it was killed; it is left alone", process.pid)
-            process.fail(NotSpawned("kill", 0, f"process {process.pid} does not end though it was killed"))
-
-    async def _answers(self, link: GuardLink) -> bool:
-        number = next(self._numbers)
-        answer = self._pings[number] = asyncio.get_running_loop().create_future()
-        link.send(("ping", number))
-        await asyncio.wait([answer, link.over], timeout=UNHEARD, return_when=asyncio.FIRST_COMPLETED)
-        del self._pings[number]
-        return answer.done() or link.over.done()
+            why = f"process {process.pid} does not end although it was killed"
+            logger.error("%s; it is left alone", why)
+            process.fail(NotSpawned("kill", 0, why))
 
     async def remember(self, key: str, path: str, request: bytes) -> None:
-        """Have the guard send a request to the socket at `path` should the supervisor vanish."""
+        """Make the guard send a request to the socket at `path` if the supervisor is killed."""
         self._last_words[key] = (path, request)
-        self._open().send(("remember", key, path, request))
+        self.open().send(("remember", key, path, request))
 
     def disregard(self, key: str) -> None:
-        """Take that back."""
+        """Drop that request."""
         if self._last_words.pop(key, None) is not None and self._link is not None:
             self._link.send(("disregard", key))
 
     async def close(self) -> None:
-        """End the guard for good, with everything that it has started, even what outlives the supervisor."""
+        """End the guard for good with everything that it has started, including processes that outlive a supervisor."""
         self._is_closed = True
         self._last_words.clear()
         link = self._link
@@ -201,10 +171,6 @@ class Guard:
 
     def heard(self, message: Message) -> None:
         name, number, *values = message
-        if name == "pong":
-            if (answer := self._pings.get(number)) is not None and not answer.done():
-                answer.set_result(None)
-            return
         process = self._spawned.get(number)
         if process is None:
             return
@@ -219,28 +185,16 @@ class Guard:
             else:
                 process.settle(Ended(code=values[0], signal=values[1]))
 
-    def refused(self, number: int, error: OSError) -> None:
-        """Fail a start whose descriptors could not be sent."""
-        if (process := self._spawned.pop(number, None)) is not None:
-            process.fail(NotSpawned("descriptors", error.errno or 0))
-
-    def broken(self, link: GuardLink) -> None:
-        """Use a link no more: its guard is gone, or will be."""
+    def ended(self, link: GuardLink, how: str) -> None:
+        """Kill what a guard that is gone has left, and settle it."""
         if self._link is link:
             self._link = None
-
-    def ended(self, link: GuardLink, how: str) -> None:
-        """Clean up after a guard that is gone and has been heard to the end."""
         left = [process for process in self._spawned.values() if process.link is link]
         if left:
-            logger.error("the guard process %d %s; what it had started is killed", link.pid, how)
-        self._cleaning.begin(self._clean_up(link, left, f"the guard process {how}"))
-        if self._last_words and asyncio.get_running_loop().time() - link.opened_at > STEADY:
-            with suppress(NotSpawned):
-                self._open()
+            logger.error("the guard process %d %s; the processes it had started are killed", link.pid, how)
+        self._tasks.begin(self._clean_up(link, left, f"the guard process {how}"))
 
     async def _clean_up(self, link: GuardLink, left: list[Spawned], why: str) -> None:
-        """Kill what the guard has left, and settle it."""
         if left:
             await orphans.remove({process.pid for process in left if process.pid}, link.identity)
         for process in left:
@@ -250,39 +204,27 @@ class Guard:
 
 
 def _spawn_message(number: int, program: Program, link: GuardLink) -> Message:
-    if rights() != link.rights:
-        raise NotSpawned(
-            "guard",
-            0,
-            "the supervisor has changed its user since it started its guard; change it before the first start",
-        )
-    marks = "/".join(filter(None, (os.environ.get(MARKER), f"{link.identity}.{number}")))
-    command = [os.fsencode(part) for part in program.command]
+    try:
+        for descriptor in program.descriptors.values():
+            os.fstat(descriptor)
+    except OSError as error:
+        raise NotSpawned("descriptors", error.errno or 0) from None
     environment = {os.fsencode(name): os.fsencode(value) for name, value in program.environment.items()}
+    marks = "/".join(filter(None, (os.environ.get(MARKER), f"{link.identity}.{number}")))
     environment[MARKER.encode()] = marks.encode()
-    if sum(map(len, command)) + sum(map(len, environment)) + sum(map(len, environment.values())) > MOST_BYTES:
-        raise NotSpawned("command", errno.E2BIG)
     limits = [
         (f"limits.{name}", kind, math.ceil(value))
         for name, kind in RESOURCES.items()
         if (value := getattr(program.limits, name)) is not None
     ]
-    plan = (command, environment, _folder(program.cwd), _umask(), limits, program.outlives)
+    command = [os.fsencode(part) for part in program.command]
+    plan = (command, environment, _folder(program.cwd or ""), limits, program.outlives)
     return ("spawn", number, list(program.descriptors), plan)
 
 
-def _folder(cwd: str | None) -> bytes:
+def _folder(cwd: str) -> bytes:
     try:
         # The guard stays where it was started, and the supervisor need not.
-        return os.fsencode(cwd if cwd is not None and cwd.startswith("/") else os.path.join(os.getcwd(), cwd or ""))
+        return os.fsencode(cwd if os.path.isabs(cwd) else os.path.join(os.getcwd(), cwd))
     except OSError as error:
         raise NotSpawned("guard", error.errno or 0, f"the supervisor's own folder is gone: {error.strerror}") from error
-
-
-def _umask() -> int | None:
-    """Read without changing it, which other threads would see."""
-    with open("/proc/self/status", "rb") as file:
-        for line in file:
-            if line.startswith(b"Umask:"):
-                return int(line.split()[1], 8)
-    return None

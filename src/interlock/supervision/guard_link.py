@@ -1,17 +1,14 @@
-"""One guard process and the link to it: what is to be sent waits its turn, and nothing waits for the guard."""
+"""One guard process and the link to it. Messages wait in a queue; nothing waits for the guard."""
 
 import asyncio
 import fcntl
 import marshal
 import os
-import signal
 import socket
 import subprocess
 import sys
-from array import array
 from collections import deque
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -30,14 +27,9 @@ main()
 """
 
 
-def rights() -> tuple[object, ...]:
-    """The user and the groups that this process acts for."""
-    return os.getuid(), os.geteuid(), os.getgid(), os.getegid(), sorted(os.getgroups())
-
-
 def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
-    """In a session of its own: no signal to the supervisor's terminal or group reaches it."""
-    # Not one of the numbers that are given away below, should the supervisor have been started without them.
+    """In a session of its own, so that no signal to the supervisor's terminal or group reaches it."""
+    # Not one of the standard streams, should the supervisor have been started without them.
     there = fcntl.fcntl(link.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
         return subprocess.Popen(
@@ -47,7 +39,7 @@ def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=None if is_handed_down(2) else subprocess.DEVNULL,
+            stderr=None if is_inherited(2) else subprocess.DEVNULL,
             cwd="/",
             pass_fds=(there,),
             start_new_session=True,
@@ -56,42 +48,27 @@ def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
         os.close(there)
 
 
-def is_handed_down(descriptor: int) -> bool:
-    """Whether this is open and meant for others: without standard streams their numbers may be anything's."""
+def is_inherited(descriptor: int) -> bool:
+    """Return whether a child may have this descriptor: without standard streams their numbers may be anything's."""
     try:
         return os.get_inheritable(descriptor)
     except OSError:
         return False
 
 
-class Sending:
-    """A message on its way."""
-
-    __slots__ = ("data", "descriptors", "number", "sent")
-
-    def __init__(self, message: Message, descriptors: Sequence[int]) -> None:
-        data = marshal.dumps(message)
-        self.data = memoryview(len(data).to_bytes(4, "little") + data)
-        self.descriptors = array("i", descriptors)
-        self.number = message[1] if descriptors else 0
-        self.sent = 0
-
-
 class GuardLink:
     def __init__(self, identity: str, owner: "Guard") -> None:
-        """Raises OSError if a process cannot be started."""
+        """Raise OSError if a process cannot be started."""
         self.identity = identity
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._loop.create_future()
-        """to be settled by the owner, once it has dealt with the end of the guard"""
+        """settled by the owner once it has dealt with the end of the guard"""
         self._received = bytearray()
-        self._queue: deque[Sending] = deque()
+        self._queue: deque[tuple[memoryview, Sequence[int]]] = deque()
+        """data to send, with the descriptors that go with its first byte"""
         self._is_writing = False
-        self.opened_at = self._loop.time()
         self._is_broken = False
-        self.rights = rights()
-        """what its children will be allowed to do"""
         self._socket, there = socket.socketpair()
         try:
             with there:
@@ -100,57 +77,32 @@ class GuardLink:
             self._socket.close()
             raise
         self.pid = self._process.pid
-        self._pidfd = -1
-        try:
-            self._pidfd = os.pidfd_open(self.pid)
-            self._socket.setblocking(False)
-            self._loop.add_reader(self._socket.fileno(), self._read)
-            self._loop.add_reader(self._pidfd, self._died)
-        except BaseException:
-            self._loop.remove_reader(self._socket.fileno())
-            self._socket.close()
-            if self._pidfd >= 0:
-                os.close(self._pidfd)
-            # It has started nothing yet.
-            self._process.kill()
-            self._process.wait()
-            raise
+        self._socket.setblocking(False)
+        self._loop.add_reader(self._socket.fileno(), self._read)
 
-    # ── sending ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def send(self, message: Message, descriptors: Sequence[int] = ()) -> Sending:
-        """`descriptors` must stay open until the message has been answered, or taken back."""
-        sending = Sending(message, descriptors)
+    def send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        """Send a message in turn, without waiting. `descriptors` must stay open until it has been answered."""
         if not self._is_broken:
-            self._queue.append(sending)
+            data = marshal.dumps(message)
+            self._queue.append((memoryview(len(data).to_bytes(4, "little") + data), descriptors))
             if not self._is_writing:
                 self._write()
-        return sending
-
-    def unsend(self, sending: Sending) -> bool:
-        """Take a message back; whether that was in time."""
-        if sending.sent or sending not in self._queue:
-            return False
-        self._queue.remove(sending)
-        return True
 
     def _write(self) -> None:
         while self._queue:
-            sending = self._queue[0]
+            data, descriptors = self._queue[0]
             try:
-                sending.sent += self._send_some(sending)
+                sent = socket.send_fds(self._socket, [data], descriptors) if descriptors else self._socket.send(data)
             except (BlockingIOError, InterruptedError):
                 break
-            except OSError as error:
-                if sending.sent or not sending.descriptors or isinstance(error, ConnectionError):
-                    self._break()
-                    return
+            except OSError:
+                # Reading tells that the guard is gone; whatever else is wrong, its end puts right.
+                self.kill()
+                return
+            if sent == len(data):
                 self._queue.popleft()
-                # Not at once: whoever sends it does not wait for the answer yet.
-                self._loop.call_soon(self._owner.refused, sending.number, error)
-                continue
-            if sending.sent == len(sending.data):
-                self._queue.popleft()
+            else:
+                self._queue[0] = (data[sent:], ())
         if self._is_writing != bool(self._queue):
             self._is_writing = bool(self._queue)
             if self._is_writing:
@@ -158,62 +110,30 @@ class GuardLink:
             else:
                 self._loop.remove_writer(self._socket.fileno())
 
-    def _send_some(self, sending: Sending) -> int:
-        if sending.sent or not sending.descriptors:
-            return self._socket.send(sending.data[sending.sent :])
-        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, sending.descriptors)
-        return self._socket.sendmsg([sending.data], [rights])
-
-    # ── hearing ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _read(self) -> None:
-        if self._receive() is False:
-            self._break()
-
-    def _receive(self) -> bool | None:
-        """Whether something came; None if there is nothing at the moment, and False if nothing will."""
         try:
             data = self._socket.recv(65_536)
         except (BlockingIOError, InterruptedError):
-            return None
+            return
         except OSError:
-            return False
+            data = b""
         self._received += data
-        while len(self._received) >= 4:
-            size = 4 + int.from_bytes(self._received[:4], "little")
-            if len(self._received) < size:
-                break
+        while len(self._received) >= (size := 4 + int.from_bytes(self._received[:4], "little")) > 4:
             message = marshal.loads(self._received[4:size])
             del self._received[:size]
             self._owner.heard(message)
-        return bool(data)
+        if not data:
+            self._end()
 
     def kill(self) -> None:
-        if self._process.returncode is None:
-            try:
-                self._process.send_signal(signal.SIGKILL)
-            except PermissionError:
-                # The supervisor has given up rights that the guard still has. It ends when there is nobody to serve.
-                with suppress(OSError):
-                    self._socket.shutdown(socket.SHUT_RDWR)
+        self._process.kill()
 
-    def _break(self) -> None:
-        if not self._is_broken:
-            self._is_broken = True
-            self._queue.clear()
-            self._loop.remove_reader(self._socket.fileno())
-            self._loop.remove_writer(self._socket.fileno())
-            self._owner.broken(self)
-            # Whatever is wrong with it: what it started ends with it, or is found without it.
-            self.kill()
-
-    def _died(self) -> None:
-        self._loop.remove_reader(self._pidfd)
-        os.close(self._pidfd)
-        code = self._process.wait()
-        # Its last words.
-        while not self._is_broken and self._receive():
-            pass
-        self._break()
+    def _end(self) -> None:
+        """The guard has ended, or is about to."""
+        self._is_broken = True
+        self._loop.remove_reader(self._socket.fileno())
+        self._loop.remove_writer(self._socket.fileno())
         self._socket.close()
+        self.kill()
+        code = self._process.wait()
         self._owner.ended(self, f"was killed by signal {-code}" if code < 0 else f"ended with {code}")

@@ -1,41 +1,29 @@
-"""What the children of a guard have left to it, and whose that is, as far as it can be told.
+"""Processes that the guard's children have left to it, and the owner of each.
 
-An orphan in the session of a child, or with its mark, or once seen among its descendants, is that child's. One that is
-none of that and turns up when a child has ended is taken for that child's; turning up at another time it is that of the
-only child it may come from by its age, or else nobody's. It keeps its number until it is reaped here.
+An orphan belongs to the child whose session it is in, or whose mark it has. Otherwise, if a child has just ended, it
+belongs to that child; if not, to the only child old enough to have started it, or to none. It keeps its pid until the
+guard reaps it.
 """
 
 import os
 import time
 
-from interlock.supervision.lineage import (
-    NOT_YET,
-    Children,
-    children_of_all,
-    descendants,
-    facts,
-    marked,
-    processes,
-    start,
-    tried,
-)
+from interlock.supervision.lineage import NOT_YET, facts, marked, processes, start, tried
 
 DOUBT = 1.0
-"""seconds after which a process whose environment cannot be read is taken for one without a mark"""
+"""seconds after which a process with an unreadable environment counts as one without a mark"""
 
 
 class Child:
-    __slots__ = ("deadline", "ended", "kin", "number", "outlives", "pid", "started", "status")
+    __slots__ = ("deadline", "ended", "number", "outlives", "pid", "started", "status")
 
     def __init__(self, number: int, pid: int, status: int, outlives: bool) -> None:
         self.number = number
         self.pid = pid
         self.started = start(facts(pid))
         self.status = status
-        """the descriptor that tells whether its program could be executed; -1 once that is known"""
+        """descriptor that reports whether its program could be executed; -1 afterwards"""
         self.outlives = outlives
-        self.kin: dict[int, int] = {}
-        """processes that have been seen to descend from it, each with when it was started"""
         self.ended: tuple[int | None, int | None] | None = None
         """exit code and signal, once its process is dead"""
         self.deadline = 0.0
@@ -43,21 +31,21 @@ class Child:
 
 class Orphans:
     def __init__(self, token: bytes, leaders: dict[int, Child]) -> None:
-        """`leaders` are the children by process, as the guard has them."""
+        """`leaders` are the guard's children by pid."""
         self._token = token
         self._leaders = leaders
         self._owners: dict[int, int | None] = {}
         self._doubtful: dict[int, tuple[float, int | None]] = {}
-        """since when, and whose they are if they have no mark"""
+        """orphans whose mark is not known yet: since when, and their owner if they have none"""
         self._has_list = tried(os.access, "/proc/thread-self/children", os.R_OK) == 1
 
     def living(self) -> tuple[list[int], bool]:
-        """Those that live, and whether there were others, which are reaped."""
+        """Return the orphans that live, and whether others had died, which are reaped."""
         living, have_died = [], False
         for pid in self._candidates():
             if pid not in self._leaders:
                 try:
-                    # The cheapest way by far to learn whether a process is a child.
+                    # By far the cheapest test whether a process is a child.
                     if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
                         living.append(pid)
                     else:
@@ -70,7 +58,7 @@ class Orphans:
     def _candidates(self) -> list[int]:
         if not self._has_list:
             return processes()
-        # Complete, because nothing leaves it but what is reaped here.
+        # The list is complete, because processes leave it only when they are reaped here.
         with open("/proc/thread-self/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
 
@@ -79,7 +67,7 @@ class Orphans:
         self._doubtful.pop(pid, None)
 
     def owner(self, pid: int) -> int | None:
-        """The number of the child that an orphan comes from; None if that cannot be told, or NOT_YET."""
+        """Return the number of the child that owns an orphan; None if no child does, NOT_YET if that is unknown."""
         if pid in self._owners:
             return self._owners[pid]
         owner = self._known(pid)
@@ -95,13 +83,7 @@ class Orphans:
 
     def _known(self, pid: int) -> int | None:
         leader = self._leaders.get(tried(os.getsid, pid))
-        if leader is not None:
-            return leader.number
-        started = start(facts(pid))
-        for child in self._leaders.values():
-            if child.kin.get(pid) == started:
-                return child.number
-        return marked(pid, self._token)
+        return leader.number if leader is not None else marked(pid, self._token)
 
     def _suspect(self, pid: int) -> int | None:
         started = start(facts(pid))
@@ -112,18 +94,12 @@ class Orphans:
         return possible[0].number if len(possible) == 1 else None
 
     def look(self) -> None:
-        """Get to know those that are there, so that they are not taken for what a child leaves that ends later."""
+        """Settle the owners of the present orphans, before another child ends and they are taken for its own."""
         found, _ = self.living()
         try:
-            # If a child has just died they may be its: then it is dealt with first.
+            # If a child has just died they may be its own, and it is dealt with first.
             if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 for pid in found:
                     self.owner(pid)
         except ChildProcessError:
             return
-
-
-def note(child: Child, children: Children | None = None) -> None:
-    """Remember what descends from a child while that can be seen."""
-    kept = {pid: started for pid, started in child.kin.items() if start(facts(pid)) == started}
-    child.kin = {**kept, **descendants(child.pid, children or children_of_all())}

@@ -11,7 +11,7 @@ from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, InterlockError, shown
 from interlock.supervision.field_checks import check_command
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
-from interlock.supervision.guard_link import is_handed_down
+from interlock.supervision.guard_link import is_inherited
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.output import Pipes
 from interlock.supervision.spec import Limits, Process
@@ -105,7 +105,7 @@ class ProcessInstance(Instance):
         if not self._spec.capture:
             for number in STREAMS:
                 # A supervisor may well have none; then it goes nowhere.
-                if is_handed_down(number):
+                if is_inherited(number):
                     found.setdefault(number, number)
         return found
 

@@ -135,7 +135,7 @@ class _Attempt:
         self._is_starting = True
         limits = Limits()
         try:
-            await self._runner.guard.open()
+            self._runner.guard.open()
             if elapsed() > self._dispatch.begin_by:
                 return m.Expired(self._dispatch.run_id, self._dispatch.fence)
             limits = Limits(**msgspec.structs.asdict(self._work.limits))
