@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import schemathesis
 
-from interlock.api.bodies import BulkBody, DurationText
 from interlock.api.job_bodies import JobBody, JobsBody
 from interlock.api.openapi import WAIT
+from interlock.model.bodies import BulkBody, DurationText
 from interlock.model.run_action import RunAction
 from tests.helpers import jobs
 

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from interlock.api import problems
-from interlock.api.bodies import ActionBody, BatchBody, NewRunBody
 from interlock.client.submission import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
+from interlock.model.bodies import ActionBody, BatchBody, NewRunBody
 from interlock.model.error import InterlockError
 from interlock.model.request import MESSAGES
 from tests.api.conftest import sound

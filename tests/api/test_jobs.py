@@ -328,8 +328,8 @@ def test_a_backfill_creates_the_occurrences_of_a_past_range(http: Http) -> None:
     assert act(http, "hourly", "backfill", {"from": start + 60, "to": start + 120}) == {"created": [], "existing": []}
     text = {"from": datetime.fromtimestamp(start, UTC).isoformat(), "to": start + 3 * HOUR}
     assert act(http, "hourly", "backfill", text) == {"created": [], "existing": found["created"]}
-    late = http.post(f"{JOBS}/hourly/backfill", {"from": "2020-01-02T00:00:00Z", "to": "2020-01-01"})
-    assert late.json["detail"] == "from: '2020-01-02T00:00:00Z' is not earlier than 'to' (2020-01-01)"
+    late = http.post(f"{JOBS}/hourly/backfill", {"from": "2020-01-02T00:00:00Z", "to": "2020-01-01T00:00:00Z"})
+    assert (late.code, late.json["detail"].partition(":")[0]) == ("bad_value", "from")
 
 
 @pytest.mark.behaviour("TIM-11")

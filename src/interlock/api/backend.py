@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.api.bodies import BulkBody, Check, NewRunBody, Readiness
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.feed import Feed
 from interlock.api.job_backend import KnownJobs, ReadJob
@@ -21,6 +20,7 @@ from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.bodies import BulkBody, Check, NewRunBody, Readiness
 from interlock.model.error import (
     BadValue,
     ConnectionLost,
@@ -45,6 +45,7 @@ from interlock.model.run_view import (
     entries_of,
     info_of,
 )
+from interlock.model.schedule import instant
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
@@ -128,8 +129,8 @@ class Backend:
             tenant=body.tenant,
             session=body.session,
             lane=body.lane,
-            since=body.since,
-            until=body.until,
+            since=None if body.since is None else instant(body.since, "since"),
+            until=None if body.until is None else instant(body.until, "until"),
         )
         if wanted == RunFilter() and not body.everything:
             raise BadValue(

@@ -3,9 +3,9 @@
 from litestar import MediaType, Response, get
 
 from interlock.api.auth import asked_by
-from interlock.api.bodies import Check, Health, Readiness
 from interlock.api.runs import Asked, backend_of, caller_of
 from interlock.model.access import Permission
+from interlock.model.bodies import Check, Health, Readiness
 from interlock.model.exposition import Family, exposition
 
 

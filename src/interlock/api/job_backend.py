@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from interlock.api.bodies import BackfillBody, Defined
 from interlock.api.cursors import job_cursor, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -17,6 +16,7 @@ from interlock.core.fire_times import first_time, following
 from interlock.model import payload
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.bodies import BackfillBody, Defined
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
 from interlock.model.job_info import (

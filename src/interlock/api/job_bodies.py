@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from interlock.api.bodies import MOST_JOBS, DurationText, Instant, JobId, Name, Seconds
+from interlock.model.bodies import MOST_JOBS, DurationText, Instant, JobId, Name, Seconds
 from interlock.model.schedule import MOST_CATCH_UP, CatchUp
 
 Span = DurationText | Seconds

@@ -9,7 +9,6 @@ from litestar import Response, delete, get, post, put
 from litestar.params import PathParameter, QueryParameter
 from msgspec import Meta
 
-from interlock.api.bodies import MOST_JOBS, BackfillBody, Defined, NewRunBody, Submitted, TriggerBody
 from interlock.api.job_backend import KnownJobs, times_of
 from interlock.api.runs import (
     Asked,
@@ -24,6 +23,7 @@ from interlock.api.runs import (
     seconds_of,
 )
 from interlock.model.access import Caller, Permission
+from interlock.model.bodies import MOST_JOBS, BackfillBody, Defined, NewRunBody, Submitted, TriggerBody
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable

@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 from litestar import Litestar
 
-from interlock.api import bodies, job_bodies
+from interlock.api import job_bodies
 from interlock.api.auth import OPEN
 from interlock.api.cursors import EVENTS, FORM, JOB_FORM, JOBS, LOGS, RUNS, SERVICE_LOGS, START
 from interlock.api.meanings import FIELDS, PARAMETERS
 from interlock.api.problems import MEDIA_TYPE
 from interlock.api.runs import LONGEST_BATCH_KEY
-from interlock.model import child_info, job_info, reload_report, run_view
+from interlock.model import bodies, child_info, job_info, reload_report, run_view
 from interlock.model.child_info import ServiceAction
 from interlock.model.request import LONGEST_KEY
 from interlock.model.run_action import RunAction

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.api.bodies import NewRunBody, ProblemDetails
+from interlock.model.bodies import NewRunBody, ProblemDetails
 from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField
 from interlock.model.state import State
 

@@ -12,7 +12,10 @@ from litestar.params import PathParameter, QueryParameter
 from interlock.api import problems
 from interlock.api.auth import asked_by
 from interlock.api.backend import Backend
-from interlock.api.bodies import (
+from interlock.api.protocol import connection_of
+from interlock.model import request as r
+from interlock.model.access import Caller, Permission
+from interlock.model.bodies import (
     ActedOn,
     ActionBody,
     BatchBody,
@@ -21,9 +24,6 @@ from interlock.api.bodies import (
     Submitted,
     SubmittedBatch,
 )
-from interlock.api.protocol import connection_of
-from interlock.model import request as r
-from interlock.model.access import Caller, Permission
 from interlock.model.duration import seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
 from interlock.model.request import LONGEST_KEY

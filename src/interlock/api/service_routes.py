@@ -7,10 +7,10 @@ import msgspec
 from litestar import get, post
 from litestar.params import PathParameter, QueryParameter
 
-from interlock.api.bodies import ServiceList
 from interlock.api.runs import Asked, backend_of, caller_of, seconds_of, while_wanted
 from interlock.api.tree import Tree
 from interlock.model.access import Caller, Permission
+from interlock.model.bodies import ServiceList
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import ServiceLogPage

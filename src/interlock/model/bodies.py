@@ -1,0 +1,178 @@
+"""Bodies of HTTP requests and answers, where they are not one of the values that every interface shows."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from interlock.model.child_info import ChildInfo
+from interlock.model.request import LONGEST_KEY, MOST_PARALLEL, MOST_RUNS_OVER_HTTP
+from interlock.model.state import State
+
+MOST_JOBS = 10_000
+"""jobs in one request"""
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+DurationText = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$",
+        max_length=32,
+    ),
+]
+Seconds = Annotated[float, Meta(ge=0, le=1e10)]
+Instant = Annotated[float, Meta(ge=0, lt=1e11)]
+Moment = Annotated[datetime, Meta(tz=True)] | Instant
+"""a time in RFC 3339, or seconds since 1970"""
+FilterText = Annotated[str, Meta(max_length=256)]
+Reason = Annotated[str, Meta(max_length=1000)]
+
+TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
+
+
+class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    pass
+
+
+class TriggerBody(_Body, frozen=True, kw_only=True):
+    """A run of the job in the path, due at once."""
+
+    payload: Annotated[dict[str, Any] | None, Meta(description="Arguments; by default the job's own.")] = None
+    tenant: Annotated[Name | None, Meta(description=TENANT)] = None
+    lane: Annotated[Name | None, Meta(description="Lane; by default the job's own.")] = None
+    session: Annotated[Key | None, Meta(description="Name shared by runs that belong together.")] = None
+    idempotency_key: Annotated[Key | None, Meta(description="The same key in a tenant is the same run.")] = None
+    deadline: Annotated[
+        DurationText | Seconds | None,
+        Meta(description="Time from the submit, or from when the run is due, until it must have ended."),
+    ] = None
+
+
+class NewRunBody(TriggerBody, frozen=True, kw_only=True):
+    """A run to create."""
+
+    job: Annotated[JobId, Meta(description="Job to run.")]
+    delay: Annotated[DurationText | Seconds | None, Meta(description="Time until the run is due.")] = None
+    at: Annotated[
+        Moment | None,
+        Meta(description="Time at which the run is due, in RFC 3339 or seconds since 1970; not with `delay`."),
+    ] = None
+    occurrence: Annotated[
+        Moment | None,
+        Meta(
+            description="Makes this the job's only run for this instant, in RFC 3339 or seconds since 1970. Its id is "
+            "`<job>:<seconds>`, with `:<tenant>` for a tenant other than `default`."
+        ),
+    ] = None
+
+
+class BatchBody(_Body, frozen=True, kw_only=True):
+    runs: Annotated[
+        list[NewRunBody],
+        Meta(min_length=1, max_length=MOST_RUNS_OVER_HTTP, description="Runs, each as in a single submit."),
+    ]
+
+
+class ActionBody(_Body, frozen=True, kw_only=True):
+    reason: Annotated[Reason, Meta(description="Reason, kept with the run.")] = ""
+
+
+class BulkBody(_Body, frozen=True, kw_only=True):
+    """A choice of runs: those that have not ended and match every field given."""
+
+    state: Annotated[list[State], Meta(description="Only runs in one of these states, none of them terminal.")] = []
+    job: Annotated[FilterText | None, Meta(description="Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, Meta(description="Only runs of this tenant.")] = None
+    session: Annotated[FilterText | None, Meta(description="Only runs of this session.")] = None
+    lane: Annotated[FilterText | None, Meta(description="Only runs in this lane.")] = None
+    since: Annotated[
+        Moment | None, Meta(description="Only runs created at this time or later, in RFC 3339 or seconds since 1970.")
+    ] = None
+    until: Annotated[
+        Moment | None, Meta(description="Only runs created before this time, in RFC 3339 or seconds since 1970.")
+    ] = None
+    everything: Annotated[
+        bool, Meta(description="Must be `true` if no other field chooses runs: every run that has not ended.")
+    ] = msgspec.field(default=False, name="all")
+    reason: Annotated[Reason, Meta(description="Reason, kept with the runs.")] = ""
+
+
+class BackfillBody(_Body, frozen=True, kw_only=True):
+    """A range of time whose occurrences are to be created."""
+
+    start: Annotated[Moment, Meta(description="First time wanted, in RFC 3339 or seconds since 1970.")] = msgspec.field(
+        name="from"
+    )
+    end: Annotated[Moment, Meta(description="End of the range, itself excluded, in the same form.")] = msgspec.field(
+        name="to"
+    )
+    max_parallel: Annotated[
+        int, Meta(ge=1, le=MOST_PARALLEL, description="Most of these runs that may be live at once.")
+    ] = 1
+    payload: Annotated[dict[str, Any] | None, Meta(description="Arguments of every run; by default the job's own.")] = (
+        None
+    )
+    tenant: Annotated[Name | None, Meta(description=TENANT)] = None
+
+
+class JobsBody(_Body, frozen=True, kw_only=True):
+    jobs: Annotated[
+        list[dict[str, Any]],
+        Meta(min_length=1, max_length=MOST_JOBS, description="Jobs, each as it is put alone, with its `id`."),
+    ]
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, Meta(description="Id of the run.")]
+
+
+class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    ids: Annotated[list[str], Meta(description="Ids of the runs, in the order of the request.")]
+
+
+class ActedOn(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, Meta(description="Id of the run.")]
+    state: Annotated[
+        State, Meta(description="State of the run now. A run that was asked to stop keeps its own until it ends.")
+    ]
+
+
+class Defined(msgspec.Struct, frozen=True, kw_only=True):
+    ids: Annotated[list[str], Meta(description="Ids of the jobs, in the order of the request.")]
+
+
+class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
+    services: Annotated[
+        list[ChildInfo],
+        Meta(description="Services and groups in the order in which they start, each group before its members."),
+    ]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    ok: Annotated[bool, Meta(description="Whether the check passed.")]
+    detail: Annotated[str, Meta(description="Finding, in words.")]
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    ready: Annotated[bool, Meta(description="Whether every check passed.")]
+    checks: Annotated[dict[str, Check], Meta(description="Checks by name: `store`, `scheduler`.")]
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    alive: Annotated[bool, Meta(description="Always true.")]
+
+
+class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error (RFC 9457)."""
+
+    type: Annotated[str, Meta(description="`urn:interlock:problem:` and the code.")]
+    title: Annotated[str, Meta(description="Name of the status.")]
+    status: Annotated[int, Meta(description="Status of the answer.")]
+    detail: Annotated[str, Meta(description="Fault on one line, with the field and the value.")]
+    code: Annotated[str, Meta(description="Stable code; see [errors](#errors).")]
+    faults: Annotated[
+        list[str], Meta(description="Every fault of a `bad_config`, each with its file and line if it has one.")
+    ] = []

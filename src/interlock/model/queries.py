@@ -1,0 +1,134 @@
+"""The query parameters of HTTP operations."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from interlock.model.bodies import FilterText, Moment
+from interlock.model.operation import Query
+from interlock.model.state import State
+
+EVENT_ID = "start|e[0-9]{1,18}"
+"""the form of an event's id; `start` stands before the first event"""
+WaitText = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
+    ),
+]
+"""a duration up to five minutes"""
+SpanText = Annotated[
+    str, Meta(pattern=r"^([0-9]{1,7}(\.[0-9]{1,6})?s|[0-9]{1,5}m|[0-9]{1,3}h|([0-9]|[12][0-9]|3[01])d)$")
+]
+TimesCount = Annotated[int, Meta(ge=1, le=100, description="Most times to return.")]
+After = Annotated[
+    Moment | None,
+    Meta(description="Only times later than this one, in RFC 3339 or seconds since 1970; by default later than now."),
+]
+FIRST_PAGE = "`next` of the page before; leave it out for the first page."
+
+
+class WaitQuery(Query, frozen=True, kw_only=True):
+    wait: Annotated[
+        WaitText | None, Meta(description="How long to wait for the run to end, such as `30s`; at most 5 minutes.")
+    ] = None
+
+
+class RunsQuery(Query, frozen=True, kw_only=True):
+    state: Annotated[list[State], Meta(description="Only runs in this state; may be repeated.")] = []
+    job: Annotated[FilterText | None, Meta(description="Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, Meta(description="Only runs of this tenant.")] = None
+    session: Annotated[FilterText | None, Meta(description="Only runs of this session.")] = None
+    lane: Annotated[FilterText | None, Meta(description="Only runs in this lane.")] = None
+    since: Annotated[
+        Moment | None, Meta(description="Only runs created at this time or later, in RFC 3339 or seconds since 1970.")
+    ] = None
+    until: Annotated[
+        Moment | None, Meta(description="Only runs created before this time, in RFC 3339 or seconds since 1970.")
+    ] = None
+    live: Annotated[
+        bool | None, Meta(description="`true`: only runs that have not ended; `false`: only runs that have.")
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Most runs to return.")] = 50
+    cursor: Annotated[Annotated[str, Meta(pattern="^r[0-9]{1,18}$")] | None, Meta(description=FIRST_PAGE)] = None
+
+
+class LogsQuery(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
+    cursor: Annotated[Annotated[str, Meta(pattern="^l[0-9]{1,18}$")] | None, Meta(description=FIRST_PAGE)] = None
+
+
+class JobsQuery(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
+    cursor: Annotated[
+        Annotated[str, Meta(pattern="^j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")] | None, Meta(description=FIRST_PAGE)
+    ] = None
+
+
+class JobLogQuery(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=200, description="Most runs to return.")] = 20
+
+
+class TimesQuery(Query, frozen=True, kw_only=True):
+    count: TimesCount = 5
+    after: After = None
+
+
+class ScheduleQuery(TimesQuery, frozen=True, kw_only=True):
+    cron: Annotated[
+        Annotated[str, Meta(max_length=256)] | None, Meta(description="Cron expression of five fields.")
+    ] = None
+    tz: Annotated[
+        Annotated[str, Meta(max_length=64)] | None, Meta(description="Time zone of `cron`; UTC by default.")
+    ] = None
+    every: Annotated[
+        Annotated[str, Meta(max_length=32)] | None, Meta(description="Interval, such as `10m`, instead of `cron`.")
+    ] = None
+    wait: Annotated[
+        Annotated[str, Meta(max_length=32)] | None, Meta(description="Time until the first run of `every`.")
+    ] = None
+    at: Annotated[
+        Annotated[str, Meta(max_length=64)] | None,
+        Meta(description="Time, such as `2030-01-31T02:00:00Z`, instead of `cron`."),
+    ] = None
+
+
+class TimetableQuery(Query, frozen=True, kw_only=True):
+    span: Annotated[SpanText, Meta(description="How far ahead to look, such as `24h`; from 1 second to 31 days.")] = (
+        msgspec.field(default="24h", name="for")
+    )
+    limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
+
+
+class ServiceLogsQuery(Query, frozen=True, kw_only=True):
+    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
+    cursor: Annotated[
+        Annotated[str, Meta(pattern="^s[0-9]{1,18}$")] | None,
+        Meta(description="`next` of an answer before; only newer lines follow."),
+    ] = None
+    last: Annotated[bool, Meta(description="`true`: the newest lines instead of the oldest.")] = False
+    wait: Annotated[
+        WaitText | None,
+        Meta(description="How long to wait for a line if there is none yet, such as `30s`; at most 5 minutes."),
+    ] = None
+
+
+EventType = Literal["run", "log", "progress", "service", "service_log"]
+
+
+class EventsQuery(Query, frozen=True, kw_only=True):
+    run: Annotated[FilterText | None, Meta(description="Only events of this run.")] = None
+    job: Annotated[FilterText | None, Meta(description="Only events of this job.")] = None
+    tenant: Annotated[FilterText | None, Meta(description="Only events of this tenant.")] = None
+    service: Annotated[FilterText | None, Meta(description="Only events of this service.")] = None
+    types: Annotated[list[EventType], Meta(description="Only events of this type; may be repeated.")] = msgspec.field(
+        default_factory=list, name="type"
+    )
+    after: Annotated[
+        Annotated[str, Meta(pattern=f"^({EVENT_ID})$")] | None,
+        Meta(
+            description="Send first every stored event after the one with this id; `start` sends all. The header "
+            "`Last-Event-ID` takes precedence."
+        ),
+    ] = None
