@@ -1,45 +1,94 @@
 """A command in a terminal: what it draws, what is typed, how it ends."""
 
+import fcntl
 import os
 import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
 import threading
 from pathlib import Path
 from types import TracebackType
 
+import pyte
+
 from tests.helpers.processes import wait_until
 from tests.helpers.server import environment
 
+HOME = b"\x1b[H"
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 class Terminal:
     COMMAND: tuple[str, ...] = (sys.executable, "-m", "interlock.cli")
 
-    def __init__(self, folder: Path, *arguments: str, **extra: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, size: tuple[int, int] | None = None, **extra: str) -> None:
+        """`size` is columns and lines; without it what is drawn goes by COLUMNS, and `screen` shows nothing useful."""
         self._ours, theirs = pty.openpty()
+        self._screen = pyte.Screen(*(size or (200, 50)))
+        self._stream = pyte.ByteStream(self._screen)
+        self._lock = threading.Lock()
+        surroundings = environment(TERM="xterm-256color", LINES="50", **extra)
+        if size is not None:
+            surroundings = {name: one for name, one in surroundings.items() if name not in ("COLUMNS", "LINES")}
+            self.resize(*size)
         self._process = subprocess.Popen(
             [*self.COMMAND, *arguments],
-            cwd=folder, env=environment(TERM="xterm-256color", LINES="50", **extra),
+            cwd=folder, env=surroundings,
             stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
             preexec_fn=lambda: os.close(os.open(os.ttyname(0), os.O_RDWR)),  # makes it the session's terminal
         )  # fmt: skip
         os.close(theirs)
         self.raw = ""
+        self._found = b""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self) -> None:
-        found = b""
         while True:
             try:
                 piece = os.read(self._ours, 65536)
             except OSError:  # the terminal's way of saying that nobody writes to it any more
                 return
-            found += piece
-            self.raw = found.decode(errors="replace").replace("\r\n", "\n")
+            with self._lock:
+                self._found += piece
+                self._stream.feed(piece)
+            self.raw = self._found.decode(errors="replace").replace("\r\n", "\n")
+
+    def resize(self, columns: int, lines: int) -> None:
+        with self._lock:
+            fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+            self._screen.resize(lines, columns)
+
+    @property
+    def screen(self) -> list[str]:
+        """The lines that a person sees, without blanks at their ends."""
+        with self._lock:
+            return [line.rstrip() for line in self._screen.display]
+
+    def wait_for_drawings(self, count: int) -> None:
+        """Wait until the whole screen was drawn so many times more."""
+        end = self._found.count(HOME) + count + 1
+        wait_until(lambda: self._found.count(HOME) >= end, "the screen is drawn again")
+
+    @property
+    def ghosts(self) -> list[str]:
+        """Lines on the screen that differ from what the last two drawings leave on an empty one."""
+        with self._lock:
+            fresh = pyte.Screen(self._screen.columns, self._screen.lines)
+            pyte.ByteStream(fresh).feed(HOME + HOME.join(self._found.split(HOME)[-2:]))
+            pairs = zip(self._screen.display, fresh.display, strict=True)
+            return [shown.rstrip() for shown, drawn in pairs if shown != drawn]
+
+    def wait_for_screen(self, *words: str) -> list[str]:
+        """Wait until all of them are on the screen."""
+        try:
+            wait_until(lambda: all(word in "\n".join(self.screen) for word in words), f"{words} are on the screen")
+        except AssertionError as error:
+            raise AssertionError("\n".join([str(error), *self.screen])) from None
+        return self.screen
 
     @staticmethod
     def plain(text: str) -> str:
@@ -76,8 +125,8 @@ class Terminal:
         os.close(self._ours)
 
 
-def in_a_terminal(folder: Path, *arguments: str, **extra: str) -> str:
+def in_a_terminal(folder: Path, *arguments: str, size: tuple[int, int] | None = None, **extra: str) -> str:
     """What a command that ends by itself writes."""
-    with Terminal(folder, *arguments, **extra) as terminal:
+    with Terminal(folder, *arguments, size=size, **extra) as terminal:
         terminal.ended()
         return terminal.raw

@@ -1,17 +1,18 @@
 """`interlock up` as a person uses it: start, look, Ctrl-C."""
 
 import logging
-import re
 import signal
 import sqlite3
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 import interlock as il
 from interlock.cli.log_lines import TextFormatter
+from tests.cli.terminal import Terminal
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.processes import processes_of, wait_until
@@ -155,45 +156,86 @@ def count_running(server: Server) -> int:
         return int(connection.execute("SELECT count(*) FROM runs WHERE state = 'running'").fetchone()[0])
 
 
-def test_the_live_table_shows_what_happens(folder: Path) -> None:
-    server = Server(folder, "--table")
-    # Redraws only in a terminal, which this makes it believe it has.
-    server.extra = {"FORCE_COLOR": "1", "TERM": "xterm"}
-    with server:
+TABLED = """\
+kind: Service
+id: web
+run: {process: [sleep, "600"]}
+---
+kind: Service
+id: broken
+run: {process: ["false"]}
+""" + "".join(
+    f'---\nkind: Job\nid: yearly-{number}\nschedule: {{cron: "0 0 {number} 2 *"}}\nrun: {{process: [cat]}}\n'
+    for number in range(1, 29)
+)
+"""two services, and more schedules than a terminal of 24 lines has room for"""
 
-        async def body() -> None:
-            async with app.connected(str(server.socket)):
-                await (await app.submit("flaky", {"failures": 1})).result(30)
-                await (await app.submit("fail")).wait(30)
-                held = await app.submit("hold", {"folder": str(folder), "name": "work"})
-                await until(lambda: "hold" in server.said, "the running job is shown")
-                tell_to_go(folder, "work")
-                await held.result(30)
-                await until(lambda: server.said.count(held.id) > 0, "the ended run is shown")
 
-        run_async(body())
-    for word in ("interlock up", "lanes and workers", "ended last", "flaky", "lane main", "worker w1-", "succeeded"):
-        assert word in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", server.said)
-    assert "Traceback" not in server.said
+@contextmanager
+def table(folder: Path, *options: str, size: tuple[int, int]) -> Iterator[Terminal]:
+    arguments = ("-A", "tests.helpers.jobs:app", "--http", "local", "--drain", "0s", *options)
+    with Terminal(folder, "up", *arguments, size=size) as terminal:
+        yield terminal
+        terminal.enter("\x03")
+        assert terminal.ended() == 0
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
+def test_the_live_table_shows_runs_services_and_schedules(folder: Path, size: tuple[int, int]) -> None:
+    (folder / "tabled.yaml").write_text(TABLED)
+    with table(folder, "tabled.yaml", size=size) as terminal:
+        terminal.wait_for_screen("web      process  running", "yearly-1", "lane or worker", "worker w1-")
+        assert interlock(folder, "submit", "fail", "--wait").returncode == 5
+        assert interlock(folder, "submit", "echo", "--wait").returncode == 0
+        interlock(folder, "submit", "hold", "-p", f"folder={folder}", "-p", "name=work")
+        screen = terminal.wait_for_screen(
+            "ended last", "hold", "succeeded", "failed", "… and ", "services/broken ended"
+        )
+        assert screen[0].startswith("interlock up ")
+        hold = next(line for line in screen if line.startswith("hold "))
+        header = next(line for line in screen if line.startswith("job "))
+        assert hold[header.index("running") :][:7].strip() == "1"
+        # Three jobs that ran and 28 that are scheduled: those that are not shown are counted.
+        shown = screen[screen.index(header) + 1 : next(place for place, line in enumerate(screen) if "… and" in line)]
+        assert f"… and {31 - len(shown)} more" in screen
+    said = terminal.text.rpartition("lane or worker")[2]
+    assert "services/broken ended" in said.partition("stopping: ")[0]  # held back until the table had gone
+    assert said.splitlines()[-1].startswith("stopped: 3 submitted, 1 failed, 1 succeeded, ")
+
+
+def test_the_live_table_leaves_nothing_behind(folder: Path) -> None:
+    (folder / "tabled.yaml").write_text(TABLED)
+    with table(folder, "tabled.yaml", size=(80, 24)) as terminal:
+        terminal.wait_for_screen("web      process  running", "services/broken ended")
+        for size in ((80, 24), (160, 50), (40, 12), (20, 4), (1, 1), (120, 10), (80, 24)):
+            terminal.resize(*size)
+            terminal.wait_for_drawings(2)
+            assert terminal.ghosts == [], size
+        screen = terminal.wait_for_screen("lane or worker")
+        for once in ("interlock up", "service ", "job ", "log"):
+            assert sum(line.startswith(once) for line in screen) == 1, once
+
+
+def test_an_empty_server_takes_jobs_over_http(folder: Path) -> None:
+    with Server(folder, "--http", "local", target=None) as server:
+        wait_until(server.http_socket.exists, "HTTP is served")
+        with il.Client(f"unix:{server.http_socket}") as client:
+            assert list(client.jobs()) == []
+            client.put_job("late", {"run": {"process": ["true"]}})
+            assert client.trigger("late").wait(30) is il.State.SUCCEEDED
 
 
 def test_what_others_write_steers_neither_the_table_nor_the_log(folder: Path) -> None:
     evil = "\x1b]0;title\x07\x9b2J\nforged line"
-    server = Server(folder, "--table", "--log-level", "info")
-    server.extra = {"FORCE_COLOR": "1", "TERM": "xterm"}
-    with server:
-
-        async def body() -> None:
-            async with app.connected(str(server.socket)):
-                run = await app.submit("echo", delay="1d")
-                await run.cancel(evil)
-                await (await app.submit("fail", {"text": evil})).wait(30)
-                # As the log has it, and as the table does, where a line has no break.
-                shown = (r"\x1b]0;title\x07\x9b2J\nforged line", r"\x1b]0;title\x07\x9b2J forged")
-                await until(lambda: all(words in server.said for words in shown), "both are shown")
-
-        run_async(body())
-    assert [mark for mark in ("\x1b]", "\x07", "\x9b", "\nforged") if mark in server.said] == []
+    with table(folder, "--log-level", "info", size=(200, 50)) as terminal:
+        terminal.wait_for_screen("worker w1-")
+        with il.Client(f"unix:{folder / 'interlock.db.http'}") as client:
+            client.submit("echo", delay="1d").cancel(evil)
+            client.submit("fail", {"text": evil}).wait(30)
+        # As the log has it, and as the table does, where a line has no break.
+        terminal.wait_for_screen(r"\x1b]0;title\x07\x9b2J\nforged line", r"\x1b]0;title\x07\x9b2J forged")
+        assert [line for line in terminal.screen if line.startswith("forged")] == []
+    assert [mark for mark in ("\x1b]", "\x07", "\x9b") if mark in terminal.raw] == []
 
 
 def test_no_line_of_a_traceback_looks_like_one_of_the_log() -> None:

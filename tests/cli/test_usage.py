@@ -68,11 +68,7 @@ def test_an_error_in_json(folder: Path) -> None:
     assert (ended.stdout, ended.returncode) == ("", 2)
 
 
-def test_an_app_must_be_named(folder: Path) -> None:
-    ended = interlock(folder, "up")
-    assert ended.stderr.startswith("error: app: not given; name it with -A MODULE:VARIABLE")
-    assert (ended.stderr.count("\n"), ended.returncode) == (1, 2)
-    # A worker needs none for jobs that are programs, but always a scheduler.
+def test_a_worker_needs_a_scheduler_and_no_app(folder: Path) -> None:
     assert interlock(folder, "worker").stderr.endswith(" [not_running]\n")
 
 

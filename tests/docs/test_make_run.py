@@ -1,9 +1,9 @@
 """`make run` in a fresh clone: it shows work, says what to try, and what it says works as it stands."""
 
-import re
 import shutil
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 from tests.cli.terminal import Terminal
@@ -27,19 +27,18 @@ def elsewhere(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def steps_of(said: str) -> list[str]:
-    """The commands that were shown last."""
-    *_, last = said.split("in another terminal, in this folder, try\n")
-    return [line.strip() for line in re.match(r"(?:  \S.*\n)+", last)[0].splitlines()]  # type: ignore[index]
+def steps_of(screen: list[str]) -> list[str]:
+    """The commands that the table shows."""
+    first = next(place for place, line in enumerate(screen) if line.endswith("in this folder, try")) + 1
+    return [line.strip() for line in takewhile(lambda line: line.startswith("  "), screen[first:])]
 
 
 def test_make_run(folder: Path) -> None:
     like_a_clone(folder)
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     address = free_address()
-    with Make(folder, "run", INTERLOCK_HTTP=address) as terminal:
-        terminal.wait_for("demo.flaky", f"http://{address}")
-        steps = steps_of(terminal.text)
+    with Make(folder, "run", size=(100, 50), INTERLOCK_HTTP=address) as terminal:
+        steps = steps_of(terminal.wait_for_screen("demo.flaky", f"http://{address}", "worker w1"))
         assert steps == [
             ".venv/bin/interlock submit demo.greet --wait",
             ".venv/bin/interlock timetable",
@@ -61,9 +60,8 @@ def test_a_server_that_commands_do_not_find_by_themselves(folder: Path) -> None:
     """The first step says where it is."""
     (folder / "data").mkdir()
     options = ("-A", "tests.helpers.jobs:app", "--db", "data/other.db", "--http", "local")
-    with Terminal(folder, "up", *options) as terminal:
-        terminal.wait_for("in another terminal")
-        export, submit, *_ = steps_of(terminal.text)
+    with Terminal(folder, "up", *options, size=(80, 24)) as terminal:
+        export, submit, *_ = steps_of(terminal.wait_for_screen("in another terminal", "worker w1"))
         assert export == "export INTERLOCK_SOCKET=data/other.db.sock"
         assert submit == "interlock submit echo --wait"
         assert elsewhere(f"{export}; {submit}", folder) == "null\n"

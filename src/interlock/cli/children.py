@@ -59,7 +59,7 @@ def sentence_of(child: ChildInfo, now: float) -> str:
         parts += [f"pid {child.pid}"] if child.pid is not None else []
         parts += [f"up {span(now - child.since)}"] if child.since is not None else []
     if child.next_try_at is not None:
-        parts.append(f"next try {_due(child.next_try_at, now)}")
+        parts.append(f"next try in {span(child.next_try_at - now)}")
     if child.status not in UP and (reason := why(child) or str(child.last_exit or "")):
         parts.append(reason)
     return plain(f"{child.name}: {', '.join(parts)}")
@@ -70,22 +70,27 @@ def why(child: ChildInfo) -> str:
 
 
 def drawing(top: ChildInfo, now: float) -> Any:
-    """The tree for a terminal. Why a child is not up stands in the last column, cut where it is long."""
+    """The tree for a terminal."""
+    return rich_table(*table_of([top], now, "name"))
+
+
+def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Column], list[list[Any]]]:
+    """Columns and rows that fit the terminal; `title` stands above the names."""
     from rich.text import Text
 
-    columns = [Column("name"), Column("kind"), Column("status"), Column("pid", right=True), Column("up", right=True)]
+    columns = [Column(title), Column("kind"), Column("status"), Column("pid", right=True), Column("up", right=True)]
     columns += [Column("restarts", right=True), Column("next try"), Column("last exit"), Column("why", gives_way=True)]
     rows: list[list[Any]] = []
-    for branches, child in _branches(top, "", ""):
+    for branches, child in (line for one in top for line in _branches(one, "", "")):
         name = Text.assemble((branches, "dim"), plain(child.name))
         status = Text(child.status.value, style=STATUS_COLOURS[child.status])
         pid = "" if child.pid is None else str(child.pid)
         up = span(now - child.since) if child.since is not None and child.status in LIVES else ""
+        due = "" if child.next_try_at is None else f"in {span(child.next_try_at - now)}"
         cells = [name, child.kind, status, pid, up, str(child.restarts or "")]
-        due = "" if child.next_try_at is None else _due(child.next_try_at, now)
         rows.append([*cells, due, Text(_ended(child, now)), Text(plain(why(child)))])
-    kept = _fitting(columns, rows, console().width)
-    return rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
+    kept = _fitting(columns, rows, console().width) if rows else []
+    return [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
 
 
 def _ended(child: ChildInfo, now: float) -> str:
@@ -124,7 +129,3 @@ def _branches(child: ChildInfo, first: str, rest: str) -> Iterator[tuple[str, Ch
     for place, below in enumerate(child.children):
         last = place == len(child.children) - 1
         yield from _branches(below, rest + ("└─ " if last else "├─ "), rest + ("   " if last else "│  "))
-
-
-def _due(at: float, now: float) -> str:
-    return f"in {span(at - now)}" if at > now else "now"

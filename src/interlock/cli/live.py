@@ -1,37 +1,116 @@
-"""The live table of `interlock up`."""
+"""The live table of `interlock up`. Every drawing fills the whole screen, so nothing of an earlier one stays behind.
+Standard error is held back meanwhile; its last lines are part of the drawing."""
 
 import asyncio
+import os
+import threading
 import time
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import chain, islice
+from typing import Any, NamedTuple
 
-from rich.console import Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
-from interlock.cli.format import COLOURS
-from interlock.cli.tables import plain
+from interlock.cli import children
+from interlock.cli.format import COLOURS, ago, span
+from interlock.cli.tables import Column, console, plain, rich_table
+from interlock.core.schedule_table import Table
 from interlock.model.child_info import UP
 from interlock.model.run import Run
 from interlock.model.sockets import MEMORY
-from interlock.model.state import TERMINAL, State
+from interlock.model.state import State
 from interlock.wiring.scheduler import Scheduler
+from interlock.wiring.service_tree import SERVICES
 
 REFRESH = 0.25
+MOST_HELD = 1000
+"""lines of standard error that are kept for the end"""
+MOST_COUNTED = 50_000
+"""live runs that are counted by job"""
+LEAST_HEIGHT = 20
+"""rows of a terminal that has room for the commands to try"""
+_KINDS = {State.RUNNING: "running", State.DISPATCHED: "running", State.RETRYING: "retrying"}
+_COUNTS = ("waiting", "running", "retrying", "succeeded", "failed", "other")
 
 
-async def show_live(scheduler: Scheduler, steps: Sequence[str]) -> None:
-    """Redraw until cancelled; `steps` stand above, where a low terminal does not cut them off."""
-    started = time.monotonic()
-    before, at = 0, started
-    rate = 0.0
-    with Live(_view(scheduler, steps, 0.0, 0.0), auto_refresh=False, transient=False) as live:
-        while True:
-            await asyncio.sleep(REFRESH)
-            done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
-            rate = 0.7 * rate + 0.3 * (done - before) / (now - at) if rate else (done - before) / (now - at)
-            before, at = done, now
-            live.update(_view(scheduler, steps, rate, now - started), refresh=True)
+class HeldErrors:
+    """Standard error of this process and of those that it starts: passed on, or held back while the table is drawn."""
+
+    def __init__(self) -> None:
+        self.lines: deque[bytes] | None = None
+        self._terminal = os.dup(2)
+        reading, writing = os.pipe()
+        os.dup2(writing, 2)
+        os.close(writing)
+        # A thread, because the event loop writes to this pipe itself, and must never wait for its own reading.
+        self._thread = threading.Thread(target=self._read, args=(reading,), name="stderr", daemon=True)
+        self._thread.start()
+
+    def _read(self, reading: int) -> None:
+        with open(reading, "rb") as pipe:
+            for line in pipe:
+                if (held := self.lines) is not None:
+                    held.append(line)
+                else:
+                    os.write(self._terminal, line)
+
+    def hold(self) -> None:
+        self.lines = deque(maxlen=MOST_HELD)
+
+    def release(self) -> None:
+        held, self.lines = self.lines, None
+        os.write(self._terminal, b"".join(held or ()))
+
+    def close(self) -> None:
+        """Write to the terminal itself again."""
+        os.dup2(self._terminal, 2)
+        self._thread.join(1.0)
+
+
+class Section(NamedTuple):
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Any]]
+    total: int | None = None
+    """how many rows there are, if not only these; None where more of them say nothing"""
+
+    @property
+    def wanted(self) -> int:
+        return max(len(self.rows), self.total or 0)
+
+    def fitted(self, share: int) -> Iterator[RenderableType]:
+        hidden = self.wanted - share
+        shown = self.rows[: share - 1] if hidden > 0 and self.total is not None else self.rows[:share]
+        yield rich_table(self.columns, shown)
+        if hidden > 0 and self.total is not None:
+            yield Text(f"… and {self.wanted - len(shown):,} more", style="dim")
+
+
+async def show_live(scheduler: Scheduler, steps: Sequence[str], errors: HeldErrors) -> None:
+    """Redraw until cancelled; `steps` are commands to try."""
+    screen = console()
+    started = at = time.monotonic()
+    before, rate = 0, 0.0
+    errors.hold()
+    try:
+        with Live(
+            console=screen, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+        ) as live:
+            while True:
+                done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
+                if now > at:
+                    latest = (done - before) / (now - at)
+                    rate = 0.7 * rate + 0.3 * latest if rate else latest
+                before, at = done, now
+                lines = [plain(line.decode(errors="replace")) for line in errors.lines or ()]
+                head = _head(scheduler, rate, now - started)
+                live.update(_view(screen, head, steps, _sections(scheduler, screen.height), lines), refresh=True)
+                await asyncio.sleep(REFRESH)
+    finally:
+        errors.release()
 
 
 def summary(scheduler: Scheduler) -> str:
@@ -42,73 +121,123 @@ def summary(scheduler: Scheduler) -> str:
     return f"{metrics.submitted:,} submitted, {ended}, {left:,} {fate}"
 
 
-def _view(scheduler: Scheduler, steps: Sequence[str], rate: float, uptime: float) -> Group:
+def _view(
+    screen: Console, head: Text, steps: Sequence[str], sections: Sequence[Section], lines: Sequence[str]
+) -> RenderableType:
+    """As much of everything as the screen has room for: each section gets the same share, and those that need less
+    leave theirs to the others."""
+    top = [head]
+    if screen.height >= LEAST_HEIGHT:
+        top += [Text(("  " if place else "") + one, "dim", overflow="fold") for place, one in enumerate(steps)]
+    wanted = [section.wanted for section in sections] + [len(lines)] * bool(lines)
+    room = screen.height - len(screen.render_lines(Group(*top))) - len(wanted)
+    gap = room - len(wanted) >= sum(wanted)
+    shares = _shares(wanted, room - gap * len(wanted))
+    parts: list[RenderableType] = list(top)
+    for section, share in zip(sections, shares, strict=False):
+        parts += [Text()] * gap + list(section.fitted(share))
+    if lines:
+        parts += [Text()] * gap + [Text("log", "bold")]
+        parts += [Text(line, no_wrap=True, overflow="ellipsis") for line in lines[-shares[-1] :] if shares[-1]]
+    return Group(*parts)
+
+
+def _shares(wanted: Sequence[int], room: int) -> list[int]:
+    shares = [0] * len(wanted)
+    while room > 0 and shares != list(wanted):
+        for place, most in enumerate(wanted):
+            if shares[place] < most and room > 0:
+                shares[place] += 1
+                room -= 1
+    return shares
+
+
+def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
     engine, workers = scheduler.engine, scheduler.workers
-    restarts = sum(one.restarts for one in workers)
-    head = Text.assemble(
+    count, restarts = sum(one.status in UP for one in workers), sum(one.restarts for one in workers)
+    return Text.assemble(
         ("interlock ", "bold"),
-        f"up {uptime:,.0f}s · {rate:,.0f} runs/s · {engine.metrics.submitted:,} submitted · "
-        f"{engine.metrics.commits:,} commits · {len(engine.state.runs):,} live",
-        f" · {_workers(sum(one.status in UP for one in workers))}",
+        f"up {span(uptime)} · {rate:,.0f} ended/s · {engine.metrics.submitted:,} submitted · ",
+        f"{len(engine.state.runs):,} live · {count:,} worker{'s' * (count != 1)}",
         f" ({restarts} restarted)" if restarts else "",
-        f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
         (" · store unavailable", "bold red") if not engine.available else "",
+        f" · {engine.metrics.commits:,} commits",
+        f" · {engine.state.stale_messages:,} stale messages" if engine.state.stale_messages else "",
+        no_wrap=True,
+        overflow="ellipsis",
     )
-    what_next = [Text(one if place == 0 else f"  {one}", style="dim") for place, one in enumerate(steps)]
-    return Group(head, *what_next, _jobs(scheduler), _lanes(scheduler), _recent(engine.metrics.recent))
 
 
-def _workers(count: int) -> str:
-    return "1 worker" if count == 1 else f"{count:,} workers"
+def _sections(scheduler: Scheduler, most: int) -> list[Section]:
+    """Those that have anything to show, with `most` rows at the most."""
+    now = time.time()
+    services = Section(*children.table_of(scheduler.tree.child(SERVICES).children, now, "service"))
+    found = [
+        services._replace(total=len(services.rows)),
+        _jobs(scheduler, most, now),
+        _lanes(scheduler),
+        _recent(scheduler.engine.metrics.recent),
+    ]
+    return [section for section in found if section.rows]
 
 
-def _jobs(scheduler: Scheduler) -> Table:
-    engine = scheduler.engine
-    table = Table(title="jobs", title_justify="left", expand=False)
-    table.add_column("job")
-    for name in ("waiting", "running", "retrying", "succeeded", "failed", "other"):
-        table.add_column(name, justify="right")
-    live: dict[str, dict[str, int]] = {}
-    for run in list(engine.state.runs.values())[:50_000]:
-        kind = {State.RUNNING: "running", State.DISPATCHED: "running", State.RETRYING: "retrying"}.get(
-            run.state, "waiting"
-        )
-        counts = live.setdefault(run.job_id, {})
-        counts[kind] = counts.get(kind, 0) + 1
-    for job_id in sorted(live.keys() | engine.metrics.by_job.keys()):
-        now, ended = live.get(job_id, {}), engine.metrics.by_job.get(job_id, {})
-        other = sum(count for state, count in ended.items() if state not in (State.SUCCEEDED, State.FAILED))
-        cells = [now.get("waiting", 0), now.get("running", 0), now.get("retrying", 0)]
-        cells += [ended.get(State.SUCCEEDED, 0), ended.get(State.FAILED, 0), other]
-        table.add_row(job_id, *(f"{cell:,}" for cell in cells))
-    return table
+def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
+    """Those with live runs come first, then those with a schedule, the next to fire first, then what ran before."""
+    state, ended = scheduler.engine.state, scheduler.engine.metrics.by_job
+    live: dict[str, Counter[str]] = {}
+    for run in islice(state.runs.values(), MOST_COUNTED):
+        live.setdefault(run.job_id, Counter())[_KINDS.get(run.state, "waiting")] += 1
+    next_at = dict(islice(_soonest(state.timetable), most))
+    rows = []
+    for job_id in islice(dict.fromkeys(chain(sorted(live), next_at, sorted(ended))), most):
+        counts = live.get(job_id, Counter())
+        for name, count in ended.get(job_id, {}).items():
+            counts[name if name in _COUNTS else "other"] += count
+        entry = state.timetable.entries.get(job_id)
+        at = next_at.get(job_id)
+        due = "" if entry is None else "paused" if entry.paused else "" if at is None else ago(at, now)
+        rows.append([job_id, *(f"{counts[name]:,}" if counts[name] else "" for name in _COUNTS), due])
+    columns = [Column("job"), *(Column(name, right=True) for name in _COUNTS), Column("next", right=True)]
+    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    total = len(live.keys() | ended.keys() | state.timetable.entries.keys())
+    return Section([columns[place] for place in kept], [[row[place] for place in kept] for row in rows], total)
 
 
-def _lanes(scheduler: Scheduler) -> Table:
+def _soonest(table: Table) -> Iterator[tuple[str, float | None]]:
+    """Scheduled jobs, the next to fire first, paused ones last. Looks only at as many as are taken."""
+    ahead = {job_id: [run.due_at for run in runs if run.due_at is not None] for job_id, runs in table.ahead.items()}
+    yield from sorted(((job_id, min(times)) for job_id, times in ahead.items() if times), key=lambda one: one[1])
+    frontier = [(item, 0) for item in table.heap[:1]]
+    while frontier:
+        item, place = heappop(frontier)
+        if item[2] not in ahead and table.fits(item) is not None:
+            yield item[2], item[0]
+        for below in (2 * place + 1, 2 * place + 2):
+            if below < len(table.heap):
+                heappush(frontier, (table.heap[below], below))
+    yield from ((entry.job.id, None) for entry in table.entries.values() if entry.paused)
+
+
+def _lanes(scheduler: Scheduler) -> Section:
     state = scheduler.engine.state
-    table = Table(title="lanes and workers", title_justify="left", expand=False)
-    for name in ("name", "active", "limit", "waiting"):
-        table.add_column(name, justify="left" if name == "name" else "right")
-    for lane in state.lanes.values():
-        if lane.holding or lane.queues:
-            table.add_row(f"lane {lane.name}", f"{len(lane.holding):,}", f"{lane.limit:,}", f"{lane.waiting():,}")
+    rows = [
+        [f"lane {lane.name}", f"{len(lane.holding):,}", f"{lane.limit:,}", f"{lane.waiting():,}"]
+        for lane in state.lanes.values()
+        if lane.holding or lane.queues
+    ]
     for worker in state.workers.values():
         note = "" if worker.connected else " (away)"
-        table.add_row(f"worker {worker.id}{note}", f"{len(worker.attempts):,}", f"{worker.slots:,}", "")
-    return table
+        rows.append([f"worker {worker.id}{note}", f"{len(worker.attempts):,}", f"{worker.slots:,}", ""])
+    columns = [Column("lane or worker"), *(Column(name, right=True) for name in ("active", "limit", "waiting"))]
+    return Section(columns, rows, len(rows))
 
 
-def _recent(runs: list[Run]) -> Table:
-    table = Table(title="ended last", title_justify="left", expand=False)
-    for name in ("run", "job", "state", "attempts", "took", "reason"):
-        table.add_column(name, no_wrap=True)
+def _recent(runs: Sequence[Run]) -> Section:
+    columns = [Column("ended last"), Column("job"), Column("state"), Column("attempts", right=True)]
+    columns += [Column("took", right=True), Column("reason", gives_way=True)]
+    rows = []
     for run in reversed(runs):
-        assert run.state in TERMINAL
-        took = (
-            ""
-            if run.started_at is None or run.ended_at is None
-            else f"{(run.ended_at - run.started_at) * 1000:,.0f} ms"
-        )
+        took = "" if run.started_at is None or run.ended_at is None else span(run.ended_at - run.started_at)
         state = Text(run.state, style=COLOURS.get(run.state, ""))
-        table.add_row(run.id, run.job_id, state, str(run.attempt), took, Text(plain(run.reason)[:60]))
-    return table
+        rows.append([run.id, run.job_id, state, str(run.attempt), took, Text(plain(run.reason))])
+    return Section(columns, rows)

@@ -20,7 +20,6 @@ from interlock.config.setting_types import (
     Whole,
 )
 from interlock.config.tokens import Token, Tokens
-from interlock.model.error import BadConfig
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.sockets import http_socket, scheduler_socket
 
@@ -132,14 +131,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check(self)
-
-    def target(self) -> str:
-        """The app, which must be there."""
-        if self.app is None:
-            raise BadConfig(
-                "app: not given; name it with -A MODULE:VARIABLE, INTERLOCK_APP, or 'app' in interlock.yaml"
-            )
-        return self.app
 
     def socket_path(self) -> Path:
         """Absolute, so that it is the same socket for processes that were started elsewhere."""
