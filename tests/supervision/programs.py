@@ -127,8 +127,8 @@ async def own(folder: Path, outliving: bool, forks: bool, stops: bool, closes: b
     if stops:
         assert guard.pid is not None
         os.kill(guard.pid, signal.SIGSTOP)
-    await guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
-    await guard.remember("other", str(folder / "engine"), b"DELETE /other HTTP/1.1\r\n\r\n")
+    guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
+    guard.remember("other", str(folder / "engine"), b"DELETE /other HTTP/1.1\r\n\r\n")
     guard.disregard("other")
     survivors = []
     if outliving:

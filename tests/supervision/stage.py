@@ -95,6 +95,7 @@ class Actor(Instance):
         self._stage.note("kill", self.birth.name)
         if self._part.kill_raises is not None:
             raise self._part.kill_raises
+        self.forced = True
         if not self._killed.done():
             self._killed.set_result(None)
         self._is_gone(Exit(at=now(), signal=9), "")
@@ -109,10 +110,6 @@ class Actor(Instance):
             if word:
                 self._stage.note(word, self.birth.name)
         self.settle(exit)
-
-    @property
-    def forced(self) -> bool:
-        return self._killed.done()
 
     @property
     def can_suspend(self) -> bool:

@@ -18,6 +18,7 @@ from interlock.supervision.container_log import LogPlace, read_piece
 from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets, split_image
 from interlock.supervision.instance import Birth
 from interlock.supervision.spec import Container
+from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import run_async, until
 
 pytestmark = pytest.mark.behaviour("SUP-10")
@@ -135,10 +136,10 @@ class Reports:
     def __init__(self) -> None:
         self.lines = []
 
-    async def on_created(self, path: str, request: bytes) -> None:
+    def remember(self, key: str, path: str, request: bytes) -> None:
         self.created += 1
 
-    def on_removed(self) -> None:
+    def disregard(self, key: str) -> None:
         self.removed += 1
 
     def sink(self, path: str, stream: str, line: str, at: float) -> None:
@@ -150,11 +151,8 @@ def make(path: Path, reports: Reports | None = None, patience: Patience = SHORT)
     return ContainerInstance(
         Container(name="web", image="any", engine=f"unix://{path}"),
         Birth(path="web", name="web", resume_id="r"),
-        reports.sink,
-        lambda: 5.0,
-        on_created=reports.on_created,
-        on_removed=reports.on_removed,
-        patience=patience,
+        Surroundings(on_line=reports.sink, now=lambda: 5.0, guard=reports),  # type: ignore[arg-type]
+        patience,
     )
 
 
@@ -245,8 +243,8 @@ REFUSALS = [(reply(500, {"message": "broken"}), "broken"), (reply(400, b"<html>"
 BREAKS = [(cut(reply(200, b"[]")), "broke off"), (NOTHING, "broke off"), (GARBAGE, "broke off")]
 SILENCE = (None, "did not answer within 0.4s")
 NONSENSE = [
-    (reply(200, b"{"), "something that is no answer"),
-    (reply(200, {"Id": 7, "Created": "now"}), "something that is no answer"),
+    (reply(200, b"{"), "cannot be read"),
+    (reply(200, {"Id": 7, "Created": "now"}), "cannot be read"),
 ]
 ASKED, MADE, KNOWN, STARTED = "GET containers/json", "POST containers/create", "GET c1/json", "POST c1/start"
 
@@ -278,7 +276,7 @@ def test_an_engine_that_fails_at_some_point(
         (reply(200, b'{"status":"Pulling"}\r\n{"error":"manifest\\nunknown"}\r\n'), "manifest unknown"),
         (cut(reply(200, b'{"status":"Pulling"}\n')), "broke off"),
         (reply(500, {"message": "no such host"}), "no such host"),
-        (reply(200, b"nonsense"), "something that is no answer"),
+        (reply(200, b"nonsense"), "cannot be read"),
         (reply(200, b'{"status":"Done"}'), "no such image"),
     ],
 )
@@ -340,15 +338,14 @@ async def ending(
         (reply(500, {"message": "broken"}), "broken"),
         (GARBAGE, "broke off"),
         (NOTHING, "broke off"),
-        (reply(200, {}), "something that is no answer"),
+        (reply(200, {}), "cannot be read"),
         (None, "did not answer within 0.4s"),
     ],
 )
 def test_an_engine_that_cannot_tell_of_a_container_any_more(peer: Peer, answer: bytes | None, why: str) -> None:
     reports = Reports()
-    exit = run_async(ending(peer, reports, {"GET c1/json": answer, "GET v1.41/events": reply(200)}))
+    exit = run_async(ending(peer, reports, {"GET c1/json": answer}))
     assert exit.code is None
-    assert exit.error.startswith("it is not known what became of it: ")
     assert why in exit.error
     # It is still to be removed, by whoever can.
     assert (reports.created, reports.removed) == (1, 0)
@@ -365,7 +362,6 @@ def test_a_container_that_is_not_there_any_more(peer: Peer) -> None:
     reports = Reports()
     answers: dict[str, bytes | None] = {
         "GET c1/json": reply(404, {"message": "no such container"}),
-        "GET v1.41/events": reply(200),
     }
     answers["DELETE containers"] = reply(404)
     exit = run_async(ending(peer, reports, answers))
@@ -376,13 +372,10 @@ def test_a_container_that_is_not_there_any_more(peer: Peer) -> None:
 @pytest.mark.parametrize(
     "log", [reply(501, {"message": "not with this driver"}), GARBAGE, reply(200, b"no frames here")]
 )
-@pytest.mark.parametrize(
-    "events", [reply(500), GARBAGE, reply(200, b"nonsense\n"), reply(200, b'{"Action":"die","timeNano":9}\n')]
-)
-def test_an_end_is_noticed_whatever_else_is_broken(peer: Peer, log: bytes, events: bytes) -> None:
+def test_an_end_is_noticed_though_the_log_is_broken(peer: Peer, log: bytes) -> None:
     reports = Reports()
     peer.answers["GET c1/logs"] = log
-    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 137, OOMKilled=True), "GET v1.41/events": events}
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 137, OOMKilled=True)}
     exit = run_async(ending(peer, reports, answers))
     assert (exit.code, exit.error) == (137, "out of memory")
     assert (reports.lines, reports.removed) == ([], 1)
@@ -393,7 +386,7 @@ def test_its_output_is_delivered_as_lines(peer: Peer) -> None:
     time = b"2026-01-01T00:00:01.5Z "
     pieces = [(1, b"one\ntw"), (2, b"oops\n"), (3, b"of the engine\n"), (1, b"o\nthree")]
     peer.answers["GET c1/logs"] = reply(200, b"".join(frame(stream, time + text) for stream, text in pieces))
-    answers: dict[str, bytes | None] = {"GET c1/json": state("exited"), "GET v1.41/events": reply(200)}
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited")}
     assert run_async(ending(peer, reports, answers)).ok
     assert reports.lines == ["one", "oops", "two", "three"]
 
@@ -413,7 +406,7 @@ def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tup
         assert instance.ended.result().code is None
         assert instance.ended.result().error in (
             "the engine did not take the request to kill it",
-            "it did not end though it was killed",
+            "it did not end although it was killed",
         )
         assert instance.forced == (not lost)
         assert reports.removed == 0
@@ -424,7 +417,7 @@ def test_a_stop_has_an_end_even_if_the_engine_does_nothing(peer: Peer, lost: tup
 def test_a_container_that_is_just_being_removed_is_waited_for(peer: Peer) -> None:
     reports = Reports()
     peer.first["DELETE containers"] = [reply(409), reply(500)]
-    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 4), "GET v1.41/events": reply(200)}
+    answers: dict[str, bytes | None] = {"GET c1/json": state("exited", 4)}
     # As long as nothing else is wrong there is time for that.
     assert run_async(ending(peer, reports, answers, patience=PATIENCE)).code == 4
     assert reports.removed == 1
@@ -435,7 +428,6 @@ def test_a_container_that_cannot_be_removed_is_over_all_the_same(peer: Peer) -> 
     reports = Reports()
     answers: dict[str, bytes | None] = {
         "GET c1/json": state("exited", 4),
-        "GET v1.41/events": reply(200),
         "DELETE containers": reply(500),
     }
     assert run_async(ending(peer, reports, answers)).code == 4

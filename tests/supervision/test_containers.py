@@ -21,6 +21,7 @@ from interlock.supervision.container import CHILD_LABEL, RESUME_LABEL, Container
 from interlock.supervision.instance import Birth
 from interlock.supervision.output import CUT, LONGEST_LINE
 from interlock.supervision.spec import Container
+from interlock.supervision.surroundings import Surroundings
 from tests.helpers.containers import BLOCKED, ContainerEngine, Podman, container_engine, registry
 from tests.helpers.http import Raw
 from tests.helpers.places import LIMIT, until
@@ -54,9 +55,7 @@ class Stage:
     def make(self, script: str = FOR_EVER, **fields: Any) -> ContainerInstance:
         given = {"image": self.engine.image, "network": "none", "command": ("/bin/sh", "-c", script)} | fields
         spec = Container(name="web", engine=str(self.engine.socket), **given)
-        return ContainerInstance(
-            spec, BIRTH, self._print, time.time, on_created=self._created, on_removed=self._on_removed
-        )
+        return ContainerInstance(spec, BIRTH, Surroundings(on_line=self._print, guard=self))  # type: ignore[arg-type]
 
     async def start(self, script: str = FOR_EVER, **fields: Any) -> ContainerInstance:
         instance = self.make(script, **fields)
@@ -71,11 +70,11 @@ class Stage:
         assert abs(at - time.time()) < LIMIT
         self.lines.append((stream, line))
 
-    async def _created(self, socket: str, request: bytes) -> None:
+    def remember(self, key: str, socket: str, request: bytes) -> None:
         self.requests.append((socket, request))
         self.when_created()
 
-    def _on_removed(self) -> None:
+    def disregard(self, key: str) -> None:
         self.removed += 1
 
     @property

@@ -163,7 +163,7 @@ def test_a_guard_that_is_closed_has_no_last_words(run: Run, folder: Path) -> Non
             engine.listen()
             engine.setblocking(False)
             async with guarded() as guard:
-                await guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
+                guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
             with pytest.raises(BlockingIOError):
                 engine.accept()
         (folder / "engine").unlink()

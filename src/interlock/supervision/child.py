@@ -299,7 +299,7 @@ class ChildRunner:
         self._since = self._around.now()
 
     def failure(self, why: str) -> Exit:
-        return self._around.failure(why)
+        return Exit(at=self._around.now(), error=why)
 
     # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -2,18 +2,20 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogOutput, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
 from interlock.supervision.field_checks import check_port
-from interlock.supervision.instance import Birth, Instance, LineSink
+from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Container
+from interlock.supervision.surroundings import Surroundings
 from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
@@ -24,44 +26,30 @@ LAST_WORDS = 5.0
 """seconds to read the rest of its output when it has ended"""
 LONGEST_PAUSE = 5.0
 """seconds between tries to read a log that cannot be read"""
+BETWEEN_LOOKS = 2.0
+"""seconds between looks at a container whose log goes on"""
 
 
-class ContainerInstance(Instance):
-    def __init__(
-        self,
-        spec: Container,
-        birth: Birth,
-        sink: LineSink | None,
-        now: Callable[[], float],
-        *,
-        on_created: Callable[[str, bytes], Awaitable[None]] | None = None,
-        on_removed: Callable[[], None] | None = None,
-        patience: Patience = PATIENCE,
-    ) -> None:
-        """`on_created` is called before the container is started, with the engine's socket and a request that ends and
-        removes the container when sent there as it is; `on_removed` when the request has become unnecessary."""
-        super().__init__()
+class ContainerInstance(NativeInstance):
+    def __init__(self, spec: Container, birth: Birth, around: Surroundings, patience: Patience = PATIENCE) -> None:
+        super().__init__(birth, around)
         self._spec = spec
-        self._birth = birth
-        self._sink = sink
-        self._now = now
-        self._on_created = on_created
-        self._on_removed = on_removed
         self._patience = patience
         self._name = container_name(birth)
         self._engine: Engine | None = None
         self._creating: asyncio.Task[str] | None = None
         self._id = ""
-        self._since = 0
+        self._key = f"{birth.path} {uuid4()}"
+        """names the guard's request to remove it: containers belong to their engine, which does not know us"""
         self._stop_signal = "SIGTERM"
         self._place = LogPlace()
         self._output = LogOutput(self._deliver, lambda: self.on_line)
+        self._log_ended = asyncio.Event()
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         """settled when the container has ended, or is given up; its remains are removed after that"""
         self._living: asyncio.Task[None] | None = None
         self._tasks = TaskSet()
         """all over before this instance is"""
-        self._is_asked = False
         self._is_killed = False
         self._is_paused = False
         self._is_given_up = False
@@ -93,11 +81,8 @@ class ContainerInstance(Instance):
         for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
             await engine.remove(leftover)
         self._id = await self._create(engine)
-        if self._on_created is not None:
-            await self._on_created(engine.socket, engine.removal_request(self._id))
-        found = await engine.inspect(self._id)
-        self._since = int(found.created.timestamp())
-        self._stop_signal = found.config.stop_signal or self._stop_signal
+        self._around.guard.remember(self._key, engine.socket, engine.removal_request(self._id))
+        self._stop_signal = (await engine.inspect(self._id)).config.stop_signal or self._stop_signal
         await engine.start(self._id)
         with suppress(EngineError):
             self.pid = (await engine.inspect(self._id)).state.pid or None
@@ -106,7 +91,7 @@ class ContainerInstance(Instance):
         config = configuration(self._spec, self._birth)
         pulled = cleared = False
         while True:
-            # It continues when the caller is cancelled: its result tells whether a container must be removed.
+            # It continues when the caller is cancelled: only its result shows whether a container must be removed.
             self._creating = asyncio.get_running_loop().create_task(engine.create(self._name, config))
             try:
                 return await asyncio.shield(self._creating)
@@ -122,11 +107,11 @@ class ContainerInstance(Instance):
 
     async def _pull(self, engine: Engine) -> None:
         image = self._spec.image
-        logger.info("%s: the image %s is not here and is pulled", self._birth.path, image)
+        logger.info("%s: pulling the image %s", self._birth.path, image)
         try:
             await engine.pull(image)
         except EngineError as error:
-            raise EngineError(f"the image {image} is not here and cannot be pulled: {error}") from error
+            raise EngineError(f"the image {image} is missing and cannot be pulled: {error}") from error
 
     async def _undo(self) -> None:
         """Remove what a failed start may have created."""
@@ -136,7 +121,7 @@ class ContainerInstance(Instance):
             await asyncio.wait([self._creating])
             error = self._creating.exception()
             if not isinstance(error, EngineError) or error.status is None:
-                # Without an answer the engine is not well, and does not get long.
+                # An engine that does not answer does not get long.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(None if error is None else self._patience.quick):
                         await self._remove(self._engine, self._name)
@@ -167,30 +152,19 @@ class ContainerInstance(Instance):
             self.settle(exit)
 
     async def _watch(self, engine: Engine) -> None:
+        """Look whenever its log ends, which it does with the container, and now and then."""
         try:
-            state = await self._until_over(engine)
-        except EngineError as error:
-            self._give_up(f"it is not known what became of it: {error}")
+            while (state := await self._look(engine)) is not None and not state.over:
+                self._log_ended.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(BETWEEN_LOOKS):
+                        await self._log_ended.wait()
         except Exception as error:
-            logger.exception("%s: its container cannot be watched", self._birth.path)
-            self._give_up(f"it is not known what became of it: {error!r}")
+            if not isinstance(error, EngineError):
+                logger.exception("%s: its container cannot be watched", self._birth.path)
+            self._give_up(f"its state is unknown: {error}")
         else:
-            self._is_over(self._exit(state))
-
-    async def _until_over(self, engine: Engine) -> State | None:
-        """Return its last state; None if it was removed."""
-        dead, died = "", 0
-        while True:
-            state = await self._look(engine)
-            if state is None or state.over:
-                return state
-            if state.started_at != dead:
-                with suppress(EngineError):
-                    if (at := await engine.until_death(self._id, self._since, died)) is not None:
-                        # If it still runs, it was started again, or the engine has not noted its death yet.
-                        dead, died = state.started_at, at
-                        continue
-            await asyncio.sleep(PAUSE)
+            self._is_over(self._exit_of(state))
 
     async def _look(self, engine: Engine) -> State | None:
         """Return its state, None if it does not exist. Wait for an engine that is away, up to a limit."""
@@ -209,23 +183,22 @@ class ContainerInstance(Instance):
                     raise
             await asyncio.sleep(PAUSE)
 
-    def _exit(self, state: State | None) -> Exit:
+    def _exit_of(self, state: State | None) -> Exit:
         if state is None:
-            return Exit(at=self._now(), error="its container was removed")
+            return self._exit(error="its container was removed")
         error = "out of memory" if state.oom_killed else state.error
-        return Exit(at=self._now(), code=state.exit_code, error=" ".join(error.split()))
+        return self._exit(state.exit_code, error=" ".join(error.split()))
 
     def _is_over(self, exit: Exit) -> None:
         if not self._over.done():
             self._over.set_result(exit)
 
     def _give_up(self, why: str) -> None:
-        """Leave a container that can be neither seen nor ended. It is removed before the next life, or by whoever has
-        the request for it."""
+        """Leave a container that can be neither seen nor ended. The next life removes it, or the guard."""
         if not self._over.done():
             logger.warning("%s: its container %s is left alone: %s", self._birth.path, self._name, why)
             self._is_given_up = True
-            self._is_over(Exit(at=self._now(), error=why))
+            self._is_over(self._exit(error=why))
 
     async def _remove(self, engine: Engine, container: str) -> None:
         try:
@@ -233,48 +206,44 @@ class ContainerInstance(Instance):
         except EngineError as error:
             logger.warning("%s: its container %s could not be removed: %s", self._birth.path, self._name, error)
         else:
-            if self._id and self._on_removed is not None:
-                self._on_removed()
+            self._around.guard.disregard(self._key)
 
     # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _follow(self, engine: Engine) -> None:
-        pause, told = PAUSE, False
+        pause, is_reported = PAUSE, False
         while True:
             place = self._place.reached
             try:
                 await engine.read_log(self._id, self._place, self._output.take, follow=True)
             except EngineError as error:
-                if error.status is not None and not told:
-                    told = True
+                if error.status is not None and not is_reported:
+                    is_reported = True
                     logger.warning("%s: its output cannot be read: %s", self._birth.path, error)
-            # It has ended, which `_watch` notices, or the engine went away, or has no log.
+            # It has ended, or the engine went away, or has no log.
+            self._log_ended.set()
             pause = PAUSE if self._place.reached != place else min(pause * 2, LONGEST_PAUSE)
             await asyncio.sleep(pause)
 
     async def _read_rest(self, engine: Engine) -> None:
-        """Read what it printed last: its end may be known earlier."""
+        """Read its last output: its end may be known earlier."""
         try:
             async with asyncio.timeout(LAST_WORDS):
                 await engine.read_log(self._id, self._place, self._output.take, follow=False)
         except EngineError:
-            pass  # it was removed with its log, or `_follow` has said what is wrong
+            pass  # it was removed with its log, or `_follow` has logged the reason
         except TimeoutError:
             logger.warning("%s: it has printed too much to be read to the end", self._birth.path)
-
-    def _deliver(self, stream: str, line: str) -> None:
-        if self._sink is not None:
-            self._sink(self._birth.path, stream, line, self._now())
 
     # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
         if self._living is None:
-            self.settle(Exit(at=self._now(), code=0))
+            self.settle(self._exit(0))
             return
         # Not the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and refuses
-        # it for a container that is suspended.
+        # it for a suspended container.
         if timeout > 0 and not self._over.done():
             self._tasks.begin(self._ask_to_end())
             await asyncio.wait([self._over], timeout=timeout)
@@ -296,11 +265,13 @@ class ContainerInstance(Instance):
     async def _end_by_force(self) -> None:
         try:
             async with asyncio.timeout(self._patience.quick):
-                self._forced = (await self._signal("SIGKILL") and self._is_asked) or self._forced
+                self.forced = (await self._signal("SIGKILL") and self._is_asked) or self.forced
         except TimeoutError:
             self._give_up("the engine did not take the request to kill it")
+        # Its end is seen at once, should its log not end with it.
+        self._log_ended.set()
         await asyncio.wait([self._over], timeout=self._patience.slow)
-        self._give_up("it did not end though it was killed")
+        self._give_up("it did not end although it was killed")
 
     async def _signal(self, signal: str) -> bool:
         """Send a signal until the engine takes it, or the container ends; return whether it took it."""
@@ -353,7 +324,7 @@ def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
     host = {
         "Binds": list(spec.volumes),
         "PortBindings": bindings,
-        # With the engine's own init, signals reach a program that did not expect to be the first process, and its
+        # With the engine's own init, signals reach a program that was not written to be the first process, and its
         # orphans are reaped.
         "Init": True,
         "AutoRemove": False,

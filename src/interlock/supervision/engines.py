@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
@@ -30,10 +29,9 @@ MOST_WORDS = 400
 LONGEST_PATH = 107
 """bytes of a socket's path; uvloop would cut a longer one"""
 OVER = frozenset({"exited", "stopped", "dead", "removing"})
-ENDINGS = frozenset({"die", "died", "destroy", "remove"})
 
 Deliver = Callable[[str, bytes], Awaitable[None]]
-"""takes "stdout" or "stderr" and the next piece; it must not wait before it has taken it"""
+"""takes "stdout" or "stderr" and the next piece, before it waits for anything"""
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +74,6 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
     oom_killed: bool = msgspec.field(name="OOMKilled", default=False)
     error: str = ""
     pid: int = 0
-    started_at: str = ""
 
     @property
     def over(self) -> bool:
@@ -88,7 +85,6 @@ class Config(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class Inspected(msgspec.Struct, frozen=True, rename="pascal"):
-    created: datetime
     state: State
     config: Config
 
@@ -97,14 +93,9 @@ class _Identified(msgspec.Struct, frozen=True, rename="pascal"):
     id: str
 
 
-class _Event(msgspec.Struct, frozen=True):
-    action: str = msgspec.field(name="Action", default="")
-    at: int = msgspec.field(name="timeNano", default=0)
-
-
 class _Complaint(msgspec.Struct, frozen=True):
     message: str = ""
-    """of a refusal"""
+    """in a refusal"""
     error: str = ""
     """in the progress of a pull"""
 
@@ -132,7 +123,7 @@ def _path(field: str, value: str) -> str:
 
 
 async def open_engine(given: str | None, patience: Patience, environ: Mapping[str, str] = os.environ) -> "Engine":
-    """Return the first that is there. Raise `NoContainerEngine` if none is, `EngineError` if the first is not well."""
+    """Return the first engine that answers. Raise `NoContainerEngine` if none does, `EngineError` if it is not well."""
     reasons: list[str] = []
     for path in sockets(given, environ):
         engine = Engine(path, patience)
@@ -179,7 +170,7 @@ class Engine:
         async with self._open("GET", "/_ping", {}, self._patience.quick) as response:
             match = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", response.headers.get("Api-Version", ""))
         if match is None:
-            raise EngineError(f"what answers at {self.socket} is not Docker or Podman")
+            raise EngineError(f"the server at {self.socket} is not Docker or Podman")
         major, minor = min((int(match[1]), int(match[2])), NEWEST)
         self._version = f"/v{major}.{minor}"
 
@@ -208,7 +199,8 @@ class Engine:
 
     async def labelled(self, label: str) -> list[str]:
         """Return the ids of all containers with a label, whatever their state."""
-        answer = await self._ask("GET", "/containers/json", {"all": "1", "filters": _filters(label=label)})
+        filters = msgspec.json.encode({"label": [label]}).decode()
+        answer = await self._ask("GET", "/containers/json", {"all": "1", "filters": filters})
         return [one.id for one in self._read(answer, list[_Identified])]
 
     async def remove(self, container: str) -> None:
@@ -231,18 +223,6 @@ class Engine:
         """Return a whole request that removes it, for a sender that knows only the socket."""
         lines = (f"DELETE {self._version}{removal(container)} HTTP/1.1", "Host: localhost", "Connection: close", "", "")
         return "\r\n".join(lines).encode()
-
-    async def until_death(self, container: str, since: int, after: int) -> int | None:
-        """Wait for the container's death or removal later than `after`, and return its time, which tells it from later
-        ones. Return None if the engine ends the stream of events."""
-        # The engine's `wait` would be simpler, but Podman spends a whole processor on each.
-        query = {"since": str(since), "filters": _filters(container=container)}
-        async with self._open("GET", "/events", query, self._patience.quick) as response:
-            while line := await response.content.readline():
-                event = self._read(line.strip() or b"{}", _Event)
-                if event.action in ENDINGS and event.at > after:
-                    return event.at
-        return None
 
     async def read_log(self, container: str, place: LogPlace, deliver: Deliver, *, follow: bool) -> None:
         """Deliver what was printed after `place`, which moves along; with `follow`, until the container ends."""
@@ -306,7 +286,7 @@ class Engine:
         try:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise EngineError(f"the engine at {self.socket} answered with something that is no answer") from None
+            raise EngineError(f"the engine at {self.socket} gave an answer that cannot be read") from None
 
 
 async def _all_of(response: "aiohttp.ClientResponse") -> bytes:
@@ -323,15 +303,11 @@ def removal(container: str) -> str:
 
 
 def split_image(image: str) -> tuple[str, str | None]:
-    """Name and tag; one that names neither a tag nor a digest means the latest, and not all that there are."""
+    """Return name and tag. Without a tag or digest the latest is meant, not all tags."""
     if "@" in image:
         return image, None
     name, colon, tag = image.rpartition(":")
     return (name, tag) if colon and "/" not in tag else (image, "latest")
-
-
-def _filters(**wanted: str) -> str:
-    return msgspec.json.encode({name: [value] for name, value in wanted.items()}).decode()
 
 
 def _one_line(text: str) -> str:

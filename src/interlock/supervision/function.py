@@ -6,121 +6,101 @@ import logging
 from collections.abc import Callable
 
 from interlock.model.child_info import Exit
-from interlock.model.duration import seconds
 from interlock.model.error import BadValue, CannotStart, InterlockError
-from interlock.supervision.goal import words
-from interlock.supervision.instance import Birth, Instance
+from interlock.supervision.goal import first, words
+from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Function
+from interlock.supervision.surroundings import Surroundings
 
 logger = logging.getLogger("interlock.supervision")
 
 LAST_MOMENT = 0.5
-"""seconds a function has to end when it is to end now: a task cannot be killed, only left alone"""
+"""seconds that a function has to end at a kill: a task cannot be killed, only left alone"""
 
 
-class ChildContext:
-    """What a function child is given."""
+class ChildContext(Birth, frozen=True, kw_only=True):
+    """The argument of a function child."""
 
-    def __init__(self, birth: Birth, ready: Callable[[], None]) -> None:
-        self.path = birth.path
-        self.name = birth.name
-        self.resume_id = birth.resume_id
-        self.previous = birth.previous
-        self.restarts = birth.restarts
-        self.ready = ready
-        """to be called once it is ready, by a child that `announces`"""
-
-    @property
-    def previous_exit(self) -> int:
-        """The exit code of the last life, -1 if there is none."""
-        return -1 if self.previous is None else self.previous.status
+    ready: Callable[[], None]
+    """to call once it is ready, in a child that `announces`"""
 
 
-class FunctionInstance(Instance):
-    def __init__(
-        self,
-        spec: Function,
-        birth: Birth,
-        now: Callable[[], float],
-        left_alone: "dict[str, asyncio.Task[Exit]]",
-    ) -> None:
-        """`left_alone` has the tasks of the tree that did not end when they were cancelled, by the child's path."""
-        super().__init__()
-        self._left_alone = left_alone
+class FunctionInstance(NativeInstance):
+    def __init__(self, spec: Function, birth: Birth, around: Surroundings) -> None:
+        super().__init__(birth, around)
         self._spec = spec
-        self._birth = birth
-        self._now = now
-        self._ready = asyncio.get_running_loop().create_future()
+        self._ready = asyncio.Event()
         self._task: asyncio.Task[Exit] | None = None
-        self._asked = False
 
     async def start(self) -> None:
-        last = self._left_alone.get(self._birth.path)
+        path = self._birth.path
+        last = self._around.abandoned.pop(path, None)
         if last is not None and not last.done():
-            raise CannotStart(self._birth.path, "its last life goes on, though it was cancelled")
-        self._left_alone.pop(self._birth.path, None)
-        context = ChildContext(self._birth, self._is_ready)
-        self._task = asyncio.get_running_loop().create_task(self._run(context), name=self._birth.path)
+            self._around.abandoned[path] = last
+            raise CannotStart(path, "its last life goes on, although it was cancelled")
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=path)
         self._task.add_done_callback(self._has_ended)
         if not self._spec.announces:
             return
+        timeout = float(self._spec.start_timeout)  # type: ignore[arg-type]
+        ready = asyncio.get_running_loop().create_task(self._ready.wait())
         try:
-            timeout = seconds(self._spec.start_timeout, "start_timeout")
-            await asyncio.wait([self._ready, self.ended], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            async with asyncio.timeout(timeout):
+                await first(ready, self.ended)
             if self.ended.done():
-                raise CannotStart(self._birth.path, self.ended.result().error or "ended before it was ready")
-            if not self._ready.done():
-                raise CannotStart(self._birth.path, f"not ready within {timeout:g}s")
-        except BaseException:
-            await self.stop(seconds(self._spec.stop_timeout, "stop_timeout"))
+                raise CannotStart(path, self.ended.result().error or "ended before it was ready")
+        except BaseException as error:
+            await self.stop(float(self._spec.stop_timeout))  # type: ignore[arg-type]
+            if isinstance(error, TimeoutError):
+                raise CannotStart(path, f"not ready within {timeout:g}s") from None
             raise
+        finally:
+            ready.cancel()
 
-    def _is_ready(self) -> None:
-        if not self._ready.done():
-            self._ready.set_result(None)
-
-    async def _run(self, context: ChildContext) -> Exit:
-        """How it ended; a cancellation it was asked for is left to whoever looks at the task."""
-        code: int | None = 0
-        error = ""
+    async def _run(self) -> Exit:
+        """Return how it ended; a cancellation is left to the callback of the task."""
         try:
             takes = inspect.signature(self._spec.run).parameters
+            birth = {name: getattr(self._birth, name) for name in Birth.__struct_fields__}
+            context = ChildContext(**birth, ready=self._ready.set)
             work = self._spec.run(context) if takes else self._spec.run()  # type: ignore[call-arg]
             if not inspect.isawaitable(work):
                 raise BadValue("run", self._spec.run, "an async function")
             await work
         except SystemExit as raised:
-            # It means itself, not the process that it shares with the others.
-            code, error = _exit_code(raised)
+            # It means the function, not the process that the function shares with others.
+            if raised.code is None or isinstance(raised.code, int):
+                return self._exit(raised.code or 0)
+            return self._exit(1, error=" ".join(str(raised.code).split())[:500])
         except InterlockError as raised:
-            code, error = None, f"{raised} ({raised.code})"
+            error = f"{raised} ({raised.code})"
             logger.warning("%s: %s", self._birth.path, error)
+            return self._exit(error=error)
         except Exception as raised:
             logger.exception("%s raised", self._birth.path)
-            code, error = None, words(raised)
-        return Exit(at=self._now(), code=code, error=error)
+            return self._exit(error=words(raised))
+        return self._exit(0)
 
     def _has_ended(self, task: "asyncio.Task[Exit]") -> None:
         if task.cancelled():
-            error = "" if self._asked else "cancelled by itself"
-            self.settle(Exit(at=self._now(), code=None if error else 0, error=error))
+            self.settle(self._exit(0) if self._is_asked else self._exit(error="cancelled by itself"))
         elif (raised := task.exception()) is not None:
-            self.settle(Exit(at=self._now(), error=words(raised)))
+            self.settle(self._exit(error=words(raised)))
         else:
             self.settle(task.result())
 
     async def stop(self, timeout: float) -> None:
         self._ask()
         if self._task is None:
-            self.settle(Exit(at=self._now(), code=0))
+            self.settle(self._exit(0))
             return
         await asyncio.wait([self.ended], timeout=timeout)
         self._abandon()
 
     def _ask(self) -> None:
-        if self._task is not None and not self._asked:
-            # Once is enough: a second time would break off what it does to end well.
-            self._asked = True
+        if self._task is not None and not self._is_asked:
+            # Once is enough: a second cancellation would break off its clean-up.
+            self._is_asked = True
             self._task.cancel()
 
     def kill(self) -> None:
@@ -132,10 +112,10 @@ class FunctionInstance(Instance):
         if not self.ended.done():
             assert self._task is not None
             self._task.cancel()
-            self._forced = True
-            self._left_alone[self._birth.path] = self._task
-            logger.warning("%s does not end though it was cancelled; it is left alone", self._birth.path)
-            self.settle(Exit(at=self._now(), error="did not end in time when it was cancelled"))
+            self.forced = True
+            self._around.abandoned[self._birth.path] = self._task
+            logger.warning("%s does not end although it was cancelled; it is left alone", self._birth.path)
+            self.settle(self._exit(error="did not end in time when it was cancelled"))
 
     @property
     def can_suspend(self) -> bool:
@@ -148,10 +128,3 @@ class FunctionInstance(Instance):
     async def resume(self) -> None:
         assert self._spec.resume is not None
         await self._spec.resume()
-
-
-def _exit_code(raised: SystemExit) -> tuple[int, str]:
-    """As the interpreter takes it: a number, nothing, or something to be printed."""
-    if raised.code is None or isinstance(raised.code, int):
-        return raised.code or 0, ""
-    return 1, " ".join(str(raised.code).split())[:500]

@@ -148,7 +148,7 @@ class Guard:
             logger.error("%s; it is left alone", why)
             process.fail(NotSpawned("kill", 0, why))
 
-    async def remember(self, key: str, path: str, request: bytes) -> None:
+    def remember(self, key: str, path: str, request: bytes) -> None:
         """Make the guard send a request to the socket at `path` if the supervisor is killed."""
         self._last_words[key] = (path, request)
         self.open().send(("remember", key, path, request))

@@ -1,75 +1,77 @@
-"""One life of a child: what a supervisor needs of it, whatever kind it is."""
+"""One life of a child: what a supervisor needs of it, whatever its kind."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from interlock.model.child_info import Exit
+
+if TYPE_CHECKING:
+    from interlock.supervision.supervisor import Supervisor
+    from interlock.supervision.surroundings import Surroundings
 
 LineSink = Callable[[str, str, str, float], None]
 """(path of the child, "stdout" or "stderr", the line, wall time); must not block, and does not raise"""
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance is told when it is made."""
+    """What an instance knows from its start."""
 
     path: str
     name: str
     resume_id: str
     """the same for every life of this child"""
     previous: Exit | None = None
-    """how the last life ended; None if there was none, or nobody saw its end"""
+    """how the last life ended; None if there was none, or its end is unknown"""
     restarts: int = 0
 
+    @property
+    def previous_exit(self) -> int:
+        """The exit code of the last life, -1 if there is none."""
+        return -1 if self.previous is None else self.previous.status
+
     def environment(self) -> dict[str, str]:
-        """The same for a process."""
-        found = {
-            "INTERLOCK_RESUME_ID": self.resume_id,
-            "INTERLOCK_PREV_EXIT": str(-1 if self.previous is None else self.previous.status),
-        }
+        """The same as environment variables."""
+        found = {"INTERLOCK_RESUME_ID": self.resume_id, "INTERLOCK_PREV_EXIT": str(self.previous_exit)}
         if self.previous is not None and self.previous.signal is not None:
             found["INTERLOCK_PREV_SIGNAL"] = str(self.previous.signal)
         return found
 
 
 class Instance(ABC):
-    """Made on the event loop, started once, stopped once. `ended` is settled once, whatever ended it; it is for the
-    instance to make sure that nothing is left of it then."""
+    """Made on the event loop, started once, stopped once. `ended` is settled once, whatever ended it; nothing of the
+    instance may be left then."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[str], None] | None = None
-        """called with each line it prints, while somebody waits for one"""
-        self._forced = False
+        """called with each line it prints, while a probe waits for one"""
 
     pid: int | None = None
+    forced: bool = False
+    """whether it had to be killed after the request to end"""
 
     @abstractmethod
     async def start(self) -> None:
-        """Until it lives, ready or not. Raises `CannotStart`, and nothing of it is left then. It may be cancelled, and
-        then too nothing of it is left."""
+        """Return when it lives, ready or not. Raise `CannotStart`; then, and when cancelled, nothing of it is left."""
 
     @abstractmethod
     async def stop(self, timeout: float) -> None:
-        """Ask it to end, end it by force at `timeout`, and return when `ended` is settled and nothing is left."""
+        """Ask it to end, kill it at `timeout`, and return when `ended` is settled and nothing is left."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it by force, now; may be called at any time, also while it is being stopped."""
-
-    @property
-    def forced(self) -> bool:
-        """Whether it had to be ended by force when it was asked to end."""
-        return self._forced
+        """Kill it now. This may be called at any time, also during `stop`."""
 
     @property
     def can_suspend(self) -> bool:
         return False
 
     async def suspend(self) -> None:
-        """Only if it can. Stopping one that is suspended works all the same."""
+        """Only if `can_suspend`. A suspended instance can still be stopped."""
         raise NotImplementedError
 
     async def resume(self) -> None:
@@ -78,3 +80,54 @@ class Instance(ABC):
     def settle(self, exit: Exit) -> None:
         if not self.ended.done():
             self.ended.set_result(exit)
+
+
+class NativeInstance(Instance):
+    """The common part of functions, processes and containers."""
+
+    def __init__(self, birth: Birth, around: "Surroundings") -> None:
+        super().__init__()
+        self._birth = birth
+        self._around = around
+        self._is_asked = False
+        """whether `stop` was called"""
+
+    def _exit(self, code: int | None = None, *, signal: int | None = None, error: str = "") -> Exit:
+        return Exit(at=self._around.now(), code=code, signal=signal, error=error)
+
+    def _deliver(self, stream: str, line: str) -> None:
+        if self._around.on_line is not None:
+            self._around.on_line(self._birth.path, stream, line, self._around.now())
+
+
+class GroupInstance(Instance):
+    """A supervisor's life as a child of another; the supervisor settles its end."""
+
+    def __init__(self, supervisor: "Supervisor") -> None:
+        super().__init__()
+        self._supervisor = supervisor
+
+    async def start(self) -> None:
+        try:
+            await self._supervisor.start()
+        except asyncio.CancelledError:
+            # It may have been about to stop, because one of its children could not be started.
+            await self._supervisor.stop()
+            raise
+
+    async def stop(self, timeout: float) -> None:
+        """Wait for its children, each within its own limit."""
+        await self._supervisor.stop()
+
+    def kill(self) -> None:
+        self._supervisor.kill()
+
+    @property
+    def can_suspend(self) -> bool:
+        return True
+
+    async def suspend(self) -> None:
+        await self._supervisor.suspend()
+
+    async def resume(self) -> None:
+        await self._supervisor.resume()

@@ -4,24 +4,25 @@ import asyncio
 import errno
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from interlock.model.child_info import Exit
-from interlock.model.error import CannotStart, InterlockError, shown
+from interlock.model.error import CannotStart, shown
 from interlock.supervision.field_checks import check_command
-from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
+from interlock.supervision.goal import words
+from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
-from interlock.supervision.instance import Birth, Instance, LineSink
+from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.output import Pipes
 from interlock.supervision.spec import Limits, Process
+from interlock.supervision.surroundings import Surroundings
 
 OWN_VARIABLES = {
     "INTERLOCK_PREV_SIGNAL",
     *("NOTIFY_SOCKET", "WATCHDOG_PID", "WATCHDOG_USEC"),
     *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"),
 }
-"""what a supervisor is told of its own last life, and by systemd: nothing that its children should take for theirs"""
+"""variables for the supervisor itself, from the one above it and from systemd, which its children must not get"""
 STREAMS = {1: "stdout", 2: "stderr"}
 _NOT_A_PROGRAM = "is not a program"
 _REASONS = {
@@ -37,22 +38,14 @@ _REASONS = {
 }
 
 
-class ProcessInstance(Instance):
-    def __init__(
-        self, spec: Process, birth: Birth, guard: Guard, sink: LineSink | None, now: Callable[[], float]
-    ) -> None:
-        super().__init__()
+class ProcessInstance(NativeInstance):
+    def __init__(self, spec: Process, birth: Birth, around: Surroundings) -> None:
+        super().__init__(birth, around)
         self._spec = spec
-        self._birth = birth
-        self._guard = guard
-        self._sink = sink
-        self._now = now
+        self._guard = around.guard
         self._output = Pipes(self._deliver, lambda: self.on_line)
         self._process: Spawned | None = None
-        self._is_asked = False
-        self._is_killed = False
-        self._hurry: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """settled when it is no longer to be waited for"""
+        self._is_killed = asyncio.Event()
 
     async def start(self) -> None:
         command: tuple[str, ...] = ()
@@ -81,19 +74,16 @@ class ProcessInstance(Instance):
                 os.close(pipe)
         self.pid = self._process.pid
         self._process.exit.add_done_callback(self._exited)
-        if self._is_killed:
-            self._guard.signal(self._process, signal.SIGKILL)
+        if self._is_killed.is_set():
+            self._send(signal.SIGKILL)
 
     def _command(self) -> tuple[str, ...]:
         if not callable(self._spec.command):
             return tuple(self._spec.command)
         try:
             return check_command("command", self._spec.command(self._birth))
-        except InterlockError as error:
-            raise CannotStart(self._birth.path, str(error)) from error
         except Exception as error:
-            text = " ".join(str(error).split())
-            raise CannotStart(self._birth.path, f"command: {type(error).__name__}: {text}"[:500]) from error
+            raise CannotStart(self._birth.path, f"command: {words(error)}") from error
 
     def _environment(self) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
@@ -104,53 +94,42 @@ class ProcessInstance(Instance):
         found = {one: one for one in self._spec.pass_fds}
         if not self._spec.capture:
             for number in STREAMS:
-                # A supervisor may well have none; then it goes nowhere.
+                # A supervisor without a stream of its own has none to pass on.
                 if is_inherited(number):
                     found.setdefault(number, number)
         return found
 
-    # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _deliver(self, stream: str, line: str) -> None:
-        if self._sink is not None:
-            self._sink(self._birth.path, stream, line, self._now())
-
-    # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _exited(self, future: "asyncio.Future[Ended]") -> None:
         ended = future.result()
         try:
-            # Nothing is left that could still print, so that what it has printed is in the pipes now.
+            # Nothing is left that could still print, so all of its output is in the pipes now.
             self._output.close()
         finally:
-            self.settle(Exit(at=self._now(), code=ended.code, signal=ended.signal, error=ended.error))
+            self.settle(self._exit(ended.code, signal=ended.signal, error=ended.error))
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
         if self._process is None:
-            self.settle(Exit(at=self._now(), code=0))
+            self.settle(self._exit(0))
             return
         if timeout > 0:
-            self._guard.signal(self._process, signal.SIGTERM)
-            # One that is suspended could not end.
-            self._guard.signal(self._process, signal.SIGCONT)
-            waited_for: list[asyncio.Future[Any]] = [self.ended, self._hurry]
+            self._send(signal.SIGTERM)
+            # A suspended process could not end.
+            self._send(signal.SIGCONT)
+            killed = asyncio.get_running_loop().create_task(self._is_killed.wait())
+            waited_for: list[asyncio.Future[Any]] = [self.ended, killed]
             await asyncio.wait(waited_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            killed.cancel()
         if not self.ended.done():
             self.kill()
             await self._guard.finish(self._process)
             await asyncio.wait([self.ended])
 
     def kill(self) -> None:
-        self._is_killed = True
-        if not self._hurry.done():
-            self._hurry.set_result(None)
+        self._is_killed.set()
         if not self.ended.done():
-            self._forced = self._forced or self._is_asked
-            if self._process is not None:
-                self._guard.signal(self._process, signal.SIGKILL)
-
-    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
+            self.forced = self.forced or self._is_asked
+            self._send(signal.SIGKILL)
 
     @property
     def can_suspend(self) -> bool:
@@ -174,7 +153,7 @@ def reason_of(
     limits: Limits,
     pass_fds: Sequence[int] = (),
 ) -> str:
-    """Why it was not started, in one line: the field, its value, and what is wrong with it."""
+    """Return why it was not started, in one line: the field, its value, and the reason."""
     if not isinstance(error, NotSpawned):
         return f"command: {error}"
     if error.stage == "guard":

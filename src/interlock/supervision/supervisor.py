@@ -11,8 +11,7 @@ from interlock.model.error import BadValue, CannotStart, DuplicateChild, Unknown
 from interlock.ports.handover import Handover
 from interlock.supervision.actions import act, check_possible
 from interlock.supervision.child import ChildRunner
-from interlock.supervision.group import GroupInstance
-from interlock.supervision.instance import Instance, LineSink
+from interlock.supervision.instance import GroupInstance, Instance, LineSink
 from interlock.supervision.spec import Child, Group, Strategy
 from interlock.supervision.strategies import Together
 from interlock.supervision.surroundings import Surroundings
