@@ -263,3 +263,17 @@ def test_at_once_without_limit_does_not_hold_up_the_others() -> None:
             await asyncio.sleep(0)
 
     virtually(body)
+
+
+@pytest.mark.behaviour("SUP-11")
+def test_dice_that_break_leave_a_child_failed_and_say_so() -> None:
+    async def body() -> None:
+        async def ends() -> None:
+            await asyncio.sleep(1)
+
+        async with running(Function(name="a", run=ends), chance=lambda: 1 / 0) as tree:
+            await at(2)
+            assert status(tree, "a") is Status.FAILED
+            assert tree.child("a").reason == "ZeroDivisionError: division by zero"
+
+    virtually(body)

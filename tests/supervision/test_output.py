@@ -280,7 +280,7 @@ def test_that_lines_were_left_out_is_said_when_nothing_more_comes(run: Run, monk
 def test_who_prints_too_fast_has_to_wait(run: Run, monkeypatch: pytest.MonkeyPatch, shown: bool) -> None:
     async def main() -> None:
         monkeypatch.setattr(output, "PERIOD", 1_000.0)
-        monkeypatch.setattr(output, "LOOKS_A_SECOND" if shown else "READ_A_SECOND", 200_000)
+        monkeypatch.setattr(output, "READ_A_SECOND", 200_000 * (2 + output.LOOK_COST if shown else 1))
         async with guarded() as guard:
             listener = Listener()
             listener.shown = [] if shown else None

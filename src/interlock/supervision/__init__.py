@@ -58,28 +58,21 @@ __all__ = [
     "Watch",
 ]
 
-# A worker whose app declares a service needs the words for it and not the machinery: each name is imported when it is
-# first used.
-_WHERE = {
-    "model.child_info": ("Change", "ChildInfo", "Exit", "Kept", "ServiceAction", "Status"),
-    "model.error": ("CannotStart",),
-    "ports.handover": ("Handover", "MemoryHandover"),
-    "supervision.function": ("ChildContext",),
-    "supervision.instance": ("Birth", "Instance"),
-    "supervision.supervisor": ("Supervisor",),
-    "supervision.watches": ("Watch",),
-}
-_PLACES = {name: module for module, names in _WHERE.items() for name in names}
+# A worker whose app declares a service needs the names of the specification and not the machinery: each module is
+# imported when one of its names is first used.
+_MODULES = ("supervision.spec", "model.child_info", "model.error", "ports.handover", "supervision.instance")
+_MACHINERY = ("supervision.function", "supervision.watches", "supervision.supervisor")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+    if name in __all__:
+        from importlib import import_module
 
-    value = getattr(import_module(f"interlock.{_PLACES.get(name, 'supervision.spec')}"), name)
-    globals()[name] = value
-    return value
+        for module in map(import_module, (f"interlock.{one}" for one in (*_MODULES, *_MACHINERY))):
+            if name in vars(module):
+                globals()[name] = vars(module)[name]
+                return vars(module)[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

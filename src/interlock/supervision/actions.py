@@ -1,4 +1,4 @@
-"""What somebody asks for by hand: that one child is started, stopped, restarted, suspended or resumed."""
+"""Actions on one child, requested by hand: start, stop, restart, suspend, resume."""
 
 from interlock.model.child_info import UP, ServiceAction, Status
 from interlock.model.error import WrongStatus
@@ -7,17 +7,17 @@ from interlock.supervision.child import ChildRunner
 
 def check_possible(child: ChildRunner, action: ServiceAction) -> None:
     if child.removal is not None:
-        raise WrongStatus(f"{child.path}: cannot {action.value}, it is being removed")
+        raise WrongStatus(f"{child.path}: cannot {action.value} while it is being removed")
     if child.status in (*UP, Status.STARTING, Status.PENDING, Status.STOPPING):
         return
     if action is ServiceAction.SUSPEND:
         raise _cannot_suspend(child)
     if action is ServiceAction.RESUME:
-        raise WrongStatus(f"{child.path}: cannot be resumed, being {child.status}")
+        raise WrongStatus(f"{child.path}: cannot be resumed while it is {child.status}")
 
 
 async def act(child: ChildRunner, action: ServiceAction, suspended: bool) -> None:
-    """`suspended` is whether its supervisor is, and so whatever it starts."""
+    """`suspended` tells whether its supervisor is suspended, and so the children that it starts."""
     if action is ServiceAction.SUSPEND:
         if not await child.suspend():
             raise _cannot_suspend(child)
@@ -28,13 +28,13 @@ async def act(child: ChildRunner, action: ServiceAction, suspended: bool) -> Non
 
 
 async def _start_or_stop(child: ChildRunner, action: ServiceAction, suspended: bool) -> None:
-    """What is asked for last counts, though this may be the one that is done last."""
+    """The latest request counts, even if an earlier one is carried out after it."""
     request = child.request = object()
     if action is not ServiceAction.START:
         child.held = True
         await child.down()
         if child.status is Status.CREATED:
-            # Its turn to be started has not come, and does not come any more.
+            # Its turn to start has not come yet, and never will.
             child.become(Status.STOPPED)
     if action is ServiceAction.STOP or child.request is not request or child.removal is not None:
         return
@@ -50,4 +50,4 @@ async def _start_or_stop(child: ChildRunner, action: ServiceAction, suspended: b
 
 
 def _cannot_suspend(child: ChildRunner) -> WrongStatus:
-    return WrongStatus(f"{child.path}: cannot be suspended, being a {child.spec.kind} that is {child.status}")
+    return WrongStatus(f"{child.path}: cannot be suspended: it is a {child.spec.kind} and {child.status}")

@@ -1,7 +1,7 @@
-"""One child as its supervisor has it: brought up, kept up, brought down.
+"""One child of a supervisor: brought up, kept up, brought down.
 
-Each child has a task of its own that drives it towards its goal, up or down, so that no child waits for another's
-start, backoff or end.
+Each child has a task of its own that drives it towards its goal, up or down, so that no child waits for the start,
+backoff or end of another.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, Status
 from interlock.model.duration import brief
-from interlock.supervision.goal import Goal, unless, words
+from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
 from interlock.supervision.restart import Decision, Restarts, decide, status_after
@@ -38,37 +38,37 @@ class ChildRunner:
         self.path = path
         self.owner = owner
         self.nested = nested
-        """the supervisor that it is, if it is one"""
+        """the supervisor, if the child is one"""
         self.held = False
-        """whether somebody has stopped it, so that it is not started with the others"""
+        """whether it was stopped by hand, so that it does not start with the others"""
         self.request: object = None
-        """stands for what somebody has asked for last"""
+        """identity of the latest request by hand"""
         self.removal: asyncio.Task[None] | None = None
         self.to_be_suspended = False
         self.shifting = asyncio.Lock()
-        """held while an instance is being suspended or resumed"""
-        self._around = surroundings
+        """held during a suspend or resume"""
+        self.around = surroundings
         self._goal: Goal | None = None
-        """to be up; None is to be down"""
+        """None while it is to be down"""
         self._life: Life | None = None
-        """the one that is under way"""
+        """the present one"""
         self._task: asyncio.Task[None] | None = None
         self._ending = False
-        self._bell: asyncio.Future[None] | None = None
-        """settled at the next change of anything"""
+        self._bell = Bell()
+        """rings at every change"""
         self._kept: Kept | None = None
         self._record = Restarts(spec.backoff, spec.budget)
         self.status = Status.CREATED
-        self._since: float | None = None
+        self.since: float | None = None
         self.restarts = 0
         self._next_try_at: float | None = None
         self._last_exit: Exit | None = None
         self.exhausted = False
         self.reason = ""
         self.known = self.info(deep=False)
-        """as it was told of last"""
+        """as it was last published"""
 
-    # ── what it is like ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── its state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _instance(self) -> Instance | None:
@@ -82,7 +82,7 @@ class ChildRunner:
             kind=self.spec.kind,
             status=self.status,
             pid=instance.pid if instance is not None else None,
-            since=self._since,
+            since=self.since,
             restarts=self.restarts,
             next_try_at=self._next_try_at,
             last_exit=self._last_exit,
@@ -97,7 +97,7 @@ class ChildRunner:
 
     @property
     def stays_down(self) -> bool:
-        """Whether it is not started when others are."""
+        """Whether it does not start with the others."""
         return self.held or self.exhausted or self.removal is not None
 
     def become(self, status: Status, reason: str = "") -> None:
@@ -112,32 +112,25 @@ class ChildRunner:
         if before != after:
             self.known = after
             self.owner.published(self.path, before, after)
-        self._ring()
-
-    def _ring(self) -> None:
-        bell, self._bell = self._bell, None
-        if bell is not None and not bell.done():
-            bell.set_result(None)
+        self._bell.ring()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
-            if self._bell is None:
-                self._bell = asyncio.get_running_loop().create_future()
-            await asyncio.wait([self._bell])
+            await self._bell.wait()
 
-    # ── what its supervisor does with it ────────────────────────────────────────────────────────────────────────────
+    # ── for its supervisor ──────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self) -> None:
-        """Be there, and do nothing yet."""
+        """Begin to drive it, towards no goal yet."""
         self._ending = False
-        # It may run on another loop than it did before.
+        # It may run on another loop than before.
         self.shifting = asyncio.Lock()
         self._task = asyncio.get_running_loop().create_task(self._drive(), name=f"supervise {self.path}")
 
     async def end(self) -> None:
-        """Be no more; it must have been brought down."""
+        """End for good; it must be down."""
         self._ending = True
-        self._ring()
+        self._bell.ring()
         task = self._task
         if task is not None:
             await asyncio.wait([task])
@@ -145,25 +138,24 @@ class ChildRunner:
                 self._task = None
 
     def renew(self) -> None:
-        """Forget how often it was restarted, and that it was given up."""
+        """Forget its restarts, and that it was exhausted."""
         self._record = Restarts(self.spec.backoff, self.spec.budget)
         self.exhausted = False
         self.publish()
 
     def describe(self, spec: Child) -> None:
-        """What it is from its next start on."""
+        """Change it, from its next start on."""
         self.spec = spec
         self.renew()
 
     async def up(self, strict: bool = False) -> Exit | None:
-        """Bring it up. Returns once it is, or once that has failed for the first time: then how; or once it is down
-        again because somebody else wanted that. With `strict`, a failure is left at that. Nothing is done while its
-        supervisor does not run."""
+        """Bring it up. Return when it is up, or when the first start has failed: then how; or when it is down again at
+        somebody else's request. With `strict` that failure is final. Do nothing while its supervisor does not run."""
         if self._task is None or self.owner.halting:
             return None
         if self._goal is None:
             self._goal = Goal(strict)
-            self._ring()
+            self._bell.ring()
         elif self.status in UP:
             return None
         goal = self._goal
@@ -181,13 +173,13 @@ class ChildRunner:
             self.become(Status.STOPPED)
 
     def lower(self) -> None:
-        """The same, without waiting for it."""
+        """Let it go down, without waiting for it."""
         goal, self._goal = self._goal, None
         if goal is not None:
             goal.lower()
 
     def pend(self, at: float, reason: str) -> None:
-        """It is down, and comes up again at that wall time, together with others."""
+        """Show that it comes up again at that wall time, together with others."""
         if self._goal is None and not self.stays_down and not self.owner.halting:
             if self.status is not Status.PENDING:
                 self.restarts += 1
@@ -195,7 +187,7 @@ class ChildRunner:
             self.become(Status.PENDING, reason)
 
     def kill(self) -> None:
-        """Bring it down by force, now."""
+        """Bring it down now, by force."""
         self.lower()
         if self.nested is not None:
             self.nested.kill()
@@ -205,7 +197,7 @@ class ChildRunner:
     # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def suspend(self) -> bool:
-        """Suspend it if it can be, now or as soon as it is up; whether it can."""
+        """Suspend it, now or as soon as it is up; return whether it can be suspended."""
         await self.until(lambda: self.status is not Status.STARTING)
         async with self.shifting:
             instance = self._instance
@@ -222,13 +214,13 @@ class ChildRunner:
         async with self.shifting:
             self.to_be_suspended = False
             instance = self._instance
-            # Some of a supervisor's children may be suspended though it is not.
+            # Some children of a supervisor may be suspended although it is not.
             if instance is not None and self.status in UP and (self.nested or self.status is Status.SUSPENDED):
                 await self._shift(instance, instance.resume())
 
     async def _shift(self, instance: Instance, work: Coroutine[Any, Any, None]) -> None:
         """Suspend or resume an instance, unless it ends meanwhile. If that fails it stays as it was; a supervisor does
-        not, because as much has been done as can be."""
+        not, because it has done as much as it can."""
         task = await unless(work, instance.ended)
         raised = None if task.cancelled() else task.exception()
         if raised is not None and self.nested is None:
@@ -254,15 +246,15 @@ class ChildRunner:
                     self._life = None
                     self._after(life, exit)
                 except Exception as error:
-                    # A fault of ours or of what we were given, such as `chance`: it must not look as if all were well.
-                    logger.exception("%s: what follows could not be decided", self.path)
+                    # A fault of ours or of the caller's, for example in `chance`; it must not go unnoticed.
+                    logger.exception("%s: its restart could not be decided", self.path)
                     self._leave(Status.FAILED, words(error, self.path))
                 finally:
                     self._life = None
                     life.over.set_result(None)
 
     async def _wait_out(self, goal: Goal) -> bool:
-        """Whether it is still to be up when its backoff is over."""
+        """Wait for the end of its backoff; return whether the goal still stands."""
         if goal.not_before is not None:
             left = goal.not_before - asyncio.get_running_loop().time()
             await asyncio.wait([goal.lowered], timeout=max(0.0, left))
@@ -270,11 +262,11 @@ class ChildRunner:
         return not goal.lowered.done()
 
     async def birth(self) -> Birth:
-        """What its next instance is told; its resume id is stored by then."""
-        kept = self._kept or await self._around.handover.recall(self.path)
+        """Return what its next instance knows; its resume id is stored by then."""
+        kept = self._kept or await self.around.handover.recall(self.path)
         if kept is None:
             kept = Kept(resume_id=str(uuid4()))
-            await self._around.handover.keep(self.path, kept)
+            await self.around.handover.keep(self.path, kept)
         self._kept = kept
         return Birth(
             path=self.path,
@@ -284,24 +276,15 @@ class ChildRunner:
             restarts=self.restarts,
         )
 
-    def make(self, birth: Birth) -> Instance:
-        return self._around.make(self.spec, birth)
-
     def keep(self, exit: Exit | None) -> None:
         if self._kept is not None and self._kept.last_exit != exit:
             self._kept = Kept(resume_id=self._kept.resume_id, last_exit=exit)
             try:
-                self._around.handover.keep(self.path, self._kept)
+                self.around.handover.keep(self.path, self._kept)
             except Exception:
-                logger.exception("%s: how it ended cannot be kept", self.path)
+                logger.exception("%s: its exit cannot be stored", self.path)
 
-    def has_started(self) -> None:
-        self._since = self._around.now()
-
-    def failure(self, why: str) -> Exit:
-        return Exit(at=self._around.now(), error=why)
-
-    # ── what follows ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── after its end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _after(self, life: Life, exit: Exit | None) -> None:
         if exit is not None:
@@ -341,7 +324,7 @@ class ChildRunner:
             times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
             often = f"restarted {times} within {brief(float(budget.max_duration))}"  # type: ignore[arg-type]
             self._leave(Status.FAILED, f"{exit}; {often}")
-            logger.error("%s is given up: %s", self.path, self.reason)
+            logger.error("%s is not restarted any more: %s", self.path, self.reason)
             if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
                 self.owner.collapse(self, exit)
         else:
@@ -352,13 +335,13 @@ class ChildRunner:
         self.become(status, reason)
 
     def _again(self, goal: Goal, exit: Exit, decision: Decision, now: float) -> None:
-        delay = self._record.take(now, self._around.chance())
+        delay = self._record.take(now, self.around.chance())
         self.restarts += 1
         log = logger.info if exit.ok else logger.warning
-        log("%s ended (%s); it starts again in %s", self.path, exit, brief(delay))
+        log("%s ended (%s); restart in %s", self.path, exit, brief(delay))
         if decision is Decision.RESTART_CHILD and delay == 0:
             return
-        self._next_try_at = self._around.now() + delay
+        self._next_try_at = self.around.now() + delay
         if decision is Decision.RESTART_CHILD:
             goal.not_before = now + delay
         else:

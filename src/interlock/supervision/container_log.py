@@ -1,10 +1,10 @@
-"""The log of a container as an engine sends it: taken apart, resumed where it broke off, and cut into lines."""
+"""The log of a container: parse what an engine sends, resume where it broke off, cut it into lines."""
 
 import asyncio
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from interlock.supervision.output import Output
+from interlock.supervision.output import LOOK_COST, Output
 
 if TYPE_CHECKING:
     import aiohttp
@@ -21,16 +21,15 @@ async def read_piece(log: "aiohttp.StreamReader | asyncio.StreamReader") -> tupl
         head = await log.readexactly(8)
         size = int.from_bytes(head[4:])
         if head[0] > 3 or any(head[1:4]) or size > MOST_BYTES:
-            raise ValueError("a log that cannot be read")
+            raise ValueError("the log cannot be read")
         return head[0], await log.readexactly(size)
     except asyncio.IncompleteReadError:
         return None
 
 
 class LogPlace:
-    """The place up to which a log was read, to resume there. An engine sends a log from a whole second on, and the
-    times of its two streams are not quite in order: so the log is read again from the second before the latest, and
-    the pieces since then are counted."""
+    """The place to resume a log. An engine sends it from a whole second on, and the times of its two streams are not
+    quite in order: so it is read again from the second before the latest, and the pieces since then are counted."""
 
     def __init__(self) -> None:
         self.since = 0
@@ -43,11 +42,11 @@ class LogPlace:
 
     @property
     def reached(self) -> tuple[int, int]:
-        """Another value whenever more was read."""
+        """A value that changes whenever more was read."""
         return self._latest, sum(self._seen.values())
 
     def rewind(self) -> None:
-        """The log comes again from `since` on."""
+        """Expect the log again from `since` on."""
         self._again = sum(self._seen.values())
 
     def content_of(self, data: bytes) -> bytes | None:
@@ -77,8 +76,8 @@ class LogOutput(Output):
 
     async def take(self, stream: str, data: bytes) -> None:
         """Deliver a piece, and wait if too much has come."""
-        # Each piece is some work, however short it is.
-        self._allowance.looked()
+        # Each piece costs something, however short it is.
+        self._allowance.read(LOOK_COST)
         self.feed(stream, data)
         if self._allowance.is_used_up:
             await asyncio.sleep(self._allowance.ends_at - self._loop.time())

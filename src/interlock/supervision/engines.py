@@ -22,8 +22,6 @@ NEWEST = (1, 44)
 """the version of the API to speak, unless the engine speaks only an older one"""
 PAUSE = 0.25
 """seconds before the next try"""
-MOST_BYTES = 32 * 2**20
-"""of one answer"""
 MOST_WORDS = 400
 """characters of an engine's message to pass on"""
 LONGEST_PATH = 107
@@ -242,7 +240,7 @@ class Engine:
     ) -> bytes:
         within = self._patience.quick if within is None else within
         async with self._open(method, path, query, within, body, whole=True) as response:
-            return await _all_of(response)
+            return await response.read()
 
     @asynccontextmanager
     async def _open(
@@ -263,7 +261,7 @@ class Engine:
         try:
             async with asyncio.timeout(within) as clock, asking as response:
                 if response.status >= 300 and response.status != 304:
-                    raise self._refusal(await _all_of(response), response.status)
+                    raise self._refusal(await response.read(), response.status)
                 if not whole:
                     clock.reschedule(None)
                 yield response
@@ -287,15 +285,6 @@ class Engine:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             raise EngineError(f"the engine at {self.socket} gave an answer that cannot be read") from None
-
-
-async def _all_of(response: "aiohttp.ClientResponse") -> bytes:
-    found = bytearray()
-    while chunk := await response.content.readany():
-        found += chunk
-        if len(found) > MOST_BYTES:
-            raise ValueError("an answer without end")
-    return bytes(found)
 
 
 def removal(container: str) -> str:

@@ -1,4 +1,4 @@
-"""What fields of a child may hold: each of these raises `BadValue`, which names the field and the value."""
+"""Checks of a child's fields: each raises `BadValue`, which names the field and the value."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -59,19 +59,19 @@ def check_descriptors(field: str, numbers: object) -> tuple[int, ...]:
 
 
 def check_part_of_line(field: str, text: object) -> None:
-    # With a line break in it, it would never be found.
+    # A text with a line break would never be found.
     if not isinstance(text, str) or not text.strip("*") or "\n" in text:
         raise BadValue(field, text, "a text on one line with more in it than '*'")
 
 
 def check_volume(field: str, volume: str) -> None:
-    # An engine takes what does not begin with a slash for the name of a volume that it keeps itself.
+    # An engine takes a source without a leading slash for the name of a volume of its own.
     if not VOLUME.fullmatch(volume):
         raise BadValue(field, volume, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
 
 
 def check_port(field: str, port: str) -> tuple[str, int, int, str]:
-    """Address outside (empty: every one), port outside, port inside, protocol."""
+    """Return address outside (empty for all), port outside, port inside, protocol."""
     match = PORT.fullmatch(port)
     if match is None or not 0 < int(match[2]) < 65536 or not 0 < int(match[3]) < 65536:
         raise BadValue(field, port, "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'")
@@ -90,7 +90,7 @@ def check_url(field: str, url: object) -> None:
 
 
 def check_address(field: str, address: object) -> tuple[str, int]:
-    """Host and port; an IPv6 address stands in brackets."""
+    """Return host and port; an IPv6 address is in brackets."""
     match = ADDRESS.fullmatch(address) if isinstance(address, str) else None
     if match is None or not 0 < int(match[3]) < 65536:
         raise BadValue(field, address, "an address like 127.0.0.1:5432")

@@ -1,4 +1,4 @@
-"""That a child is to be up: asked for once, and taken back once."""
+"""The goal of a child to be up, and small tools for waiting."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,14 +11,14 @@ T = TypeVar("T")
 
 
 class Goal:
-    """From when somebody wants a child to be up until nobody does any more. Each has its own end: what is wanted
-    anew while the last instance is still being stopped is another goal, and does not change how that one ends."""
+    """Lasts from the request that a child be up until it is withdrawn. A new request while the last instance is still
+    stopping is another goal, and does not change how that instance ends."""
 
     def __init__(self, strict: bool) -> None:
         self.strict = strict
-        """whether a first start that fails is left at that"""
+        """whether a failed first start is final"""
         self.not_before: float | None = None
-        """when its backoff is over, by the loop's clock"""
+        """end of the backoff, by the loop's clock"""
         loop = asyncio.get_running_loop()
         self.lowered: asyncio.Future[None] = loop.create_future()
         self._started: asyncio.Future[Exit | None] = loop.create_future()
@@ -28,14 +28,13 @@ class Goal:
             self.lowered.set_result(None)
 
     def tried(self, failure: Exit | None) -> None:
-        """A start is over: how it failed, None if it did not. Only the first one counts as such."""
+        """Record how a start failed, None if it did not. Only the first one may be strict."""
         self.strict = False
         if not self._started.done():
             self._started.set_result(failure)
 
     async def next_start(self) -> Exit | None:
-        """Until the start that is under way, or comes next, is over, or nobody wants it any more; how it failed, if it
-        did."""
+        """Wait for the present or next start, or until the goal is lowered; return how the start failed, if it did."""
         if self._started.done():
             self._started = asyncio.get_running_loop().create_future()
         started = self._started
@@ -43,13 +42,31 @@ class Goal:
         return started.result() if started.done() else None
 
 
+class Bell:
+    """Wakes everybody who waits, each time it rings."""
+
+    def __init__(self) -> None:
+        self._next: asyncio.Future[None] | None = None
+
+    def ring(self) -> None:
+        ringing, self._next = self._next, None
+        if ringing is not None and not ringing.done():
+            ringing.set_result(None)
+
+    async def wait(self) -> None:
+        if self._next is None:
+            self._next = asyncio.get_running_loop().create_future()
+        # One who waits may be cancelled without the others.
+        await asyncio.wait([self._next])
+
+
 async def first(*futures: "asyncio.Future[Any]") -> None:
-    """Until one of them is settled; none is cancelled with whoever waits."""
+    """Wait until one of them is settled, without ever cancelling them."""
     await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
 
 
 async def unless(work: Coroutine[Any, Any, T], *others: "asyncio.Future[Any]") -> "asyncio.Task[T]":
-    """Work until it is done, or until one of the others is settled, which breaks it off; the task, which has ended."""
+    """Work until it is done, or cancel it when one of the others is settled; return the task, which has ended."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await first(task, *others)
@@ -61,7 +78,7 @@ async def unless(work: Coroutine[Any, Any, T], *others: "asyncio.Future[Any]") -
 
 
 def words(error: BaseException, path: str = "") -> str:
-    """What was raised, on one line; by the child at `path`, which need not be named again."""
+    """Return an exception as one line; the child at `path`, which raised it, is not named again."""
     if isinstance(error, CannotStart) and error.path == path:
         return error.why
     if isinstance(error, InterlockError):

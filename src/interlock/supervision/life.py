@@ -1,4 +1,4 @@
-"""One life of a child, from before its instance is made until nothing is left of it."""
+"""One life of a child: from the making of its instance until nothing is left of it."""
 
 import asyncio
 import logging
@@ -20,45 +20,45 @@ logger = logging.getLogger("interlock.supervision")
 
 
 class Life:
-    """What an instance reports is heard by its own life only, so what one says that was replaced reaches nobody."""
+    """Only its own life listens to an instance, so the reports of one that was replaced reach nobody."""
 
     def __init__(self, child: "ChildRunner", goal: Goal) -> None:
         self.goal = goal
         self.over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """settled when nothing is left of it, and what follows has been decided"""
+        """settled when nothing is left of it, and its restart has been decided"""
         self.instance: Instance | None = None
         self.is_ready = False
         self.up_at: float | None = None
-        """when it came up, by the loop's clock"""
+        """by the loop's clock"""
         self.up_for = 0.0
         """seconds"""
         self.forced = False
-        """whether it had to be ended by force when it was asked to end"""
+        """whether it had to be killed after the request to end"""
         self._child = child
         self._path = child.path
         self._spec = child.spec
         self._patience = float(child.spec.stop_timeout)  # type: ignore[arg-type]
         self._is_begun = False
-        """whether the instance was told to start"""
+        """whether `start` of the instance was called"""
         self._is_there = False
-        """whether it has been started, so that it has to be stopped"""
+        """whether `start` has returned, so that it must be stopped"""
 
     async def live(self) -> Exit | None:
-        """How it ended; None if it did not begin, because it was not to be any more. Whatever an instance does, this
-        does not raise."""
+        """Return how it ended; None if it did not begin, because its goal was lowered. Never raise, whatever an
+        instance does."""
         try:
             return await self._live()
         except Exception as error:
-            logger.exception("%s: its instance does what none may do", self._path)
+            logger.exception("%s: its instance is faulty", self._path)
             self.kill()
-            return self._child.failure(words(error, self._path))
+            return self._failure(words(error, self._path))
 
     def kill(self) -> None:
         if self.instance is not None:
             try:
                 self.instance.kill()
             except Exception:
-                logger.exception("%s: it cannot be ended by force", self._path)
+                logger.exception("%s: it cannot be killed", self._path)
 
     async def _live(self) -> Exit | None:
         making = await unless(self._make(), self.goal.lowered)
@@ -66,7 +66,7 @@ class Life:
         if making.cancelled() or failed is not None:
             if self.goal.lowered.done():
                 return None
-            return self._child.failure("cancelled" if failed is None else words(failed, self._path))
+            return self._failure("cancelled" if failed is None else words(failed, self._path))
         instance = self.instance = making.result()
         why = await self._be_up(instance)
         if self.up_at is not None:
@@ -85,23 +85,23 @@ class Life:
     async def _make(self) -> Instance:
         if self._child.nested is not None:
             return self._child.nested.instance()
-        made = self._child.make(await self._child.birth())
+        made = self._child.around.make(self._spec, await self._child.birth())
         if not isinstance(made, Instance) or not hasattr(made, "ended"):
             raise BadValue("factory", made, "an Instance")
         return made
 
     async def _be_up(self, instance: Instance) -> str:
-        """Until it has ended, or is to end; if that is because of something that is wrong with it, what."""
+        """Wait until it has ended, or must end; return what is wrong with it, if anything."""
         lowered, ended = self.goal.lowered, instance.ended
         rising = asyncio.get_running_loop().create_task(self._rise(instance))
         await first(rising, ended, lowered)
         if not rising.done() and not lowered.done() and not self._is_there:
-            # It ended before its start was over, which is about to say why.
+            # It ended during its start, which is about to raise the reason.
             await asyncio.wait([rising, lowered], timeout=self._patience, return_when=asyncio.FIRST_COMPLETED)
         if not rising.done():
             rising.cancel()
             if not ended.done():
-                # What is being started may take a while to be gone again.
+                # Undoing a start may take a while.
                 self._child.become(Status.STOPPING)
             await asyncio.wait([rising])
         if rising.cancelled():
@@ -110,21 +110,21 @@ class Life:
         return words(raised, self._path) if raised is not None else await self._stay(instance)
 
     async def _rise(self, instance: Instance) -> None:
-        """Until it is up. Raises if it cannot be started, or is not ready in time."""
+        """Wait until it is up. Raise if it cannot be started, or is not ready in time."""
         ready = self._spec.ready if isinstance(self._spec, Probed) else None
-        # Before it is started: what it waits for may be the first line that is printed.
+        # Before the start, because the probe may wait for the first line.
         probe = ReadyProbe(ready, instance) if ready is not None else None
         if self.goal.lowered.done():
             return
         child = self._child
         self._is_begun = True
-        # Should nobody see how this life ends, it must not be taken for the end of the one before.
+        # If nobody sees how this life ends, the exit of the one before must not be taken for its own.
         child.keep(None)
         await instance.start()
         self._is_there = True
-        child.has_started()
+        child.since = child.around.now()
         if probe is not None or child.to_be_suspended:
-            # It is there, though it may be a while until it is up.
+            # It exists now, although it may take a while until it is up.
             child.publish()
         async with child.shifting:
             if child.to_be_suspended and instance.can_suspend:
@@ -144,7 +144,7 @@ class Life:
         self._child.become(status)
 
     async def _stay(self, instance: Instance) -> str:
-        """Until it has ended, or is to end; if that is because it is not well, why."""
+        """Wait until it has ended, or must end; return why it is not well, if that is the reason."""
         alive = self._spec.alive if isinstance(self._spec, Probed) else None
         if alive is None:
             await first(instance.ended, self.goal.lowered)
@@ -165,10 +165,13 @@ class Life:
             self.kill()
             await asyncio.wait([instance.ended], timeout=self._patience)
 
+    def _failure(self, why: str) -> Exit:
+        return Exit(at=self._child.around.now(), error=why)
+
     def _end_of(self, instance: Instance) -> Exit:
         ended = instance.ended
         if not ended.done() or ended.cancelled():
-            why = "nobody knows how it ended" if self._is_there else "stopped while it was starting"
-            return self._child.failure(why)
+            why = "its exit is unknown" if self._is_there else "stopped while it was starting"
+            return self._failure(why)
         raised = ended.exception()
-        return ended.result() if raised is None else self._child.failure(words(raised, self._path))
+        return ended.result() if raised is None else self._failure(words(raised, self._path))

@@ -1,4 +1,4 @@
-"""What a process prints, as lines: cut, cleaned and counted, so that no child can flood the supervisor."""
+"""The output of a child as lines: cut, cleaned and counted, so that no child can flood the supervisor."""
 
 import asyncio
 import logging
@@ -9,23 +9,23 @@ from collections.abc import Callable
 logger = logging.getLogger("interlock.supervision")
 
 LONGEST_LINE = 16_384
-"""bytes of a line that are kept; what is cut off is marked"""
+"""bytes kept of a line; a longer one is marked as cut"""
 LINES_A_SECOND = 1_000
-"""lines of one child that are delivered; what is more is counted"""
+"""lines of one child that are delivered; further ones are counted"""
 BYTES_A_SECOND = 2**20
-"""of the lines of one child that are delivered"""
+"""bytes of the delivered lines of one child"""
 READ_A_SECOND = 16 * 2**20
-"""bytes that are read of one child at all; then it has to wait until it can print on"""
-LOOKS_A_SECOND = 50_000
-"""lines of one child that are shown to somebody who waits for one; then it has to wait as well"""
+"""bytes that are read of one child at all; then its writes block"""
+LOOK_COST = 320
+"""bytes that a line counts as, besides its own, while a probe looks at every line"""
 PERIOD = 1.0
-"""what is meant by a second above"""
+"""the second above"""
 CHUNK = 65_536
-"""bytes that are read at once, between which others have their turn"""
+"""bytes read at once; then others have their turn"""
 LOOKED_AT_CHUNK = 8_192
-"""the same, while somebody is shown every line"""
+"""the same, while a probe looks at every line"""
 LAST_BYTES = 2**22
-"""that are read when the process has ended; more cannot be in the pipe, unless somebody else still writes to it"""
+"""bytes read after the end of the process; the pipe holds no more, unless another process still writes to it"""
 
 CUT = "… (cut)"
 _ESCAPES = re.compile(
@@ -37,8 +37,8 @@ _ESCAPES = re.compile(
 
 
 def readable(line: bytes) -> str:
-    """A line as text: what is no UTF-8 is replaced, and what would only move a terminal's cursor is left out. Of a line
-    that was written over, what stood there in the end."""
+    """Return a line as text: invalid UTF-8 is replaced, terminal control sequences are removed, and of a line that was
+    written over only the last version remains."""
     text = line.decode("utf-8", "replace")
     if text.isprintable():
         return text
@@ -46,57 +46,54 @@ def readable(line: bytes) -> str:
 
 
 class Allowance:
-    """How much of one child's output is still taken in the second that is running. It begins when it is first asked
-    about after the last one is over."""
+    """What may still be taken of one child's output in the present second, which begins at the first output after the
+    last one."""
 
     def __init__(self) -> None:
         self.ends_at = 0.0
         self.period = 0
         self.is_open = True
-        """whether lines are delivered; one that is too much closes it, so that there is one gap and not many"""
-        self._lines = self._bytes = self._read = self._looks = 0
+        """whether lines are delivered; the first one too many closes it, so that there is one gap and not many"""
+        self._lines = self._bytes = self._read = 0
 
     def at(self, now: float) -> None:
         if now >= self.ends_at:
             self.ends_at = now + PERIOD
             self.period += 1
             self.is_open = True
-            self._lines = self._bytes = self._read = self._looks = 0
+            self._lines = self._bytes = self._read = 0
 
     def take(self, size: int) -> bool:
-        """Whether one more line of so many bytes is delivered."""
+        """Count a line of this size; return whether it is delivered."""
         self._lines += 1
         self._bytes += size
         self.is_open = self.is_open and self._lines <= LINES_A_SECOND and self._bytes <= BYTES_A_SECOND
         return self.is_open
-
-    def looked(self) -> None:
-        self._looks += 1
 
     def read(self, size: int) -> None:
         self._read += size
 
     @property
     def is_used_up(self) -> bool:
-        """Whether nothing more is to be read."""
-        return self._read >= READ_A_SECOND or self._looks >= LOOKS_A_SECOND
+        """Whether nothing more may be read."""
+        return self._read >= READ_A_SECOND
 
 
 class Lines:
-    """One stream of a child: bytes in, lines out. `look` is shown every line, those that are not delivered too."""
+    """One stream of a child: bytes in, lines out. `look` gets every line, also those that are not delivered."""
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
         self._held = bytearray()
-        """the line that has not ended yet"""
+        """the present line, not complete yet"""
         self._skips = False
-        """whether that line was too long and has been delivered"""
+        """whether the present line was too long and has been delivered"""
         self._left_out = 0
         self._left_out_in = 0
 
     @property
     def owes(self) -> bool:
-        """Whether it is still to be said that lines were left out."""
+        """Whether lines were left out that are not reported yet."""
         return self._left_out > 0
 
     def feed(self, data: bytes, now: float, look: Callable[[str], None] | None = None) -> list[str]:
@@ -105,7 +102,7 @@ class Lines:
         start = 0
         while start < len(data):
             if look is None and not self._allowance.is_open and (last := data.rfind(b"\n", start)) >= 0:
-                # In a flood lines are counted, and not made.
+                # In a flood, lines are only counted.
                 self._leave_out(data.count(b"\n", start) - self._skips)
                 self._skips = False
                 self._held.clear()
@@ -124,14 +121,14 @@ class Lines:
         return lines
 
     def end(self, now: float, look: Callable[[str], None] | None = None) -> list[str]:
-        """What is left when nothing more comes."""
+        """Return the rest, at the end of the stream."""
         lines = self.due(now)
         if self._held:
             self._finish(lines, look)
         return lines + self._owed()
 
     def due(self, now: float) -> list[str]:
-        """What is to be delivered now that some time has passed."""
+        """Return what is due because another second has begun."""
         self._allowance.at(now)
         return self._owed() if self._left_out_in != self._allowance.period else []
 
@@ -154,14 +151,14 @@ class Lines:
                 return
         text = readable(_whole(line)) + CUT if is_cut else readable(line)
         if look is not None:
-            self._allowance.looked()
+            self._allowance.read(LOOK_COST)
             look(text)
         if is_taken:
             lines.append(text)
 
 
 def _whole(line: bytes) -> bytes:
-    """A line that was cut, without the part of a character that may stand at its end."""
+    """Return a line that was cut without an incomplete character at its end."""
     for back in range(1, 4):
         if line[-back] >= 0xC0:
             size = 2 + (line[-back] >= 0xE0) + (line[-back] >= 0xF0)
@@ -172,10 +169,10 @@ def _whole(line: bytes) -> bytes:
 
 
 class Output:
-    """Everything that one child prints, on the event loop: chunks in, lines delivered."""
+    """All output of one child, on the event loop: chunks in, lines delivered."""
 
     def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
-        """`deliver` gets the stream's name and the line; `look` tells who is to be shown every line, if anybody is."""
+        """`deliver` gets the stream's name and the line; `look` returns who looks at every line, if anybody does."""
         self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._look = look
@@ -190,12 +187,12 @@ class Output:
             self._wake_up()
 
     def end(self, stream: str) -> None:
-        """Nothing more comes of that stream."""
+        """End one stream."""
         if (lines := self._lines.pop(stream, None)) is not None:
             self._give(stream, lines.end(self._loop.time(), self._look()))
 
     def close(self) -> None:
-        """Nothing more comes at all."""
+        """End all streams."""
         for stream in list(self._lines):
             self.end(stream)
         if self._timer is not None:
@@ -206,10 +203,10 @@ class Output:
             try:
                 self._deliver(stream, line)
             except Exception:
-                logger.exception("a line that was printed could not be delivered")
+                logger.exception("a line could not be delivered")
 
     def _wake_up(self) -> None:
-        """Do what is to be done when this second is over."""
+        """Go on when this second is over."""
         if self._timer is None:
             self._timer = self._loop.call_at(self._allowance.ends_at, self._second_is_over)
 
@@ -219,22 +216,22 @@ class Output:
         self._allowance.at(now)
         for stream, lines in self._lines.items():
             self._give(stream, lines.due(now))
-        # A loop's timers may be early by a little, and another second may have begun.
+        # A timer may be slightly early, and another second may have begun.
         if any(lines.owes for lines in self._lines.values()):
             self._wake_up()
 
 
 class Pipes(Output):
-    """The same, read from pipes."""
+    """Output that is read from pipes."""
 
     def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
         super().__init__(deliver, look)
         self._pipes: dict[str, int] = {}
         self.is_waiting = False
-        """whether nothing is read until the second is over"""
+        """whether reading waits for the next second"""
 
     def open(self, stream: str) -> int:
-        """A pipe for a stream; the end to write to, which is the caller's to close."""
+        """Open a pipe for a stream; return the end to write to, which the caller closes."""
         pipe, there = os.pipe()
         os.set_blocking(pipe, False)
         self._pipes[stream] = pipe
@@ -250,7 +247,7 @@ class Pipes(Output):
             self._wake_up()
 
     def _take(self, stream: str) -> int:
-        """Read some and deliver it; how much it was, 0 if there is nothing."""
+        """Read and deliver some; return the number of bytes, 0 if there are none."""
         try:
             data = os.read(self._pipes[stream], self._chunk())
         except (BlockingIOError, InterruptedError):
@@ -280,8 +277,7 @@ class Pipes(Output):
         super().end(stream)
 
     def close(self) -> None:
-        """Take what is in the pipes, and close them: the process has ended, and if others have them open still, nobody
-        waits for these."""
+        """Take what is in the pipes, and close them, even if other processes still have them open."""
         for stream in list(self._pipes):
             left = LAST_BYTES
             while left > 0 and stream in self._pipes and (size := self._take(stream)) > 0:

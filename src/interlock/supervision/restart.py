@@ -1,7 +1,7 @@
-"""What to do when a child has ended: pure, as tables.
+"""The decision after the end of a child: pure, as tables.
 
-Whether a child is started again is its own policy's to say, given how it ended and what is left of its budget; who is
-started again with it is the strategy's.
+The child's own policy decides whether it is restarted, by how it ended and what is left of its budget; the strategy
+decides which siblings are restarted with it.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ WANTS_RESTART: dict[tuple[Restart, bool], bool] = {
     (Restart.NEVER, True): False,
     (Restart.NEVER, False): False,
 }
-"""(policy, ended well) → whether it is to be started again"""
+"""(policy, ended well) → whether it is restarted"""
 
 WITHIN_BUDGET: dict[Strategy, Decision] = {
     Strategy.ONE_FOR_ONE: Decision.RESTART_CHILD,
@@ -51,15 +51,14 @@ def decide(
 
 
 def status_after(exit: Exit) -> Status:
-    """What a child is that ended so, by itself, and is left."""
+    """Return the status of a child that ended by itself and is not restarted."""
     if exit.ok:
         return Status.FINISHED
     return Status.FAILED if exit.signal is None or exit.error else Status.KILLED
 
 
 class Restarts:
-    """How often a child was started again lately: what its budget and its backoff go by. Times are seconds of any clock
-    that does not go back."""
+    """A child's recent restarts, for its budget and its backoff. Times are seconds of a clock that never goes back."""
 
     def __init__(self, backoff: Backoff, budget: Budget) -> None:
         self._backoff = backoff
@@ -68,18 +67,18 @@ class Restarts:
         self._times: deque[float] = deque()
 
     def lived(self, seconds: float) -> None:
-        """It has ended after so long: if that was long enough, the next delay is the first one again."""
+        """Reset the backoff if the last life was long enough."""
         if seconds > self._backoff.reset_after:  # type: ignore[operator]
             self._in_a_row = 0
 
     def allowed(self, now: float) -> bool:
-        """Whether it may be started again, as far as the budget goes."""
+        """Return whether the budget allows another restart."""
         while self._times and now - self._times[0] >= self._budget.max_duration:  # type: ignore[operator]
             self._times.popleft()
         return self._budget.max_restarts == 0 or len(self._times) < self._budget.max_restarts
 
     def take(self, now: float, chance: float) -> float:
-        """Count one restart, and say how long to wait before it; `chance` is from 0 to 1."""
+        """Count one restart and return the seconds to wait before it; `chance` is from 0 to 1."""
         if self._budget.max_restarts:
             self._times.append(now)
         delay = self._backoff.delay(self._in_a_row, chance)

@@ -1,4 +1,4 @@
-"""Restarting several children together, as the strategy of their supervisor says."""
+"""Restarts of several children together, by the strategy of their supervisor."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -9,21 +9,21 @@ from interlock.supervision.child import ChildRunner
 
 
 class Together:
-    """Children that ended and take others with them. What ends by itself while they are restarted makes that begin
-    again; what is stopped for it does not."""
+    """Children that ended and take others with them. A child that ends by itself during the restart makes it begin
+    again; a child that is stopped for it does not."""
 
     def __init__(
         self, members: Callable[[Container[ChildRunner]], list[ChildRunner]], now: Callable[[], float]
     ) -> None:
-        """`members` says who is restarted when those end, in the order in which they start; `now` is the wall time."""
+        """`members` returns the children to restart when some have ended, in starting order; `now` is the wall time."""
         self.halting = asyncio.Event()
-        """nothing more is brought up"""
+        """set when nothing more may start"""
         self.starting = asyncio.Lock()
-        """held by whoever brings up several children"""
+        """held while several children are brought up"""
         self._members = members
         self._now = now
         self._wanted: dict[ChildRunner, float] = {}
-        """those that ended, and when they are to be started again"""
+        """children that ended, with the time of their restart"""
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -37,7 +37,7 @@ class Together:
             self._task = asyncio.get_running_loop().create_task(self._restart())
 
     async def end(self) -> None:
-        """Until nothing is restarted any more, which is soon when it is halting."""
+        """Wait for a restart that is under way; it breaks off when halting."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -50,7 +50,7 @@ class Together:
     async def _restart_with(self, wanted: dict[ChildRunner, float]) -> None:
         at = max(wanted.values())
         members = self._members(wanted)
-        reason = f"is restarted with {', '.join(child.path for child in wanted)}"
+        reason = f"restarted with {', '.join(child.path for child in wanted)}"
         for child in reversed(members):
             if child not in wanted and not child.stays_down and child.status is not Status.CREATED:
                 if child.status is not Status.PENDING:
@@ -59,7 +59,7 @@ class Together:
         await self._pause(at)
         for child in members:
             if self._wanted or self.halting.is_set():
-                # Those that are not up yet are started with the others in the next round.
+                # The next round starts the remaining ones too.
                 return
             if not child.stays_down:
                 await child.up()

@@ -15,7 +15,7 @@ from interlock.supervision.instance import GroupInstance, Instance, LineSink
 from interlock.supervision.spec import Child, Group, Strategy
 from interlock.supervision.strategies import Together
 from interlock.supervision.surroundings import Surroundings
-from interlock.supervision.watches import SIZE, Watch, Watches
+from interlock.supervision.watches import SIZE, Watch
 from interlock.task_set import TaskSet
 
 
@@ -35,24 +35,23 @@ class Supervisor:
         """`handover` keeps resume ids and exits; `on_line` gets the output of processes and containers, and `on_change`
         every change, at once; `now` returns the wall time, `chance` a number from 0 to 1 for the jitter."""
         group = Group(name=name, strategy=strategy, children=children)  # type: ignore[arg-type]
-        self._around = Surroundings(handover=handover, on_line=on_line, now=now, chance=chance)
-        self._watches = Watches(on_change)
-        self._set_up(group, "", None)
+        around = Surroundings(handover=handover, on_line=on_line, on_change=on_change, now=now, chance=chance)
+        self._set_up(group, "", None, around)
 
     def _nested(self, group: Group, path: str) -> "Supervisor":
         supervisor = Supervisor.__new__(Supervisor)
-        supervisor._around = self._around
-        supervisor._watches = Watches(None)
-        supervisor._set_up(group, path, self)
+        supervisor._set_up(group, path, self, self._around)
         return supervisor
 
-    def _set_up(self, group: Group, path: str, above: "Supervisor | None") -> None:
+    def _set_up(self, group: Group, path: str, above: "Supervisor | None", around: Surroundings) -> None:
         self.name = group.name
         self.path = path
         """from the top of the tree; empty for the top itself"""
         self._describe(group)
         self.status = Status.CREATED
         self._above = above
+        self._around = around
+        self._watches: list[Watch] = []
         self._children: list[ChildRunner] = []
         self._together = Together(self._members, self._around.now)
         self._stopping: asyncio.Task[None] | None = None
@@ -74,7 +73,7 @@ class Supervisor:
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def info(self) -> ChildInfo:
-        """The tree as it stands, from here down."""
+        """Return the present tree, from here down."""
         return ChildInfo(
             path=self.path,
             name=self.name,
@@ -92,15 +91,17 @@ class Supervisor:
         return self._find(path).info()
 
     def watch(self, size: int = SIZE) -> Watch:
-        """Every change from now on, here and below, until the top of the tree has stopped."""
-        return self._watches.add(size)
+        """Watch every change from now on, here and below, until the top of the tree has stopped."""
+        return Watch(size, self._watches)
 
     def published(self, path: str, before: ChildInfo | None, after: ChildInfo | None) -> None:
         change = Change(at=self._around.now(), path=path, before=before, after=after)
         supervisor: Supervisor | None = self
         while supervisor is not None:
-            supervisor._watches.put(change)
+            for watch in supervisor._watches:
+                watch.put(change)
             supervisor = supervisor._above
+        self._around.publish(change)
 
     # ── starting and stopping ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -108,7 +109,7 @@ class Supervisor:
         """Start the children, each once the one before it is ready. If one cannot be started, stop those that were and
         raise `CannotStart`; so too if stopped meanwhile, unless by the good end of a significant child."""
         if self.status not in OVER and self.status is not Status.CREATED:
-            raise WrongStatus(f"{self.path or self.name}: is {self.status} and cannot be started a second time")
+            raise WrongStatus(f"{self.path or self.name}: is {self.status} and cannot be started again")
         self.status = Status.STARTING
         self._since = self._around.now()
         self._together.begin()
@@ -146,7 +147,7 @@ class Supervisor:
                     raise CannotStart(child.path, child.reason)
 
     def forget_requests(self) -> None:
-        """Start children that somebody has stopped or suspended like the rest."""
+        """Treat children that were stopped or suspended by hand like the rest."""
         self._suspended = False
         for child in self._children:
             child.held = child.to_be_suspended = False
@@ -154,10 +155,10 @@ class Supervisor:
                 child.nested.forget_requests()
 
     async def stop(self) -> None:
-        """Stop the children in reverse order. May be called again, and by several; it returns when all are down."""
+        """Stop the children in reverse order; return when all are down. May be called again."""
         if self.status is Status.CREATED:
             self.status = Status.STOPPED
-            self._watches.end()
+            self._end_watches()
         elif self.status not in OVER:
             await self._halt()
 
@@ -189,7 +190,7 @@ class Supervisor:
         await self._tasks.end()
         if self._above is None:
             await self._around.close()
-            self._watches.end()
+            self._end_watches()
         self.status = status
         self._stopping = None
         if self._ended is not None and not self._ended.done():
@@ -197,21 +198,26 @@ class Supervisor:
         if self._instance is not None:
             self._instance.settle(exit)
 
+    def _end_watches(self) -> None:
+        for watch in self._watches:
+            watch.end()
+        self._watches.clear()
+
     @property
     def halting(self) -> bool:
-        """Whether nothing more is brought up."""
+        """Whether nothing more may start."""
         return self._together.halting.is_set()
 
     def kill(self) -> None:
-        """Make a stop that is under way, or follows, end at once."""
+        """Make the present or next stop end at once."""
         self._together.halting.set()
         for child in reversed(self._children):
             child.kill()
 
     async def wait(self) -> Exit:
-        """Wait until it has stopped or failed."""
+        """Wait until it has stopped or failed; return how."""
         if self._ended is None:
-            raise WrongStatus(f"{self.path or self.name}: is {self.status}, there is nothing to wait for")
+            raise WrongStatus(f"{self.path or self.name}: is {self.status}; start it before waiting for its end")
         await asyncio.wait([self._ended])
         return self._ended.result()
 
@@ -223,11 +229,11 @@ class Supervisor:
         await self.stop()
 
     def instance(self) -> Instance:
-        """One life of it, as a child."""
+        """Return one life of it, as a child."""
         self._instance = GroupInstance(self)
         return self._instance
 
-    # ── what its children tell it ───────────────────────────────────────────────────────────────────────────────────
+    # ── for its children ────────────────────────────────────────────────────────────────────────────────────────────
 
     def collapse(self, child: ChildRunner, exit: Exit) -> None:
         """End, because a child has ended for good."""
@@ -237,7 +243,7 @@ class Supervisor:
             self._begin_to_halt(Status.FINISHED if well else Status.FAILED, error)
 
     def regroup(self, child: ChildRunner, at: float) -> None:
-        """Restart it at that time of the loop, with the children that the strategy names."""
+        """Restart a child at that time of the loop, with the siblings that the strategy names."""
         self._together.want(child, at)
 
     def _members(self, ended: Container[ChildRunner]) -> list[ChildRunner]:
@@ -267,7 +273,7 @@ class Supervisor:
 
     async def add(self, spec: Child, *, under: str = "", before: str | None = None, start: bool = True) -> ChildInfo:
         """Add a child, last or before the one of that name; `under` is the path of its supervisor. If that runs and
-        `start` is set, start the child and return once it is up, or has failed for the first time."""
+        `start` is set, start the child and return when it is up, or its first start has failed."""
         if under:
             return await self._supervisor(under).add(spec, before=before, start=start)
         self._check_stays()
@@ -282,7 +288,7 @@ class Supervisor:
         return child.info()
 
     async def remove(self, path: str) -> None:
-        """Stop a child and forget it, its resume id too. In its backoff, it never starts again."""
+        """Stop a child and forget it with its resume id. In its backoff, it never starts again."""
         child = self._find(path)
         owner = child.owner
         if child.removal is None:
@@ -310,20 +316,20 @@ class Supervisor:
             raise WrongStatus(f"{self.path}: is being removed")
 
     async def change(self, path: str, spec: Child) -> None:
-        """Replace the description of a child, and restart it under its resume id, unless somebody has stopped it. A
+        """Replace the description of a child, and restart it under its resume id, unless it was stopped by hand. A
         supervisor changes itself and leaves its children alone."""
         child = self._find(path)
         if not isinstance(spec, Child) or spec.name != child.spec.name:
             raise BadValue("child", spec, f"a child of the name {child.spec.name}")
         if isinstance(spec, Group) != (child.nested is not None):
-            raise BadValue("child", spec, "of the kind that it was, a supervisor or something else")
+            raise BadValue("child", spec, "of the same kind: a supervisor stays one, and so does any other child")
         child.owner._check_stays()
         await child.owner._tasks.run(self._change(child, spec))
 
     async def _change(self, child: ChildRunner, spec: Child) -> None:
         if child.nested is not None and isinstance(spec, Group):
             child.nested._describe(spec)
-        # Before it is stopped: whoever starts it meanwhile starts it as it is described now.
+        # Before the stop, so that a start meanwhile uses the new description.
         child.describe(spec)
         if child.nested is None:
             await child.down()
@@ -333,7 +339,7 @@ class Supervisor:
             await child.up()
 
     def is_held(self, path: str) -> bool:
-        """Whether somebody has stopped it, so that it stays down."""
+        """Return whether it was stopped by hand, so that it stays down."""
         return self._find(path).held
 
     def arrange(self, under: str, names: Sequence[str]) -> None:
@@ -345,25 +351,25 @@ class Supervisor:
     # ── one child ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def act(self, path: str, action: ServiceAction) -> ChildInfo:
-        """Start, stop, restart, suspend or resume one child. What is asked for last counts."""
+        """Start, stop, restart, suspend or resume one child. The latest request counts."""
         child = self._find(path)
         owner = child.owner
         owner._check_stays()
         if owner.status not in UP:
-            raise WrongStatus(f"{path}: cannot {action.value}, its supervisor is {owner.status}")
+            raise WrongStatus(f"{path}: cannot {action.value} while its supervisor is {owner.status}")
         check_possible(child, action)
         await owner._tasks.run(act(child, action, owner._suspended))
         return child.info()
 
     async def suspend(self) -> None:
-        """Suspend the children that can be, in reverse order; all are tried, and their errors come together."""
+        """Suspend the children that can be suspended, in reverse order; try all, and raise their errors together."""
         self._suspended = True
         if self.status is Status.RUNNING:
             self.status = Status.SUSPENDED
         await self._each([child.suspend for child in reversed(self._children)], "suspended")
 
     async def resume(self) -> None:
-        """Resume the children in order, in the same way."""
+        """Resume the children in order; try all, and raise their errors together."""
         self._suspended = False
         if self.status is Status.SUSPENDED:
             self.status = Status.RUNNING
@@ -377,7 +383,7 @@ class Supervisor:
             except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turn too
                 errors.append(error)
         if errors:
-            raise ExceptionGroup(f"{self.path or self.name}: not everything could be {word}", errors)
+            raise ExceptionGroup(f"{self.path or self.name}: some children could not be {word}", errors)
 
     # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from interlock.model.child_info import Exit
+from interlock.model.child_info import Change, Exit
 from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.instance import Birth, Instance, LineSink
 from interlock.supervision.spec import Child, Container, Custom, Function, Process
@@ -24,12 +24,14 @@ class Surroundings:
         *,
         handover: Handover | None = None,
         on_line: LineSink | None = None,
+        on_change: Callable[[Change], None] | None = None,
         now: Callable[[], float] = time.time,
         chance: Callable[[], float] = random.random,
         guard: "Guard | None" = None,
     ) -> None:
         self.handover = handover if handover is not None else MemoryHandover()
         self.on_line = on_line
+        self._on_change = on_change
         self.now = now
         """wall time"""
         self.chance = chance
@@ -37,6 +39,13 @@ class Surroundings:
         self.abandoned: dict[str, asyncio.Task[Exit]] = {}
         """functions that did not end when they were cancelled, by path: they must not run twice at once"""
         self._guard = guard
+
+    def publish(self, change: Change) -> None:
+        if self._on_change is not None:
+            try:
+                self._on_change(change)
+            except Exception:
+                logger.exception("%s: on_change raised", change.path)
 
     def make(self, spec: Child, birth: Birth) -> Instance:
         """Return an instance that has not been started. Raise whatever a factory raises."""

@@ -100,18 +100,18 @@ def test_only_what_is_known_and_runs_can_be_acted_upon() -> None:
     async def body() -> None:
         stage = Stage()
         tree = supervisor(stage.child("a"), Group(name="g", children=[stage.child("b")], tolerant=True))
-        with pytest.raises(WrongStatus, match=r"^a: cannot start, its supervisor is created$"):
+        with pytest.raises(WrongStatus, match=r"^a: .*created"):
             await tree.act("a", START)
         await tree.start()
         with pytest.raises(UnknownChild):
             await tree.act("x", START)
         await tree.act("g", STOP)
-        with pytest.raises(WrongStatus, match=r"^g/b: cannot restart, its supervisor is stopped$"):
+        with pytest.raises(WrongStatus, match=r"^g/b: .*stopped"):
             await tree.act("g/b", RESTART)
         await tree.act("g", START)
         assert status(tree, "g/b") is Status.RUNNING
         await tree.stop()
-        with pytest.raises(WrongStatus, match=r"^a: cannot stop, its supervisor is stopped$"):
+        with pytest.raises(WrongStatus, match=r"^a: .*stopped"):
             await tree.act("a", STOP)
 
     virtually(body)

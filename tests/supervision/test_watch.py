@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from interlock.model.child_info import Change, ChildInfo, Status
-from interlock.supervision import Group, ServiceAction, Watch
+from interlock.model.error import BadValue
+from interlock.supervision import Group, ServiceAction, Supervisor, Watch
 from tests.supervision.stage import AFTER_1, Stage, at, cannot, quiet, running, supervisor, virtually
 
 
@@ -192,3 +193,9 @@ def test_whoever_is_called_at_each_change_may_raise() -> None:
         assert await rest(watch) == told
 
     virtually(body)
+
+
+@pytest.mark.parametrize("size", [0, -1, 1.5])
+def test_a_watch_needs_room_for_a_change(size: int) -> None:
+    with pytest.raises(BadValue, match=f"size: {size}"):
+        Supervisor("t").watch(size)

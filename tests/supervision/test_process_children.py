@@ -14,9 +14,10 @@ import uvloop
 
 from interlock.model.child_info import Change, Exit, Status
 from interlock.model.error import CannotStart
-from interlock.supervision import Alive, Backoff, Process, Ready, Restart, ServiceAction, Supervisor
+from interlock.supervision import Alive, Backoff, Process, Ready, Restart, ServiceAction, Supervisor, guard_client
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive
+from tests.supervision.programs import SLEEP
 
 __all__ = ["folder"]
 
@@ -196,3 +197,62 @@ def test_a_command_that_is_not_found_could_not_be_started(run: Run) -> None:
         assert tree.child("a").status is Status.STOPPED
 
     run(main())
+
+
+@pytest.mark.behaviour("SUP-11")
+def test_whoever_raises_at_a_line_does_not_keep_its_child_from_being_restarted(run: Run) -> None:
+    def refuse(path: str, stream: str, line: str, at: float) -> None:
+        raise ValueError(line)
+
+    async def body() -> None:
+        says = Process(name="says", command=["/bin/sh", "-c", "printf last; exit 3"], backoff=Backoff(initial=0.01))
+        tree = Supervisor("t", [says], on_line=refuse)
+        await tree.start()
+        await until(lambda: tree.child("says").restarts > 2, "it was restarted again and again")
+        await tree.stop()
+        info = tree.child("says").last_exit
+        assert info is not None
+        assert info.code in (3, None)
+
+    run(body())
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_a_guard_that_does_not_answer_is_killed_and_nothing_is_left(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guard_client, "PATIENCE", 0.5)
+
+    async def body() -> None:
+        tree = Supervisor("t", [Process(name="a", command=SLEEP, stop_timeout=0.1)])
+        await tree.start()
+        pid = tree.child("a").pid
+        guard = tree._around.guard.pid
+        assert pid is not None
+        assert guard is not None
+        os.kill(guard, signal.SIGSTOP)
+        await tree.stop()
+        await until(lambda: not alive(pid) and not alive(guard), "both are gone")
+
+    run(body())
+
+
+@pytest.mark.behaviour("SUP-2")
+def test_a_supervisor_that_runs_again_on_another_loop_restarts_groups_there(run: Run) -> None:
+    tree = Supervisor(
+        "t",
+        [Process(name=name, command=SLEEP, backoff=AT_ONCE) for name in "ab"],
+        strategy="one_for_all",
+    )
+
+    async def body() -> None:
+        await tree.start()
+        before = {one.name: one.pid for one in tree.children()}
+        assert before["a"] is not None
+        os.kill(before["a"], signal.SIGKILL)
+        await until(
+            lambda: all(one.status is Status.RUNNING and one.pid != before[one.name] for one in tree.children()),
+            "both are others",
+        )
+        await tree.stop()
+
+    run(body())
+    run(body())
