@@ -7,20 +7,23 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from interlock.cli.chart import LEAST_WIDTH, chart
+from interlock.cli.format import counted, job_facts, job_line, job_table, when
 from interlock.cli.group import run
-from interlock.cli.job_format import facts, line_of, table, when
 from interlock.cli.main import COMMANDS
+from interlock.cli.next import lines_of as next_lines
 from interlock.cli.next import schedule_of
 from interlock.cli.tables import console
-from interlock.cli.timetable import print_plain
+from interlock.cli.timetable import PIPED, print_fires
+from interlock.cli.zones import zone_name
 from interlock.client.http.client import Client
 from interlock.model.error import InterlockError
 from interlock.model.job_info import JobInfo, JobTimes, LastRun, Timetable
-from interlock.model.schedule import Schedule
+from interlock.model.schedule import Schedule, instant
 from interlock.model.state import State
 from tests.cli.conftest import serving
 from tests.cli.terminal import in_a_terminal
@@ -154,15 +157,30 @@ def test_a_schedule_is_read_as_it_is_shown(schedule: Schedule) -> None:
 
 
 def test_the_timetable_as_rows(command: Run) -> None:
-    rows = command("timetable", "--for", "90m").rows
+    rows = command("timetable", "--for", "90m", "--limit", "50000").rows
     jobs = {name for _, name in rows}
     assert {"pulse", "beat", "hourly", "gated"} <= jobs
     assert [at for at, _ in rows] == sorted(at for at, _ in rows)
-    found = printed(command, "timetable", "--for", "90m", "--limit", "2")
-    assert (len(found["jobs"]), found["left_out"]) == (2, len(jobs) - 2)
-    drawn = command("timetable", "--for", "90m", "--width", "90").stdout.splitlines()
-    assert {line.split()[0] for line in drawn[1:-1]} == jobs
+    drawn = command("timetable", "--for", "90m", "--width", "90", "--limit", "100").stdout.splitlines()
+    assert {line.split()[0] for line in drawn[1 : len(jobs) + 1]} == jobs
+    two = command("timetable", "--for", "90m", "--width", "90", "--limit", "2").stdout.splitlines()
+    assert {line.split()[0] for line in two[1:3]} < jobs
+    assert two[-1].startswith(f"{len(jobs) - 2} more jobs ")
     assert max(len(line) for line in drawn) == 90
+
+
+def test_a_piped_timetable_is_bounded(command: Run) -> None:
+    ended = command("timetable", "--for", "31d")
+    assert len(ended.rows) == PIPED, "of 2,678,400"
+    assert (ended.stderr.count("\n"), "left out" in ended.stderr, "--limit" in ended.stderr) == (1, True, True)
+    assert len(command("timetable", "--for", "31d", "--limit", "3").rows) == 3
+    found = command("timetable", "--for", "31d", "--limit", "3", "--json")
+    assert "left out" in found.stderr
+    bounded = json.loads(found.stdout)
+    assert sum(len(one["times"]) for one in bounded["jobs"]) == 3
+    assert any(one["more"] for one in bounded["jobs"])
+    assert bounded["left_out"] > 0
+    assert command("timetable", "--for", "5s", "--limit", "1000").stderr == ""
 
 
 # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -301,7 +319,7 @@ def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(width))
     screen = console()
     with screen.capture() as captured:
-        screen.print(table(JOBS, NOW))
+        screen.print(job_table(JOBS, NOW))
     lines = captured.get().splitlines()
     assert max(len(line) for line in lines) <= width
     assert [line.split()[0] for line in lines] == ["job", "soon", "held", "manual"]
@@ -312,7 +330,7 @@ def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_in_facts() -> None:
-    found = facts(SOON, lambda at: f"{at - NOW:+g}", [NOW + 105, NOW + 165])
+    found = job_facts(SOON, lambda at: f"{at - NOW:+g}", [NOW + 105, NOW + 165])
     assert [name.partition(".")[0] for name, _ in found if name in JobInfo.__struct_fields__] == [
         name for name in JobInfo.__struct_fields__ if name != "schedule_text"
     ]
@@ -325,7 +343,7 @@ def test_a_job_in_facts() -> None:
         ("last_run.scheduled_at", "-90"), ("last_run.ended_at", "-60"),
     ]  # fmt: skip
     kept = job("a", schedule=Schedule(at=5.0, keep=True), schedule_text="at", paused=True)
-    assert {("schedule.keep", "yes"), ("paused", "yes")} <= set(facts(kept, str))
+    assert {("schedule.keep", "yes"), ("paused", "yes")} <= set(job_facts(kept, str))
 
 
 def test_when_something_is() -> None:
@@ -339,8 +357,8 @@ def test_when_something_is() -> None:
 
 def test_what_a_name_says_does_not_steer_the_terminal() -> None:
     evil = job("x", schedule_text="\x1b[2Jevery", source="\x1b]0;t\x07", live=1)
-    assert "\x1b" not in line_of(evil)
-    assert not [value for _, value in facts(evil, str) if "\x1b" in value]
+    assert "\x1b" not in job_line(evil)
+    assert not [value for _, value in job_facts(evil, str) if "\x1b" in value]
 
 
 def timetable(hours: float, **jobs: list[float]) -> Timetable:
@@ -351,7 +369,7 @@ def timetable(hours: float, **jobs: list[float]) -> Timetable:
 def test_the_chart() -> None:
     found = timetable(6, minutely=[60.0 * n for n in range(360)], some=[1800.0, 1801.0, 5 * HOUR], last=[6 * HOUR - 1])
     lines = list(chart(found, 77))
-    axis, minutely, some, last, legend = lines
+    axis, minutely, some, last, legend, zone = lines
     start = minutely.index("▄")
     room = 60
     assert (axis[:5], minutely[:8], start) == ("job  ", "minutely", 10)
@@ -362,6 +380,7 @@ def test_the_chart() -> None:
     assert "17:00" not in axis, "there is no room for the whole of it"
     assert [line.split()[-1] for line in (minutely, some, last)] == ["360", "3", "1"]
     assert legend.startswith("6m a column: ·1 ▂2 ▄4 ▆8 █16+")
+    assert zone == f"times in {zone_name(None)}"
 
 
 @pytest.mark.parametrize("width", [1, 40, 41, 80, 200])
@@ -370,8 +389,8 @@ def test_the_chart_fits(width: int, hours: float) -> None:
     long = "a" * 128
     found = timetable(hours, **{long: [0.0, hours * HOUR - 0.001], "b": [hours * HOUR / 2]})
     lines = list(chart(found, width))
-    assert {len(line) for line in lines[:-1]} == {max(40, width)}
-    assert len(lines[-1]) <= max(40, width)
+    assert {len(line) for line in lines[:3]} == {max(40, width)}
+    assert max(len(line) for line in lines) <= max(40, width)
     assert "…" in lines[1]
 
 
@@ -387,7 +406,7 @@ def test_a_chart_says_where_it_does_not_know_more() -> None:
         JobTimes(job_id="c", times=[NOW + HOUR - 1], more=True),
         JobTimes(job_id="d", times=[NOW], more=False),
     ]
-    _, a, b, c, d, _, says = chart(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0), 72)
+    _, a, b, c, d, _, _, says = chart(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0), 72)
     room = 60
     drawn = [line[5 : 5 + room] for line in (a, b, c, d)]
     assert drawn[0] == "·" + " " * 29 + "·" + "…" * 29, "up to the end"
@@ -397,19 +416,77 @@ def test_a_chart_says_where_it_does_not_know_more() -> None:
     assert (says[0], len(says) <= LEAST_WIDTH) == ("…", True)
 
 
-@pytest.mark.parametrize(("count", "rest"), [(1, "a0"), (7, "a0, a1, a2, a3, a4 and 2 other jobs")])
-def test_rows_say_where_they_do_not_know_more(count: int, rest: str, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [JobTimes(job_id=f"a{number}", times=[NOW], more=True) for number in range(count)]
-    rows.append(JobTimes(job_id="whole", times=[NOW], more=False))
-    print_plain(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0))
+@pytest.mark.behaviour("TIM-7")
+@pytest.mark.parametrize(("day", "hours", "shift"), [("2026-03-29", 2, "forward 1h"), ("2026-10-25", 3, "back 1h")])
+def test_a_chart_marks_a_clock_change(day: str, hours: int, shift: str) -> None:
+    start = instant(f"{day}T00:00", "", "Europe/Paris")
+    rows = [JobTimes(job_id="a", times=[start, start + 12 * HOUR], more=False)]
+    found = Timetable(now=start, until=start + 24 * HOUR, jobs=rows, left_out=0)
+    lines = list(chart(found, 72, ZoneInfo("Europe/Paris")))
+    assert lines[0].index("┆") == lines[1].index("┆") == 5 + 60 * hours // 24
+    assert lines[-2] == "times in Europe/Paris"
+    assert lines[-1].startswith(f"┆ Sun {day} ")
+    assert lines[-1].endswith(f"clocks go {shift}")
+
+
+@pytest.mark.behaviour("TIM-7")
+def test_the_next_times_name_their_zone_and_mark_a_clock_change() -> None:
+    paris, start = ZoneInfo("Europe/Paris"), instant("2027-03-27T12:00", "", "Europe/Paris")
+    times = [instant(f"2027-03-{day}T03:00", "", "Europe/Paris") for day in (28, 29)]
+    assert next_lines(times, start, paris) == [
+        "times in Europe/Paris",
+        "Sun 2027-03-28 02:00 → 03:00  clocks go forward 1h",
+        "Sun 2027-03-28 03:00:00  in 14h",
+        "Mon 2027-03-29 03:00:00  in 1d 14h",
+    ]
+    assert next_lines([], start, paris) == ["it does not fire"]
+    autumn = [instant(f"2027-{month}-15T00:00", "", "Europe/Paris") for month in ("10", "11")]
+    assert "Sun 2027-10-31 03:00 → 02:00  clocks go back 1h" in next_lines(autumn, autumn[0] - 60, paris)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "zone"),
+    [
+        (["nightly"], "Europe/Paris"),
+        (["hourly"], "UTC"),
+        (["beat"], "Asia/Tokyo"),
+        (["nightly", "--tz", "America/New_York"], "America/New_York"),
+        (["0 2 * * *"], "UTC"),
+        (["0 2 * * *", "--tz", "Europe/Paris"], "Europe/Paris"),
+    ],
+)
+def test_next_shows_one_zone(timed: Server, arguments: list[str], zone: str) -> None:
+    """The zone asked for, else the job's own, else the local one."""
+    drawn = in_a_terminal(timed.folder, "next", *arguments, TZ="Asia/Tokyo").splitlines()
+    assert (drawn[0], "".join(drawn[1:]).count(zone)) == (f"times in {zone}", 0)
+
+
+def test_local_zones_have_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    for given, name in ((":Europe/Paris", "Europe/Paris"), ("/usr/share/zoneinfo/Asia/Tokyo", "Asia/Tokyo")):
+        monkeypatch.setenv("TZ", given)
+        assert zone_name(None) == name
+    assert zone_name(ZoneInfo("UTC")) == "UTC"
+
+
+def test_counts_have_their_nouns() -> None:
+    assert [counted(number, "run") for number in (0, 1, 2, 1000)] == ["0 runs", "1 run", "2 runs", "1,000 runs"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "says"), [(1, "at least 2 fires left out;"), (2, "at least 1 fire left out;"), (3, "fires left out;")]
+)
+def test_rows_say_what_is_left_out(limit: int, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [JobTimes(job_id=f"a{number}", times=[NOW + number], more=number == 0) for number in range(3)]
+    print_fires(Timetable(now=NOW, until=NOW + HOUR, jobs=rows, left_out=0), limit, json=False)
     found = capsys.readouterr()
-    assert (found.out.count("\n"), found.err) == (count + 1, f"fires on, more often than is told: {rest}\n")
+    assert (found.out.count("\n"), found.err.startswith(says)) == (limit, True)
 
 
 def test_in_a_terminal(timed: Server) -> None:
     drawn = in_a_terminal(timed.folder, "timetable", "--for", "2h", COLUMNS="70")
     assert max(len(line) for line in drawn.splitlines()) <= 70
     assert "█" in drawn
+    in_a_terminal(timed.folder, "trigger", "loud", "--wait", "30s")
     log = in_a_terminal(timed.folder, "runs", "--job", "loud", "--output", NO_COLOR="1")
     assert "… cut at 16 KiB" in log
     assert "failed in" in log

@@ -1,8 +1,9 @@
-"""The tour of the README works as it is pasted into a fresh clone."""
+"""The tour and the first schedule of the README work as they are pasted into a shell."""
 
 import re
 import shutil
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,23 @@ def test_the_tour(folder: Path) -> None:
         "succeeded",
     ]
     assert "0 submitted, 1 succeeded, 0 kept for the next start" in killed, said
+
+
+@pytest.mark.behaviour("TIM-12", "TIM-11")
+def test_the_first_schedule(folder: Path) -> None:
+    """Every command that the README shows, on a machine that has nothing but Python."""
+    schedule = of_language("README.md", "yaml")[0]
+    assert schedule.file is not None
+    (folder / schedule.file).write_text(schedule.text)
+    (shown,) = [block.text for block in of_language("README.md", "console") if "interlock timetable" in block.text]
+    commands = [line.removeprefix("$ ").partition("  #")[0].rstrip() for line in shown.splitlines()]
+    (up,) = [command for command in commands if command.startswith("interlock up ")]
+    ready = "curl -s -w '\\n' --retry 9 --retry-all-errors http://127.0.0.1:8420/readyz"
+    script = "\n".join(f"{one} --no-table &\n{ready}" if one == up else one for one in commands)
+    said = run_shell(f"set -e\n{script}\nkill $! && wait $!\n", folder)
+    assert re.search(r"^nightly-backup\tcron 0 2 \* \* \* Europe/Paris\t\S+Z\tbackup.yaml:3$", said, re.M), said
+    assert len(re.findall(r"^\S+Z\tnightly-backup$", said, re.M)) == 1, said
+    assert re.search(r"^\w+\tsucceeded\ttrigger\t", said, re.M), said
+    with tarfile.open(folder / "backup.tar") as made:
+        assert made.getnames() == [schedule.file]
+    assert (folder / "week.svg").exists()

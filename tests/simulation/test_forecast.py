@@ -1,5 +1,6 @@
 """What would run: schedules with known answers, on the scheduler itself and on virtual time."""
 
+import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from itertools import accumulate
@@ -10,13 +11,13 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from interlock.cli.forecast_plan import past_lengths
 from interlock.core.fire_times import times_between
 from interlock.model.duration import seconds
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule, instant
 from interlock.model.state import State
 from interlock.simulation.forecast import estimate, forecast
-from interlock.simulation.forecast_history import lengths_in
 from interlock.simulation.forecast_model import (
     LANE,
     PREVIOUS,
@@ -326,7 +327,7 @@ def test_lengths_are_the_median_of_the_latest_successes(tmp_path: Path) -> None:
     runs += [ended(number, "old", float(number)) for number in range(30, 50)]
     runs += [ended(60, "old", 5000.0, State.FAILED), ended(61, "once", 2.5), ended(62, "bad", 9.0, State.FAILED)]
     remember(tmp_path / "some.db", *runs)
-    assert lengths_in(str(tmp_path / "some.db"), ["old", "once", "bad", "new"]) == {
+    assert asyncio.run(past_lengths(str(tmp_path / "some.db"), ["old", "once", "bad", "new"])) == {
         "old": Length(39.5, "median of 20 runs in some.db"),
         "once": Length(2.5, "median of 1 run in some.db"),
     }

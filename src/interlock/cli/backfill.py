@@ -14,37 +14,38 @@ if TYPE_CHECKING:
 @takes(*FINDING)
 def command(
     flags: Flags,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
-    start: Annotated[str, typer.Argument(metavar="FROM", help="The first time that is wanted; 7d is seven days ago.")],
-    end: Annotated[str, typer.Argument(metavar="TO", help="Up to before this time; 'now' is now.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")],
+    start: Annotated[str, typer.Argument(metavar="FROM", help="Start of the range; 7d is seven days ago.")],
+    end: Annotated[str, typer.Argument(metavar="TO", help="End of the range, itself excluded; 'now' is now.")],
     max_parallel: Annotated[
-        int, typer.Option("--max-parallel", metavar="NUMBER", help="How many of the runs may be live at once.")
+        int, typer.Option("--max-parallel", metavar="NUMBER", help="Most runs of the backfill that are live at once.")
     ] = 1,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
-    tenant: Annotated[str | None, typer.Option(metavar="TEXT", help="The tenant they belong to.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="TEXT", help="Tenant of the runs.")] = None,
     wait: Annotated[
         str | None,
         typer.Option(
-            metavar="[=DURATION]", help="Wait for the end of all, so long at the most, and print the results."
+            metavar="[=DURATION]", help="Wait until all have ended, at most this long, and print the results."
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Create the runs that a job's schedule has in a range of time. What has a run already is left as it is.
+    """Create the runs that a schedule has in a range of time. Occurrences that already have a run are left alone.
 
     Piped: `created` or `existing` and the id of the run, with a tab between them."""
     import time
 
     from interlock.cli.payloads import read_one
-    from interlock.cli.server import client_of
+    from interlock.cli.server import client_of, since
     from interlock.cli.submit import wait_for
     from interlock.model.duration import seconds
     from interlock.model.error import BadValue
 
     now = time.time()
     limit = seconds(wait, "--wait") if wait else None
-    first, last = _point(start, "FROM", now), _point(end, "TO", now)
+    first = now if start == "now" else since(start, "FROM", now)
+    last = now if end == "now" else since(end, "TO", now)
     if first >= last:
         raise BadValue("FROM", start, f"earlier than TO ({end})")
     if not 1 <= max_parallel <= 1000:
@@ -58,24 +59,18 @@ def command(
             wait_for(client, [client.handle(run_id) for run_id in found.created], limit, json)
 
 
-def _point(text: str, field: str, now: float) -> float:
-    from interlock.cli.server import since
-
-    return now if text == "now" else since(text, field, now)
-
-
 def _print(found: "Backfilled", json: bool) -> None:
     import sys
 
+    from interlock.cli.format import counted
     from interlock.cli.tables import out, print_json
 
     if json:
         print_json(found)
-    elif not sys.stdout.isatty():
-        for run_id in found.created:
-            out(f"created\t{run_id}")
-        for run_id in found.existing:
-            out(f"existing\t{run_id}")
+    elif sys.stdout.isatty():
+        existing = f", {len(found.existing):,} already there" if found.existing else ""
+        out(f"{counted(len(found.created), 'run')} created{existing}")
     else:
-        count, known = len(found.created), len(found.existing)
-        out(f"{count:,} {'run' if count == 1 else 'runs'} created" + (f", {known:,} there already" if known else ""))
+        for word, run_ids in (("created", found.created), ("existing", found.existing)):
+            for run_id in run_ids:
+                out(f"{word}\t{run_id}")

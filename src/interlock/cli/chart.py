@@ -1,71 +1,69 @@
-"""The timetable as a chart of characters: a row a job, time from left to right, the more fires the taller."""
+"""The timetable as a chart of characters: a row for each job, time from left to right, taller marks for more fires."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from datetime import datetime
+from collections.abc import Iterator, Sequence
+from datetime import tzinfo
 
+from interlock.cli.axis import ticks
+from interlock.cli.format import span
+from interlock.cli.zones import ClockChange, clock_changes, zone_name
 from interlock.model.job_info import JobTimes, Timetable
 
 LEAST_WIDTH = 40
-STEPS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
-"""seconds that may lie between two marks of the axis"""
-DAY = 86400
 ROOM = 8
-"""characters from one mark to the next, at least"""
-FROM = (1, 2, 4, 8, 16)
-MARKS = "·▂▄▆█"
-"""for so many fires in one column, or more"""
+"""least number of characters from one mark of the axis to the next"""
+LEVELS = {1: "·", 2: "▂", 4: "▄", 8: "▆", 16: "█"}
+"""least number of fires in a column → its mark"""
 FURTHER = "…"
-"""where a job fires on, and its times are not told"""
+"""mark of the part of a row whose fire times are unknown"""
+CHANGE = "┆"
+"""mark of a clock change"""
 
 
-def chart(timetable: Timetable, width: int) -> Iterator[str]:
-    """Lines of no more than `width` characters, or `LEAST_WIDTH` if that is more."""
+def chart(timetable: Timetable, width: int, zone: tzinfo | None = None) -> Iterator[str]:
+    """Yield lines of at most `width` characters, or of `LEAST_WIDTH` if that is more."""
     width = max(LEAST_WIDTH, width)
-    names = max([len("job"), *(len(one.job_id) for one in timetable.jobs)])
-    counts = [_count(one) for one in timetable.jobs]
-    last = max([len("fires"), *(len(one) for one in counts)])
-    names = min(names, width // 3)
+    counts = [f"{len(one.times):,}{'+' if one.more else ''}" for one in timetable.jobs]
+    last = max(len(text) for text in ("fires", *counts))
+    names = min(width // 3, max(len(text) for text in ("job", *(one.job_id for one in timetable.jobs))))
     room = width - names - last - 4
-    yield f"{'job':{names}}  {_axis(timetable, room)}  {'fires':>{last}}"
-    for one, count in zip(timetable.jobs, counts, strict=True):
-        yield f"{_cut(one.job_id, names):{names}}  {_row(one, timetable, room)}  {count:>{last}}"
-    yield _legend(timetable, room)
+    changes = clock_changes(timetable.now, timetable.until, zone)
+    yield f"{'job':{names}}  {_axis(timetable, room, zone, changes)}  {'fires':>{last}}"
+    for job, count in zip(timetable.jobs, counts, strict=True):
+        name = job.job_id if len(job.job_id) <= names else f"{job.job_id[: names - 1]}…"
+        yield f"{name:{names}}  {_row(job, timetable, room, changes)}  {count:>{last}}"
+    legend = " ".join(f"{mark}{count}" for count, mark in LEVELS.items())
+    notes = [f"{span((timetable.until - timetable.now) / room)} a column: {legend}+", f"times in {zone_name(zone)}"]
+    notes += [f"{CHANGE} {change}" for change in changes]
     if any(one.more for one in timetable.jobs):
-        yield f"{FURTHER} fires on, more often than is told"
+        notes.append(f"{FURTHER} fires on, at times not listed")
+    yield from (note[:width] for note in notes)
 
 
-def _axis(timetable: Timetable, room: int) -> str:
+def _axis(timetable: Timetable, room: int, zone: tzinfo | None, changes: Sequence[ClockChange]) -> str:
     cells = [" "] * room
-    free = 0
-    for at, text in _ticks(timetable, room):
-        place = _column(at, timetable, room)
-        if place >= free and place + len(text) <= room:
-            cells[place : place + len(text)] = text
-            free = place + len(text) + 1
+    for change in changes:
+        cells[_column(change.at, timetable, room)] = CHANGE
+    for tick in ticks(timetable.now, timetable.until, zone, room // ROOM):
+        place = _column(tick.at, timetable, room)
+        text = f"{tick.wall:%a %d}" if tick.is_day else f"{tick.wall:%H:%M}"
+        end = place + 1 + len(text)
+        # A text needs room, and a blank before and behind it.
+        if end <= room and not "".join(cells[max(0, place - 1) : place] + cells[place + 1 : end + 1]).strip():
+            cells[place:end] = ("╷" if cells[place] == " " else CHANGE) + text
     return "".join(cells)
 
 
-def _ticks(timetable: Timetable, room: int) -> Iterator[tuple[float, str]]:
-    """Round times where the reader is, far enough from each other."""
-    span = timetable.until - timetable.now
-    step = next((one for one in STEPS if one / span * room >= ROOM), STEPS[-1])
-    here = datetime.fromtimestamp(timetable.now).astimezone()
-    offset = here.utcoffset()
-    shift = 0.0 if offset is None else offset.total_seconds()
-    at = ((timetable.now + shift) // step + 1) * step - shift
-    while at < timetable.until:
-        there = datetime.fromtimestamp(at).astimezone()
-        is_day = step >= DAY or (there.hour, there.minute) == (0, 0)
-        yield at, f"╷{there:%a %d}" if is_day else f"╷{there:%H:%M}"
-        at += step
-
-
-def _row(job: JobTimes, timetable: Timetable, room: int) -> str:
-    fires = [0] * room
+def _row(job: JobTimes, timetable: Timetable, room: int, changes: Sequence[ClockChange]) -> str:
+    cells, fires = [" "] * room, [0] * room
+    for change in changes:
+        cells[_column(change.at, timetable, room)] = CHANGE
     for at in job.times:
         fires[_column(at, timetable, room)] += 1
-    cells = [MARKS[bisect_right(FROM, count) - 1] if count else " " for count in fires]
+    least = list(LEVELS)
+    for place, count in enumerate(fires):
+        if count:
+            cells[place] = LEVELS[least[bisect_right(least, count) - 1]]
     if job.more:
         behind = _column(job.times[-1], timetable, room) + 1 if job.times else 0
         cells[behind:] = FURTHER * (room - behind)
@@ -75,19 +73,3 @@ def _row(job: JobTimes, timetable: Timetable, room: int) -> str:
 def _column(at: float, timetable: Timetable, room: int) -> int:
     share = (at - timetable.now) / (timetable.until - timetable.now)
     return min(room - 1, max(0, int(share * room)))
-
-
-def _count(job: JobTimes) -> str:
-    return f"{len(job.times):,}{'+' if job.more else ''}"
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 1] + "…"
-
-
-def _legend(timetable: Timetable, room: int) -> str:
-    from interlock.cli.format import span
-
-    a_column = span((timetable.until - timetable.now) / room)
-    counts = " ".join(f"{mark}{count}" for mark, count in zip(MARKS, FROM, strict=True))
-    return f"{a_column} a column: {counts}+"

@@ -5,27 +5,26 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from interlock.cli.options import Flags, JsonOption, takes
+from interlock.cli.zones import ZoneOption
 
 if TYPE_CHECKING:
     from interlock.config.faults import Faults
     from interlock.model.job import Job
-
-Row = tuple[str, str, float | None, str]
-"""job, its schedule in words, when it fires next, where it is declared"""
 
 
 @takes("app", "strict")
 def command(
     flags: Flags,
     paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH", help="Files and folders; by default those of the settings.")
+        list[str] | None, typer.Argument(metavar="PATH", help="Files and folders. Default: those of the settings.")
     ] = None,
+    tz: ZoneOption = None,
     json: JsonOption = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of documents instead.")] = False,
 ) -> None:
-    """Check files with jobs and services, without a server: say all that is wrong, or when each job fires next.
+    """Check files with jobs and services, without a server. Print every fault, or the next fire time of each job.
 
-    Piped: job, schedule, next time and where it is declared, with a tab between them."""
+    Piped: job, schedule, next fire time in UTC and place of declaration, with tabs between them."""
     import sys
     import time
     from contextlib import redirect_stdout
@@ -44,29 +43,30 @@ def command(
         return
     settings = flags.given(files=paths or None).resolve().settings
     if not settings.files and settings.app is None:
-        raise WrongUsage("PATH: not given, and it must be: the files and folders to check")
-    with redirect_stdout(sys.stderr):  # what an app prints is none of our output
+        raise WrongUsage("PATH: missing; give the files and folders to check, or an app with -A")
+    with redirect_stdout(sys.stderr):  # keep what an app prints out of our output
         app = NO_APP if settings.app is None else of_app(settings.app)
     faults, now = Faults(settings.strict), time.time()
     try:
         loaded = build(read(settings.files, faults), faults, app, now)
     except BadConfig:
         _refuse(faults, json)
-    declared = [(one.job, one.where) for one in app.definitions.values()]
-    declared += [(one.job, one.source) for one in loaded.jobs]
-    rows = [(job.id, str(job.schedule or ""), _next(job, now), where) for job, where in declared]
+    jobs = [(one.job, one.where) for one in app.definitions.values()] + [(one.job, one.source) for one in loaded.jobs]
     if json:
-        jobs = [dict(zip(("id", "schedule", "next_at", "source"), row, strict=True)) for row in rows]
-        print_json({"ok": True, "faults": [], "warnings": loaded.warnings, "jobs": jobs})
+        names = ("id", "schedule", "next_at", "source")
+        rows = [(job.id, str(job.schedule or ""), next_fire(job, now), where) for job, where in jobs]
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        print_json({"ok": True, "faults": [], "warnings": loaded.warnings, "jobs": found})
         return
     for warning in loaded.warnings:
         say(f"warning: {safe(warning)}")
-    _print(rows, now)
+    if jobs:
+        _print(jobs, now, tz)
     say(f"fine: {loaded.counted(len(app.definitions))}")
 
 
 def _refuse(faults: "Faults", json: bool) -> NoReturn:
-    """Say what is wrong as every command does, but all of it."""
+    """Report every fault and end."""
     from interlock.cli.output import Exit, safe, say
     from interlock.cli.tables import print_json
 
@@ -79,24 +79,30 @@ def _refuse(faults: "Faults", json: bool) -> NoReturn:
     raise AssertionError("there are faults")
 
 
-def _next(job: "Job", now: float) -> float | None:
-    """When it would fire first, were it known from now on."""
+def next_fire(job: "Job", now: float) -> float | None:
+    """Return when the job would fire first if it were declared now."""
     from interlock.core.fire_times import first_time
 
     at = None if job.schedule is None else first_time(job.schedule, now)
     return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)
 
 
-def _print(rows: list[Row], now: float) -> None:
+def _print(jobs: "list[tuple[Job, str]]", now: float, tz: str | None) -> None:
     import sys
 
-    from interlock.cli.format import ago, exact, local
+    from interlock.cli.format import ago, exact, when
     from interlock.cli.tables import Column, print_table
+    from interlock.cli.zones import zone_for, zone_name
 
-    def told(at: float | None) -> str:
-        """A person reads how long it is until then, too."""
-        return exact(at) if at is None or not sys.stdout.isatty() else f"{local(at)[:19]}, {ago(at, now)}"
+    zone = zone_for(tz, [job.schedule for job, _ in jobs])
 
-    if rows:
-        columns = [Column("job"), Column("schedule"), Column("next"), Column("declared", gives_way=True)]
-        print_table(columns, [(job_id, schedule, told(at), where) for job_id, schedule, at, where in rows])
+    def time_text(at: float | None) -> str:
+        if at is None or not sys.stdout.isatty():
+            return exact(at)
+        return f"{when(at, now, zone)} ({ago(at, now)})"
+
+    columns = [Column("job"), Column("schedule"), Column(f"next ({zone_name(zone)})")]
+    columns.append(Column("declared", gives_way=True))
+    print_table(
+        columns, [(job.id, str(job.schedule or ""), time_text(next_fire(job, now)), where) for job, where in jobs]
+    )

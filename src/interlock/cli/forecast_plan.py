@@ -1,94 +1,91 @@
-"""From what a person asks for to a forecast: which jobs, from when to when, and how long each lasts."""
+"""From the options of `simulate` to a forecast: which jobs, from when to when, and how long each lasts."""
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
-from zoneinfo import ZoneInfo
+from datetime import tzinfo
+from pathlib import Path
+from statistics import median
 
 import msgspec
 
+from interlock.cli.format import counted
 from interlock.cli.output import WrongUsage, say
+from interlock.cli.zones import named_zone
 from interlock.config import Resolved, lanes
 from interlock.config.resolve import DEFAULT
 from interlock.config.setting_types import did_you_mean
-from interlock.config.sources import FromApp, load
+from interlock.config.sources import NO_APP, load, of_app
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadDuration, BadValue
 from interlock.model.job import Job
 from interlock.model.schedule import instant
-from interlock.model.zone import zone_of
+from interlock.model.state import State
+from interlock.ports.store import Reader, RunFilter
 from interlock.simulation.forecast import check_size, forecast
-from interlock.simulation.forecast_history import lengths_in
 from interlock.simulation.forecast_model import Forecast, Length, Plan
+from interlock.stores.sqlite.reader import SqliteReader
 
 LONGEST = 366 * 86400.0
 ASSUMED = Length(1.0, "assumed")
 WORTH_SAYING = 50_000
-"""runs from which on a person is told why it takes a while"""
+"""runs that make a forecast slow enough to say so"""
+LAST = 20
+"""successful runs of a job whose median length counts"""
+MOST_PAGES = 20
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
-    zone: ZoneInfo
+    zone: tzinfo
     by_job: dict[str, float]
-    """how long runs of these jobs last"""
+    """given lengths of runs"""
     others: float | None
-    """and those of all others, if that was said"""
+    """given length for all other jobs"""
     failing: frozenset[str]
 
 
-def asked_of(begin: str | None, span: str, tz: str, durations: Sequence[str], failing: Sequence[str]) -> Asked:
-    try:
-        zone_of(tz)
-    except BadValue as error:
-        raise BadValue("--tz", tz, "a time zone like Europe/Paris or UTC") from error
+def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str], failing: Sequence[str]) -> Question:
+    zone = named_zone(tz)
     start = float(int(time.time())) if begin is None else instant(begin, "--from", tz)
     length = seconds(span, "--for")
     if not 0 < length <= LONGEST:
         raise BadDuration("--for", span, "longer than zero and at most 366d")
-    by_job, others = _durations(durations)
-    return Asked(
+    lengths: dict[str | None, float] = {}
+    for one in durations:
+        job_id, equals, text = one.rpartition("=")
+        name = job_id if equals else None
+        if name in lengths:
+            raise BadValue("--duration", one, f"the only one for {'all other jobs' if name is None else name}")
+        lengths[name] = seconds(text, f"--duration {job_id}".rstrip())
+    return Question(
         start=start,
         until=start + length,
-        zone=ZoneInfo(tz),
-        by_job=by_job,
-        others=others,
+        zone=zone,
+        by_job={name: length for name, length in lengths.items() if name is not None},
+        others=lengths.get(None),
         failing=frozenset(failing),
     )
 
 
-def _durations(given: Sequence[str]) -> tuple[dict[str, float], float | None]:
-    by_job: dict[str, float] = {}
-    others: float | None = None
-    for one in given:
-        job_id, equals, text = one.rpartition("=")
-        known = job_id in by_job if equals else others is not None
-        if known:
-            raise BadValue("--duration", one, f"the only one for {job_id if equals else 'all other jobs'}")
-        if equals:
-            by_job[job_id] = seconds(text, f"--duration {job_id}")
-        else:
-            others = seconds(text, "--duration")
-    return by_job, others
-
-
-def forecast_of(resolved: Resolved, asked: Asked) -> Forecast:
+def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     jobs = _jobs(resolved)
-    for field, named in (("--duration", asked.by_job), ("--fail", asked.failing)):
+    for field, named in (("--duration", question.by_job), ("--fail", question.failing)):
         for job_id in named:
             if job_id not in jobs:
                 raise BadValue(field, job_id, f"a job with a schedule{did_you_mean(job_id, jobs)}")
     settings = resolved.settings
     plan = Plan(
-        start=asked.start,
-        until=asked.until,
+        start=question.start,
+        until=question.until,
         lanes=lanes({}) | (settings.lanes or {}),
-        lengths=_lengths(jobs, asked, _database(resolved)),
+        lengths=_lengths(jobs, question, _database(resolved)),
         workers=settings.workers,
         slots=settings.slots,
         processes=settings.processes,
-        failing=asked.failing,
+        failing=question.failing,
     )
     count = check_size(jobs.values(), plan)
     if count >= WORTH_SAYING:
@@ -97,36 +94,59 @@ def forecast_of(resolved: Resolved, asked: Asked) -> Forecast:
 
 
 def _jobs(resolved: Resolved) -> dict[str, Job]:
-    """Those that have a schedule, of the app and of the files."""
-    settings = resolved.settings
-    target = settings.app
-    if not settings.files and target is None:
-        raise WrongUsage("PATH: not given, and it must be: the files and folders with the jobs, or an app with -A")
-    app = FromApp()
-    if target is not None:
-        from interlock.worker.app_loader import load_app
-
-        loaded = load_app(target)
-        app = FromApp(target=target, definitions=loaded.definitions, services=loaded.services)
-    found = load(settings.files, app)
-    every = [one.job for one in app.definitions.values()] + [one.job for one in found.jobs]
+    """Return the scheduled jobs of the app and of the files."""
+    files, target = resolved.settings.files, resolved.settings.app
+    if not files and target is None:
+        raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
+    app = NO_APP if target is None else of_app(target)
+    every = [*(one.job for one in app.definitions.values()), *(one.job for one in load(files, app).jobs)]
     scheduled = {job.id: job for job in every if job.schedule is not None}
     if not scheduled:
-        where = ", ".join([*settings.files, *([target] if target is not None else [])])
-        raise BadConfig(f"{where}: there is no job with a schedule")
+        raise BadConfig(f"{', '.join([*files, *filter(None, [target])])}: no job has a schedule")
     return scheduled
 
 
+# ── how long runs last ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
 def _database(resolved: Resolved) -> str | None:
-    """What remembers earlier runs, if it is named; on the command line, it must be there."""
+    """Return the database with earlier runs, if one is configured. One given as a flag must exist."""
     database, source = resolved.settings.database, resolved.sources["database"]
     is_there = source.startswith("flag") or (source != DEFAULT and os.path.exists(database))
     return database if is_there else None
 
 
-def _lengths(jobs: Mapping[str, Job], asked: Asked, database: str | None) -> dict[str, Length]:
-    unknown = [job_id for job_id in jobs if job_id not in asked.by_job]
-    remembered = lengths_in(database, unknown) if database is not None and unknown else {}
-    others = ASSUMED if asked.others is None else Length(asked.others, "given for all others")
-    lengths = {job_id: remembered.get(job_id, others) for job_id in unknown}
-    return lengths | {job_id: Length(length, "given") for job_id, length in asked.by_job.items()}
+def _lengths(jobs: Mapping[str, Job], question: Question, database: str | None) -> dict[str, Length]:
+    unknown = [job_id for job_id in jobs if job_id not in question.by_job]
+    past = asyncio.run(past_lengths(database, unknown)) if database is not None and unknown else {}
+    others = ASSUMED if question.others is None else Length(question.others, "given for all others")
+    lengths = {job_id: past.get(job_id, others) for job_id in unknown}
+    return lengths | {job_id: Length(length, "given") for job_id, length in question.by_job.items()}
+
+
+async def past_lengths(database: str, jobs: Sequence[str]) -> dict[str, Length]:
+    """Return the median length of each job's latest successful runs, for jobs that have any."""
+    reader = SqliteReader(database, threads=1)
+    await reader.open()
+    try:
+        found = {job_id: await _durations(reader, job_id) for job_id in jobs}
+    finally:
+        await reader.close()
+    source = f"in {Path(database).name}"
+    return {
+        job_id: Length(round(median(taken), 3), f"median of {counted(len(taken), 'run')} {source}")
+        for job_id, taken in found.items()
+        if taken
+    }
+
+
+async def _durations(reader: Reader, job_id: str) -> list[float]:
+    taken: list[float] = []
+    wanted, before = RunFilter(job_id=job_id, states=frozenset({State.SUCCEEDED})), None
+    for _ in range(MOST_PAGES):
+        page = await reader.runs(wanted, before, LAST - len(taken))
+        taken += [max(0.0, run.ended_at - run.started_at) for run in page.runs if run.ended_at and run.started_at]
+        before = page.next
+        if before is None or len(taken) >= LAST:
+            break
+    return taken

@@ -1,44 +1,37 @@
-"""How runs, times and durations read in a terminal."""
+"""How counts, times, runs and jobs read: aligned and coloured in a terminal, exact and tabbed in a pipe."""
 
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any
 
+from interlock.cli.output import safe
+from interlock.cli.tables import Column, console, on_one_line, out, plain, rich_table
+from interlock.model.duration import brief
+from interlock.model.duration import span as span
 from interlock.model.state import TERMINAL, State
 
 if TYPE_CHECKING:
+    from interlock.model.job_info import JobInfo, LoggedRun
     from interlock.model.run_view import RunInfo
 
 COLOURS = {
     State.SUCCEEDED: "green",
     State.RUNNING: "cyan",
-    State.FAILED: "red",
-    State.TIMEOUT: "red",
-    State.ORPHANED: "red",
-    State.DENIED: "red",
-    State.OUTPUT_QUARANTINED: "red",
-    State.RETRYING: "yellow",
-    State.CANCELLED: "yellow",
-    State.SKIPPED: "yellow",
+    **dict.fromkeys((State.FAILED, State.TIMEOUT, State.ORPHANED, State.DENIED, State.OUTPUT_QUARANTINED), "red"),
+    **dict.fromkeys((State.RETRYING, State.CANCELLED, State.SKIPPED), "yellow"),
 }
 
 LEVELS = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
 
 
-def span(seconds: float) -> str:
-    """A duration in two units at the most."""
-    seconds = max(0.0, seconds)
-    if seconds < 0.0995:
-        return f"{seconds * 1000:.0f}ms"
-    if seconds < 9.95:
-        return f"{seconds:.1f}s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    for (big, size), (small, part) in ((("m", 60), ("s", 1)), (("h", 3600), ("m", 60)), (("d", 86400), ("h", 3600))):
-        if whole < size * 60 or big == "d" or (big == "h" and whole < 86400):
-            rest = whole % size // part
-            return f"{whole // size}{big}" + (f" {rest}{small}" if rest else "")
-    raise AssertionError("days have no end")
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun: 1 run, 2,000 runs."""
+    return f"{number:,} {noun}{'s' * (number != 1)}"
+
+
+# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def ago(at: float, now: float) -> str:
@@ -46,32 +39,126 @@ def ago(at: float, now: float) -> str:
 
 
 def local(at: float) -> str:
-    """The exact time where the reader is."""
+    """Return date and time to the millisecond, in the reader's zone."""
     return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
 
 
 def clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S.%f")[:-3]
+    return local(at)[11:]
 
 
 def exact(at: float | None) -> str:
-    """For programs: the same wherever it is read."""
-    return (
-        "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    )
+    """Return a time for programs, in UTC."""
+    return "" if at is None else f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
+
+
+def when(at: float, now: float, zone: tzinfo | None = None) -> str:
+    """Return a time in a zone, the reader's by default. Leave out the day if it is today, and seconds that are zero."""
+    there, here = (datetime.fromtimestamp(one, UTC).astimezone(zone) for one in (at, now))
+    days = (there.date() - here.date()).days
+    day = "" if days == 0 else f"{there:%a} " if 0 < days < 7 else f"{there:%Y-%m-%d} "
+    return day + (f"{there:%H:%M}" if there.second == 0 else f"{there:%H:%M:%S}")
+
+
+# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def took(run: "RunInfo", now: float) -> float | None:
-    """Seconds since the first attempt began, or until the run ended."""
+    """Return the seconds from the start of the first attempt to the end of the run, or to now."""
     if run.started_at is None:
         return None
     return (run.ended_at if run.ended_at is not None else now) - run.started_at
 
 
 def why(run: "RunInfo") -> str:
-    """What there is to say about the state: progress, the error's last line, or the reason."""
+    """Return what explains the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
         return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
     if run.error and run.error.strip() and run.state is not State.SUCCEEDED:
         return run.error.strip().splitlines()[-1]
     return run.reason
+
+
+def print_log(runs: "Sequence[LoggedRun]") -> None:
+    """Print each run, and below it its output."""
+    from rich.text import Text
+
+    is_terminal, now = sys.stdout.isatty(), time.time()
+    for run in runs:
+        if is_terminal:
+            ran = "" if run.started_at is None or run.ended_at is None else f" in {span(run.ended_at - run.started_at)}"
+            rest = plain(f"{ago(run.scheduled_at, now)}, {run.origin}: {run.reason}")
+            state = (f"{run.state}{ran}", COLOURS.get(run.state, ""))
+            console().print(Text.assemble((run.id, "bold"), "  ", state, "  ", (rest, "dim")))
+        else:
+            times = (exact(run.scheduled_at), exact(run.started_at), exact(run.ended_at))
+            code = "" if run.exit_code is None else run.exit_code
+            out("\t".join(plain(cell) for cell in (run.id, run.state, run.origin, *times, code, run.reason)))
+        for line in safe(run.output.expandtabs()).splitlines():
+            out(f"  {line}" if is_terminal else f"\t{line}")
+
+
+# ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def job_line(job: "JobInfo") -> str:
+    """Return a job for programs: nothing cut, tabs between the values."""
+    cells = (
+        job.id, job.schedule_text or "", exact(job.next_at), "" if job.last_run is None else job.last_run.state,
+        job.live, "paused" if job.paused else "", job.kind, job.lane, job.source,
+    )  # fmt: skip
+    return "\t".join(plain(cell) for cell in cells)
+
+
+def next_fire(job: "JobInfo", now: float) -> str:
+    if job.paused:
+        return "paused"
+    return "" if job.next_at is None else f"{when(job.next_at, now)} ({ago(job.next_at, now)})"
+
+
+def job_table(jobs: "Sequence[JobInfo]", now: float) -> Any:
+    """Return a table for a terminal. A long schedule is cut first."""
+    from rich.text import Text
+
+    columns = [Column("job"), Column("schedule", gives_way=True), Column("next"), Column("last run")]
+    columns.append(Column("live", right=True))
+    rows: list[list[Any]] = []
+    for job in jobs:
+        last, ended = job.last_run, Text("")
+        if last is not None:
+            ended = Text(f"{last.state} {ago(last.ended_at or last.scheduled_at, now)}", COLOURS.get(last.state, ""))
+        fires = Text(next_fire(job, now), style="yellow" if job.paused else "")
+        rows.append([job.id, plain(job.schedule_text or ""), fires, ended, str(job.live or "")])
+    return rich_table(columns, rows) if rows else Text("no jobs", style="dim")
+
+
+def job_facts(job: "JobInfo", time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
+    """Return every field that has a value, by its name in JSON. `later` are the fire times after the next one."""
+    pairs: list[tuple[str, Any]] = [
+        *((name, getattr(job, name)) for name in ("id", "source", "kind", "command", "lane", "version")),
+        ("max_concurrent_runs", job.max_concurrent_runs),
+        ("schedule", job.schedule_text),
+    ]
+    if job.schedule is not None:
+        pairs += [
+            ("schedule.jitter", brief(job.schedule.jitter)),
+            ("schedule.catch_up", job.schedule.catch_up),
+            ("schedule.catch_up_window", brief(job.schedule.catch_up_window)),
+            ("schedule.catch_up_max", job.schedule.catch_up_max),
+            ("schedule.keep", "yes" if job.schedule.keep else None),
+        ]
+    pairs += [
+        ("paused", "yes" if job.paused else "no"),
+        ("next_at", None if job.next_at is None else time_text(job.next_at)),
+        *(("", time_text(at)) for at in later),
+        ("live", job.live),
+    ]
+    if (last := job.last_run) is not None:
+        pairs += [
+            ("last_run", last.id),
+            ("last_run.state", last.state),
+            ("last_run.reason", last.reason),
+            ("last_run.scheduled_at", time_text(last.scheduled_at)),
+            ("last_run.ended_at", None if last.ended_at is None else time_text(last.ended_at)),
+        ]
+    return [(name, on_one_line(str(value))) for name, value in pairs if value not in (None, "")]

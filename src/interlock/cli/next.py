@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.zones import ZoneOption
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+    from datetime import tzinfo
 
     from interlock.model.schedule import Schedule
 
@@ -24,48 +25,47 @@ def command(
             help="A job; or, without a server, a schedule: '0 2 * * *', 'every 10m', 'every 1h after 5m'.",
         ),
     ],
-    tz: Annotated[
-        str | None,
-        typer.Option("--tz", metavar="ZONE", help="The time zone of the expression, and of the times that are shown."),
-    ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="NUMBER", help="How many times.")] = 5,
+    tz: ZoneOption = None,
+    count: Annotated[int, typer.Option("--count", "-n", metavar="NUMBER", help="How many fire times to print.")] = 5,
     json: JsonOption = False,
 ) -> None:
-    """Print when a job fires next, or when a schedule would.
+    """Print the next fire times of a job or of a schedule, in one time zone.
 
     Piped: a time on each line, in UTC."""
+    import sys
     import time
+    from math import inf
 
+    from interlock.cli.format import exact
     from interlock.cli.server import client_of
+    from interlock.cli.tables import out, print_json
+    from interlock.cli.zones import zone_for
+    from interlock.core.fire_times import first_time, times_between
     from interlock.model.error import BadValue
 
     if not 1 <= count <= MOST:
         raise BadValue("--count", count, f"a number from 1 to {MOST}")
-    zone = None if tz is None else _zone(tz)
     now = time.time()
-    if " " in what.strip():
-        times = _times_of(schedule_of(what, tz), count, now)
+    if " " in what.strip() or what.startswith("@"):
+        schedule = schedule_of(what, tz)
+        times = times_between(schedule, now, first_time(schedule, now) or now, inf, count)[:count]
+        zone = zone_for(tz, [schedule])
     else:
         with client_of(flags) as client:
             times = client.next_times(what, count)
-    _print(times, now, zone, json)
-
-
-def _zone(tz: str) -> "ZoneInfo":
-    from zoneinfo import ZoneInfo
-
-    from interlock.model.error import BadValue
-    from interlock.model.zone import zone_of
-
-    try:
-        zone_of(tz)
-    except BadValue:
-        raise BadValue("--tz", tz, "a time zone like Europe/Paris or UTC") from None
-    return ZoneInfo(tz)
+            zone = zone_for(tz, [client.job(what).schedule] if tz is None else [])
+    if json:
+        print_json({"times": times})
+    elif sys.stdout.isatty():
+        for line in lines_of(times, now, zone):
+            out(line)
+    else:
+        for at in times:
+            out(exact(at))
 
 
 def schedule_of(text: str, tz: str | None) -> "Schedule":
-    """A schedule as it is written on one line, and as `interlock jobs` shows it."""
+    """Read a schedule as `interlock jobs` prints it."""
     from interlock.model.error import BadValue
     from interlock.model.schedule import Schedule
 
@@ -75,45 +75,27 @@ def schedule_of(text: str, tz: str | None) -> "Schedule":
             given: dict[str, Any] = {"every": span}
         case ["every", span, "after", wait]:
             given = {"every": span, "wait": wait}
-        case ["at", *rest] if rest:
-            return Schedule(at=" ".join(rest), tz=tz)  # type: ignore[arg-type] # as people write it
         case ["every", *_]:
             raise BadValue("schedule", text, "of the form 'every 10m' or 'every 1h after 5m'")
-        case ["cron", *rest]:
-            return Schedule(cron=" ".join(rest), tz=tz)
+        case ["at", _, *_]:
+            given = {"at": " ".join(words[1:]), "tz": tz}
         case _:
-            return Schedule(cron=" ".join(words), tz=tz)
-    if tz is not None:
+            given = {"cron": " ".join(words[words[0] == "cron" :]), "tz": tz}
+    if tz is not None and "every" in given:
         raise BadValue("--tz", tz, "for an interval, which is the same everywhere")
     return Schedule(**given)
 
 
-def _times_of(schedule: "Schedule", count: int, now: float) -> list[float]:
-    from interlock.core.fire_times import first_time, following
+def lines_of(times: list[float], now: float, zone: "tzinfo | None") -> list[str]:
+    """Return the zone's name, then a line for each time and, before it, the clock change since the previous line."""
+    from interlock.cli.format import ago
+    from interlock.cli.zones import clock_changes, wall, zone_name
 
-    found: list[float] = []
-    at = first_time(schedule, now)
-    while at is not None and len(found) < count:
-        found.append(at)
-        at = following(schedule, now, at)
-    return found
-
-
-def _print(times: list[float], now: float, zone: "ZoneInfo | None", json: bool) -> None:
-    import sys
-    from datetime import datetime
-
-    from interlock.cli.format import ago, exact
-    from interlock.cli.output import say
-    from interlock.cli.tables import out, print_json
-
-    if json:
-        print_json({"times": times})
-        return
+    if not times:
+        return ["it does not fire"]
+    lines, previous = [f"times in {zone_name(zone)}"], now
     for at in times:
-        if not sys.stdout.isatty():
-            out(exact(at))
-        else:
-            out(f"{datetime.fromtimestamp(at).astimezone(zone):%a %Y-%m-%d %H:%M:%S %Z}  {ago(at, now)}")
-    if not times and sys.stdout.isatty():
-        say("it does not fire")
+        lines += [str(change) for change in clock_changes(previous, at, zone)[-1:]]
+        lines.append(f"{wall(at, zone):%a %Y-%m-%d %H:%M:%S}  {ago(at, now)}")
+        previous = at
+    return lines

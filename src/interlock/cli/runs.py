@@ -112,7 +112,7 @@ def _list(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> No
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
-    from interlock.cli.job_format import print_log
+    from interlock.cli.format import print_log
     from interlock.cli.output import WrongUsage
     from interlock.cli.server import client_of
     from interlock.cli.tables import print_json

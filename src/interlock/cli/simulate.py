@@ -12,57 +12,64 @@ def command(
     flags: Flags,
     paths: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Files and folders with jobs.")] = None,
     begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="When to begin, in the zone of --tz; now by default.")
+        str | None, typer.Option("--from", metavar="TIME", help="Start, in the zone of --tz. Default: now.")
     ] = None,
-    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long, up to 366d.")] = "7d",
-    tz: Annotated[str, typer.Option(metavar="ZONE", help="The time zone of times, here and in what is shown.")] = "UTC",
+    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="Length, up to 366d.")] = "7d",
+    tz: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of --from and of the printed times.")] = "UTC",
     duration: Annotated[
         list[str] | None,
         typer.Option(
             metavar="JOB=DURATION",
-            help="How long a run of this job lasts. May be repeated. Of other jobs it is the median of the last 20 "
-            "runs that succeeded, if --db names a database that has any; else what is given without JOB=, or 1s.",
+            help="Length of this job's runs; without JOB=, of all other jobs. May be repeated. Default: the median of "
+            "the job's last 20 successful runs in the database of --db, else 1s.",
         ),
     ] = None,
     fail: Annotated[
         list[str] | None, typer.Option(metavar="JOB", help="Let every attempt of this job fail. May be repeated.")
     ] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Show every run.")] = False,
-    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw it into this file.")] = None,
+    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw a chart into this file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what would run in a span of time, on virtual time and without running anything.
+    """Forecast what would run, on virtual time, without running anything.
 
-    Piped, with tabs between them: notable, job, what, how many, first, last and how; job, id, schedule, lane, seconds a
-    run lasts and how that is known, runs, waited, longest wait, missed, overlaps, most at once and seconds in all;
-    lane, name, limit, most at once, since when and seconds full; with --runs also run, job, nominal, due, started and
-    ended time, state, seconds waited and what for, attempts and reason."""
+    Piped, with tabs between the values: `notable`, job, what, count, first, last and how; `job`, id, schedule, lane,
+    seconds a run lasts and how that is known, runs, waited, longest wait, missed, overlaps, most at once and seconds in
+    all; `lane`, name, limit, most at once, since when and seconds full; with --runs also `run`, job, nominal, due,
+    started and ended time, state, seconds waited and for what, attempts and reason."""
     import sys
 
-    from interlock.cli.forecast_plan import asked_of, forecast_of
-    from interlock.cli.forecasts import print_plain, shown
+    import msgspec
+
+    from interlock.cli.forecast_plan import forecast_of, question_of
+    from interlock.cli.forecasts import drawing, print_plain
     from interlock.cli.output import say
     from interlock.cli.tables import console, print_json
 
     if svg is not None:
-        check_writable(svg)
-    asked = asked_of(begin, span, tz, duration or [], fail or [])
-    found = forecast_of(flags.given(files=paths or None).resolve(), asked)
+        _check_writable(svg)
+    question = question_of(begin, span, tz, duration or [], fail or [])
+    found = forecast_of(flags.given(files=paths or None).resolve(), question)
     if svg is not None:
-        from interlock.simulation.gantt import gantt
+        from interlock.cli.gantt import gantt
 
-        _write(svg, gantt(found, asked.zone))
+        try:
+            with open(svg, "w", encoding="utf-8") as file:
+                file.write(gantt(found, question.zone))
+        except OSError as error:
+            raise _not_writable(svg, error.errno or 0) from None
         say(f"drawn: {svg}")
     if json:
-        print_json(found if runs else _without_runs(found))
+        fields = msgspec.structs.asdict(found)
+        print_json({name: value for name, value in fields.items() if runs or name != "runs"})
     elif sys.stdout.isatty():
-        console().print(shown(found, asked.zone, runs))
+        console().print(drawing(found, question.zone, runs))
     else:
         print_plain(found, runs)
 
 
-def check_writable(svg: str) -> None:
-    """Before anything is worked out in vain; nothing is written yet."""
+def _check_writable(svg: str) -> None:
+    """Refuse an impossible path before a long computation; write nothing yet."""
     import errno
     import os
 
@@ -75,23 +82,9 @@ def check_writable(svg: str) -> None:
         raise _not_writable(svg, errno.EACCES)
 
 
-def _write(svg: str, text: str) -> None:
-    try:
-        with open(svg, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise _not_writable(svg, error.errno or 0) from None
-
-
 def _not_writable(svg: str, number: int) -> Exception:
     import os
 
     from interlock.model.error import BadValue
 
     return BadValue("--svg", svg, f"a file that can be written ({os.strerror(number)})")
-
-
-def _without_runs(found: object) -> dict[str, object]:
-    import msgspec
-
-    return {name: value for name, value in msgspec.structs.asdict(found).items() if name != "runs"}  # type: ignore[arg-type] # a struct

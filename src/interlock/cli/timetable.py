@@ -9,59 +9,96 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 if TYPE_CHECKING:
     from interlock.model.job_info import Timetable
 
-MOST_NAMED = 5
+MOST = 1000
+"""rows of a chart, and jobs that the server returns"""
+MOST_FIRES = 50_000
+PIPED = 1000
+"""fires that are piped by default"""
+AROUND = 6
+"""lines of a screen around the rows of its chart"""
 
 
 @takes(*FINDING)
 def command(
     flags: Flags,
-    ahead: Annotated[str, typer.Option("--for", metavar="DURATION", help="How far ahead to look.")] = "24h",
-    limit: Annotated[int, typer.Option(metavar="NUMBER", help="How many jobs at the most.")] = 50,
+    ahead: Annotated[str, typer.Option("--for", metavar="DURATION", help="How far ahead to look, up to 31d.")] = "24h",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="NUMBER",
+            help=f"Most lines to print: jobs in a chart, by default as many as fit the screen; fires when piped or in "
+            f"JSON, by default {PIPED:,}.",
+        ),
+    ] = None,
     width: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="Draw a chart so many characters wide, wherever it goes.")
+        int | None, typer.Option(metavar="NUMBER", help="Draw a chart of this many characters, even when piped.")
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of the chart. Default: local.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw what fires in the next hours: a row a job, time from left to right.
+    """Draw what fires in the next hours: a row for each job, time from left to right.
 
-    Piped: time and job of each fire, with a tab between them."""
+    Piped: time and job of each fire, with a tab between them, the earliest first."""
     import sys
 
     from interlock.cli.chart import LEAST_WIDTH, chart
+    from interlock.cli.format import counted
     from interlock.cli.server import client_of
-    from interlock.cli.tables import console, out, print_json
+    from interlock.cli.tables import console, out
+    from interlock.cli.zones import named_zone
     from interlock.model.duration import seconds
     from interlock.model.error import BadValue
 
     length = seconds(ahead, "--for")
+    is_chart = not json and (width is not None or sys.stdout.isatty())
+    most = MOST if is_chart else MOST_FIRES
     if not 1 <= length <= 31 * 86400:
         raise BadValue("--for", ahead, "a duration from 1s to 31d")
     if width is not None and width < LEAST_WIDTH:
         raise BadValue("--width", width, f"{LEAST_WIDTH} or more")
-    if not 1 <= limit <= 1000:
-        raise BadValue("--limit", limit, "a number from 1 to 1,000")
+    if limit is not None and not 1 <= limit <= most:
+        raise BadValue("--limit", limit, f"a number from 1 to {most:,}")
+    zone = None if tz is None else named_zone(tz)
+    rows = limit or max(5, console().height - AROUND)
     with client_of(flags) as client:
-        found = client.timetable(length, limit)
-    if json:
-        print_json(found)
-    elif width is None and not sys.stdout.isatty():
-        print_plain(found)
+        found = client.timetable(length, rows if is_chart else MOST)
+    if not is_chart:
+        print_fires(found, limit or PIPED, json)
     elif not found.jobs:
         out(f"nothing fires within {ahead}")
     else:
-        for line in chart(found, width or console().width):
+        for line in chart(found, width or console().width, zone):
             out(line.rstrip())
         if found.left_out:
-            out(f"{found.left_out:,} more jobs fire; for more: --limit")
+            out(f"{counted(found.left_out, 'more job')} left out; for more, use --limit")
 
 
-def print_plain(found: "Timetable") -> None:
-    from interlock.cli.format import exact
+def print_fires(found: "Timetable", limit: int, json: bool) -> None:
+    """Print the earliest fires, and say on standard error what is left out."""
+    from msgspec.structs import replace
+
+    from interlock.cli.format import counted, exact
     from interlock.cli.output import say
-    from interlock.cli.tables import out
+    from interlock.cli.tables import out, print_json
 
-    for at, job in sorted((at, one.job_id) for one in found.jobs for at in one.times):
-        out(f"{exact(at)}\t{job}")
-    if more := [one.job_id for one in found.jobs if one.more]:
-        others = f" and {len(more) - MOST_NAMED:,} other jobs" if len(more) > MOST_NAMED else ""
-        say(f"fires on, more often than is told: {', '.join(more[:MOST_NAMED])}{others}")
+    fires = sorted((at, job.job_id) for job in found.jobs for at in job.times)
+    is_cut = found.left_out > 0 or any(job.more for job in found.jobs)
+    left_out = len(fires) - limit
+    if json:
+        kept: dict[str, list[float]] = {}
+        for at, job_id in fires[:limit]:
+            kept.setdefault(job_id, []).append(at)
+        jobs = [
+            replace(job, times=kept[job.job_id], more=job.more or len(kept[job.job_id]) < len(job.times))
+            for job in found.jobs
+            if job.job_id in kept
+        ]
+        print_json(replace(found, jobs=jobs, left_out=found.left_out + len(found.jobs) - len(jobs)))
+    else:
+        for at, job_id in fires[:limit]:
+            out(f"{exact(at)}\t{job_id}")
+    if left_out > 0 or is_cut:
+        count = counted(left_out, "fire") if left_out > 0 else "fires"
+        say(f"{'at least ' * (is_cut and left_out > 0)}{count} left out; for more, use --limit or a shorter --for")

@@ -1,17 +1,18 @@
 """The picture of a forecast: where things lie, and that it is one well-formed file."""
 
 import re
+from itertools import pairwise
 from typing import Any
 from xml.etree import ElementTree
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from interlock.cli.axis import ticks
+from interlock.cli.gantt import GAP, MOST_ALONE, MOST_ROWS, NARROWEST, ROW, TOP, WIDTH, Scale, bars, gantt
 from interlock.model.schedule import instant
 from interlock.model.state import State
-from interlock.simulation.axis import ticks
 from interlock.simulation.forecast_model import Forecast, JobForecast, LaneForecast, Length, RunForecast
-from interlock.simulation.gantt import MOST_ALONE, MOST_ROWS, NARROWEST, ROW, TOP, WIDTH, Scale, bars, gantt
 
 SVG = "{http://www.w3.org/2000/svg}"
 UTC, PARIS = ZoneInfo("UTC"), ZoneInfo("Europe/Paris")
@@ -97,9 +98,18 @@ def test_several_are_as_high_as_their_share_of_the_time(takes: float, share: flo
     assert (bar.kind, round(bar.share, 2)) == ("many", share)
 
 
-def test_what_follows_without_a_gap_is_one_that_runs() -> None:
-    (bar,) = bars([run_of(place * 600, place * 600 + 590) for place in range(10)], SCALE)
-    assert (bar.kind, bar.left, round(bar.right, 3)) == ("run", 0.0, 59.9)
+def test_back_to_back_runs_are_told_apart() -> None:
+    found = bars([run_of(place * 600, place * 600 + 600) for place in range(10)], SCALE)
+    assert [(bar.kind, bar.count, bar.left) for bar in found] == [("run", 1, 6.0 * place) for place in range(10)]
+    assert all(after.left - before.right >= GAP for before, after in pairwise(found))
+    (joined,) = bars([run_of(place * 200, place * 200 + 200) for place in range(10)], SCALE)
+    assert (joined.kind, joined.count, joined.share) == ("many", 10, 1.0), "too short: another colour says so"
+
+
+def test_a_long_run_is_told_apart_from_short_ones() -> None:
+    found = bars([run_of(0, 100), run_of(100, 2000), run_of(2000, 2100), run_of(2100, 2200)], SCALE)
+    assert [(bar.kind, bar.count) for bar in found] == [("run", 1), ("run", 1), ("many", 2)]
+    assert all(after.left > before.right > before.left for before, after in pairwise(found))
 
 
 def test_other_ends_are_not_hidden_among_the_others() -> None:
@@ -159,7 +169,10 @@ def test_names_are_text_whatever_they_hold() -> None:
 
 def test_too_many_rows_are_counted() -> None:
     drawn = picture([job_of(f"j{number}") for number in range(MOST_ROWS + 20)], [])
-    assert "20 more jobs are left out" in texts(drawn)
+    assert "20 more jobs left out" in texts(drawn)
+    one = picture([job_of(f"j{number}") for number in range(MOST_ROWS + 1)], [run_of(0, 9, job_id="j0")])
+    assert "1 more job left out" in texts(one)
+    assert any(text.startswith("1 run of 501 jobs, ") for text in texts(one))
     assert "j499" in texts(drawn)
     assert "j500" not in texts(drawn)
 
@@ -171,6 +184,18 @@ def test_it_needs_nothing_else() -> None:
     assert "url(" not in text
     assert "prefers-color-scheme:dark" in text
     assert "<title>What would run from Mon 5 Jan 2026 00:00 to Tue 6 Jan 2026 00:00 (UTC)</title>" in text
+
+
+@pytest.mark.behaviour("TIM-7")
+@pytest.mark.parametrize(("day", "says"), [("2026-03-29", "clocks go forward 1h"), ("2026-10-25", "clocks go back 1h")])
+def test_a_clock_change_is_marked(day: str, says: str) -> None:
+    start = instant(f"{day}T00:00", "start", "Europe/Paris")
+    forecast = Forecast(start=start, until=start + DAY, jobs=[job_of()], lanes=[], notable=[], runs=[])
+    drawn = ElementTree.fromstring(gantt(forecast, PARIS))
+    (line,) = [one for one in drawn.iter(f"{SVG}path") if one.get("class") == "change"]
+    (label,) = [one for one in drawn.iter(f"{SVG}text") if one.text == says]
+    assert line.get("d", "").startswith(f"M{label.get('x')} ")
+    assert says not in texts(picture([job_of()], [], PARIS)), "a day without one"
 
 
 # ── the axis ────────────────────────────────────────────────────────────────────────────────────────────────────────
