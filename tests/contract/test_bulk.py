@@ -42,6 +42,19 @@ def test_a_request_is_for_the_runs_that_were_stored_before_it(with_store: WithSt
     with_store(again)
 
 
+@pytest.mark.behaviour("RUN-25")
+def test_a_request_goes_on_behind_the_last_run_it_looked_at(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await store.commit(created(*(make_run(f"r{number}") for number in range(5))), NAME, lease.epoch)
+        await store.commit(Batch(bulks=[BULK]), NAME, lease.epoch)
+        for run_id, left in (("r3", 3), ("r3", 3), ("r4", 3), ("unknown", 3), ("r1", 1)):
+            await store.commit(Batch(walked=[(run_id, BULK.id)]), NAME, lease.epoch)
+            assert await bulks(store) == [(BULK, left)]
+
+    with_store(body)
+
+
 def test_an_older_state_of_a_request_changes_nothing(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)

@@ -6,7 +6,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Answer, Decisions, Failed
-from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState, rebuild
+from interlock.core.rebuild import rebuild
+from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
 from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
@@ -91,7 +92,7 @@ class Machine:
         self.last.batch.position = self._position
         self._position = self.last.batch.last_position + 1
         self.store.apply(self.last.batch)
-        for run in self.last.touched.values():
+        for run in self.last.changed.values():
             stored = self.store.runs_by_id[run.id]
             unwritten = {name for name in Run.__struct_fields__ if getattr(run, name) != getattr(stored, name)}
             assert unwritten <= {"payload"}, f"{run.id} is {run.state}, and an update left out {unwritten}"
@@ -122,19 +123,7 @@ class Machine:
 
     def _begin_again(self, before: SchedulerState | None) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
-        self.state = rebuild(
-            self.limits,
-            self.lanes,
-            snapshot.runs,
-            snapshot.jobs,
-            self.now,
-            snapshot.log_sizes,
-            snapshot.log_marks,
-            snapshot.put_jobs,
-            snapshot.schedules,
-            snapshot.bulks,
-            before,
-        )
+        self.state = rebuild(self.limits, self.lanes, snapshot, self.now, before)
         self.step(("", Define(0, self.jobs)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,15 +3,20 @@
 from typing import Any
 
 from interlock.core.state import Limits
+from interlock.model.command import Define
 from interlock.model.job import Job
+from interlock.model.message import Dispatch
 from interlock.model.request import SetPaused
+from interlock.model.run import replay
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
-from tests.core.machine import START, Machine
+from tests.core.machine import START, Machine, at_once
 
 TRUE = ProcessWork(command=("true",))
 LIMITS = Limits(heartbeat_interval=1e6)
+
+DAY = 86_400.0
 
 
 def job(job_id: str = "work", max_concurrent_runs: int = 1, **schedule: Any) -> Job:
@@ -74,3 +79,18 @@ def stop_for(machine: Machine, seconds: float) -> None:
     machine.elapsed += seconds
     machine.restart()
     machine.worker_up()
+
+
+def check_records(machine: Machine) -> None:
+    """Memory and store agree, and every history tells how its run came to its state."""
+    for run in machine.store.runs_by_id.values():
+        assert replay(at_once(machine.store.history(run.id))) is run.state, run.id
+    for run in machine.state.runs.values():
+        assert machine.store.runs_by_id[run.id].state is run.state
+    sent = [(one.run_id, one.fence) for one in machine.messages(Dispatch)]
+    assert len(set(sent)) == len(sent), "no attempt is begun twice"
+
+
+def declare(machine: Machine, *jobs: Job) -> None:
+    machine.jobs = list(jobs)
+    machine.step(("", Define(1, machine.jobs)))

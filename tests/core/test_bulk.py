@@ -10,7 +10,7 @@ from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.model.bulk import BulkRequest
 from interlock.model.command import StartDraining
-from interlock.model.error import InterlockError
+from interlock.model.error import BadValue, InterlockError
 from interlock.model.job import Job
 from interlock.model.message import Stop
 from interlock.model.request import BulkReport, NewRun, StartBulk
@@ -197,7 +197,8 @@ def test_ended_runs_cannot_be_cancelled() -> None:
     m = machine()
     m.submit()
     error = refusal(m.step(request(states=frozenset({State.FAILED, State.RUNNING}))))
-    assert str(error) == "state: 'failed' is not a state to cancel from: runs in it have ended"
+    assert isinstance(error, BadValue)
+    assert (error.field, error.value) == ("state", "failed")
     assert m.state.bulks == {}
 
 
@@ -205,10 +206,7 @@ def test_an_id_stands_for_one_request() -> None:
     m = machine()
     m.step(request(job_id="work"))
     error = refusal(m.step(request(job_id="other")))
-    assert (error.code, str(error)) == (
-        "idempotency_conflict",
-        "Idempotency-Key: it was used with another filter; use a new key",
-    )
+    assert error.code == "idempotency_conflict"
 
 
 def test_what_is_kept_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +217,7 @@ def test_what_is_kept_of_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
     m.step(request("a"))
     m.step(request("b"))
     error = refusal(m.step(request("c")))
-    assert (error.code, str(error)) == (
-        "overloaded",
-        "2 bulk requests are under way; try again when one has finished",
-    )
+    assert error.code == "overloaded"
     finish(m)
     for one in "cdef":
         m.step(request(one))

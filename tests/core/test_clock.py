@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,10 @@ from interlock.model.error import BadValue
 from interlock.model.job import Job, Retry
 from interlock.model.message import Stop
 from interlock.model.request import NewRun, Submit
+from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.core.machine import ELAPSED, START, Machine
+from tests.core.scheduling import DAY, check_records, declare, job, machine_of, pass_time, stop_for, times
 
 SPAN = 10.0
 RETRY = Retry(max_retries=1, initial_delay=SPAN, max_delay=SPAN, jitter=0)
@@ -147,25 +150,26 @@ def test_the_deadline_of_a_job_counts_from_the_end_of_a_delay_and_changes_with_t
 def test_a_delay_travels_as_a_span() -> None:
     new = il.run("work", delay="10s", deadline="1m", now=START)
     assert (new.delay, new.at, new.deadline_at) == (SPAN, None, START + SPAN + 60)
-    with pytest.raises(BadValue, match=r"^deadline: .* is not later than the end of the delay \(10s\)$"):
+    with pytest.raises(BadValue) as caught:
         il.run("work", delay="10s", deadline=datetime.fromtimestamp(START + SPAN, UTC), now=START)
+    assert caught.value.field == "deadline"
 
 
 @pytest.mark.parametrize(
-    ("fields", "why"),
+    "fields",
     [
-        ({"delay": -1.0}, "a number of seconds from 0 to 1e+10"),
-        ({"delay": math.nan}, "a number of seconds from 0 to 1e+10"),
-        ({"delay": 1e11}, "a number of seconds from 0 to 1e+10"),
-        ({"delay": 1.0, "at": START}, "allowed together with at; give one of them"),
-        ({"delay": 1.0, "occurrence": START}, "allowed together with occurrence; give one of them"),
+        {"delay": -1.0},
+        {"delay": math.nan},
+        {"delay": 1e11},
+        {"delay": 1.0, "at": START},
+        {"delay": 1.0, "occurrence": 1},
     ],
 )
-def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float], why: str) -> None:
+def test_the_door_refuses_a_delay_that_makes_no_sense(fields: dict[str, float]) -> None:
     submit = Submit(1, [NewRun("work", b"{}", **fields)])  # type: ignore[arg-type]  # these fields are numbers
     with pytest.raises(BadValue) as caught:
         intake.create(submit, "a", Catalog([Entry(Job(id="work"), lambda payload: None)]), {})
-    assert str(caught.value) == f"delay: {fields['delay']} is not {why}"
+    assert caught.value.field == "delay"
 
 
 @pytest.mark.behaviour("RUN-22")
@@ -184,3 +188,35 @@ def test_a_clock_that_is_set_while_the_store_fails_moves_the_record_too() -> Non
     assert machine.run(run_id).due_at == due_at + HOUR
     machine.restart()
     assert not is_over(machine, run_id)
+
+
+@pytest.mark.behaviour("TIM-9")
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("schedule", [{"at": START + 500}, {"once": True, "wait": 500}])
+def test_at_and_once_fire_at_their_time_after_a_clock_that_was_ahead_is_put_back(
+    schedule: dict[str, Any], restart: bool
+) -> None:
+    machine = machine_of(job("other", every=60))
+    machine.wall += DAY if "at" not in schedule else 495
+    declare(machine, job("other", every=60), job(**schedule))
+    machine.worker_up()
+    machine.wall -= DAY if "at" not in schedule else 495
+    machine.step()
+    if restart:
+        stop_for(machine, 0)
+    pass_time(machine, 700)
+    assert times(machine, State.SUCCEEDED) == [500]
+    check_records(machine)
+
+
+def test_a_retry_does_not_wait_for_an_instant_that_the_clock_was_ahead_of() -> None:
+    scheduled = Schedule(every=60)
+    machine = machine_of(Job(id="work", schedule=scheduled, retry=Retry(max_retries=3, initial_delay=2.0, jitter=0)))
+    machine.wall += DAY
+    machine.step()
+    live = next(run for run in machine.state.runs.values() if run.state is State.DISPATCHED)
+    machine.finished(live.id, "failed")
+    machine.wall -= DAY
+    machine.step()
+    pass_time(machine, 120)
+    assert machine.run(live.id).attempt == 2

@@ -2,10 +2,13 @@
 
 import pytest
 
-from interlock.model.command import Define
+from interlock.model.command import Define, Put
 from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.schedule import Schedule
 from interlock.model.state import State
+from interlock.model.work import ProcessWork
 from tests.core.machine import START, WORK, Machine
+from tests.core.scheduling import machine_of
 
 CHANGED = Job(id="work", lane="cron", retry=Retry(max_retries=1, jitter=0), max_crashes=9)
 
@@ -41,7 +44,9 @@ def test_a_run_that_has_left_prerun_keeps_its_version_and_the_change_is_refused_
         machine.worker_up(held=[machine.held(waiting), machine.held(ahead)])
     else:
         warnings = machine.step(("", Define(0, [CHANGED]))).warnings
-        assert warnings == ["job 'work' has changed: 2 runs that have left prerun keep their version"]
+        (warning,) = warnings
+        assert "'work'" in warning
+        assert "2 runs" in warning
     for run_id in (waiting, ahead):
         assert machine.run(run_id).job_version == WORK.version
         machine.finished(run_id, "failed")
@@ -73,7 +78,8 @@ def test_a_job_that_is_no_longer_defined_takes_no_new_runs_and_keeps_the_old() -
     machine.worker_up()
     run_id = machine.submit()
     warnings = machine.step(("", Define(0, [Job(id="other")]))).warnings
-    assert warnings == ["job 'work' is no longer defined: its runs wait for a worker that knows it"]
+    assert len(warnings) == 1
+    assert "'work'" in warnings[0]
     machine.finished(run_id)
     assert machine.state_of(run_id) is State.SUCCEEDED
 
@@ -105,3 +111,15 @@ def test_a_changed_deadline_is_adopted_unless_the_submit_gave_its_own() -> None:
     machine.advance(105)
     assert machine.state_of(adopting) is State.TIMEOUT
     assert machine.state_of(own) is State.SCHEDULED
+
+
+def test_definitions_that_nobody_refers_to_are_dropped_from_memory() -> None:
+    machine = machine_of()
+    for number in range(1500):
+        put = Job(id="put", schedule=Schedule(at=START + number + 1), work=ProcessWork(command=("true", str(number))))
+        machine.step(("client", Put(1, [put], "client")))
+        machine.wall = START + number + 1
+        machine.step()
+        for run in list(machine.state.runs.values()):
+            machine.finished(run.id)
+    assert len(machine.state.versions) < 1100

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.core.decisions import Answer
+from interlock.core.state import Limits
 from interlock.model.message import Dispatch, Returned
 from interlock.model.request import ActOnRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
@@ -119,6 +120,24 @@ def test_by_filter_over_a_restart() -> None:
     machine.step()
     assert machine.state.bulks["b2"].done == 3
     assert all(dispatched(machine, one) for one in held)
+
+
+@pytest.mark.behaviour("RUN-25")
+@pytest.mark.parametrize("set_back", [0.0, 3600.0])
+def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart(set_back: float) -> None:
+    machine = Machine(limits=Limits(bulk_runs=2))
+    runs = [*machine.submit_many(4)]
+    machine.wall -= set_back
+    runs += machine.submit_many(4)
+    machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(), "wait", "ann")))
+    machine.step()
+    released = next(one for one in runs if holder(machine, one))
+    act(machine, RunAction.RELEASE, released)
+    machine.restart()
+    while machine.state.walks:
+        machine.step()
+    assert machine.state.bulks["b1"].done == 8
+    assert [one for one in runs if holder(machine, one) is None] == [released]
 
 
 def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> None:

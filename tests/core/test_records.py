@@ -103,9 +103,9 @@ def test_a_facet_is_stored_with_the_run_until_it_is_taken_away() -> None:
     run_id = machine.submit()
     run = machine.run(run_id)
     for hold, kept in ((Hold(by="ann", at=START), Facets(hold=Hold(by="ann", at=START))), (None, None)):
-        p = Pass(machine.state, machine.now, machine.rng, Facts())
+        p = Pass(state=machine.state, now=machine.wall, elapsed=machine.elapsed, rng=machine.rng, facts=Facts())
         p.set_facet(run, hold=hold)
-        assert updated(p.decisions().batch, run_id)["facets"] == run.facets == kept
+        assert updated(p.finish().batch, run_id)["facets"] == run.facets == kept
         named = {"hold": {"by": "ann", "at": START}} if kept else {}
         assert info_of(run).facets == as_fields(run)["facets"] == named
 

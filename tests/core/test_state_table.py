@@ -1,6 +1,7 @@
 """The state table, pair by pair, against a table written down a second time from the contract."""
 
 import itertools
+from random import Random
 
 import pytest
 
@@ -9,7 +10,7 @@ from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import InvalidTransition
-from interlock.model.run import Now, Run, replay
+from interlock.model.run import Run, replay
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from tests.core.machine import Machine
 
@@ -44,7 +45,7 @@ PAIRS = list(itertools.product(CONTRACT, CONTRACT))
 def run_in(state: State) -> tuple[Pass, Run]:
     """A run in any state; one that has not ended is in books of its own."""
     scheduler = SchedulerState(Limits(), dict(DEFAULT_LANES))
-    p = Pass(scheduler, Now(2000.0, 10.0), None, Facts())  # type: ignore[arg-type]  # moving needs no randomness
+    p = Pass(state=scheduler, now=2000.0, elapsed=10.0, rng=Random(0), facts=Facts())
     run = Run(
         "r1",
         "work",
@@ -95,7 +96,7 @@ def test_only_the_transitions_of_the_contract_succeed(before: str, after: str) -
     assert f"{before} cannot become {after}" in str(caught.value)
     assert (caught.value.before, caught.value.after, caught.value.code) == (before, after, "invalid_transition")
     assert repr(run) == untouched
-    decisions = p.decisions()
+    decisions = p.finish()
     assert not decisions.batch
     assert not decisions.ended
     assert p.state.runs == ({} if before in ENDS else {run.id: run})

@@ -155,8 +155,7 @@ def test_an_occurrence_with_another_payload_is_a_conflict(when: str, key: str | 
     if when == "pruned":
         assert prune(machine) == 1
     assert machine.submit(payload=b'{"b": "x", "a": 1}', occurrence=START + 0.5) == first
-    says = r"^occurrence: '1970-01-12T13:46:40Z' was used for run work:1000000 with another"
-    with pytest.raises(IdempotencyConflict, match=says):
+    with pytest.raises(IdempotencyConflict, match=r"^occurrence: '1970-01-12T13:46:40Z' .* work:1000000 "):
         machine.submit(payload=b'{"a":2}', occurrence=START)
     assert not machine.last.batch
     assert machine.submit(payload=b'{"a":2}', occurrence=START, tenant="blue") != first

@@ -1,19 +1,18 @@
 """Occurrences: created ahead of their time, each once, never over one another, and never lost in silence."""
 
-from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from interlock.core.decisions import Failed
-from interlock.core.timetable import MISSED, OVERTAKEN
+from interlock.core.series import OVERTAKEN
 from interlock.model.command import Define, Put, StartDraining
 from interlock.model.job import Job
 from interlock.model.run import SCHEDULE
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine
-from tests.core.scheduling import LIMITS, TRUE, begun, job, machine_of, pass_time, stop_for, times
+from tests.core.scheduling import LIMITS, TRUE, begun, declare, job, machine_of, pass_time, stop_for, times
 
 # ── when ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -82,7 +81,8 @@ def test_an_at_job_is_removed_after_its_run_and_its_declaration_may_stay_where_i
     machine.step(("", Define(3, [declared])))
     refused = machine.last.answers[-1][1]
     assert isinstance(refused, Failed)
-    assert str(refused.error).startswith("schedule.at: '1970-01-12 13:47:00Z' is not a time that is still to come")
+    assert refused.error.code == "bad_schedule"
+    assert str(refused.error).startswith("schedule.at: '1970-01-12 13:47:00Z'")
 
 
 @pytest.mark.behaviour("TIM-4")
@@ -192,100 +192,35 @@ def test_a_raised_limit_holds_for_what_waits() -> None:
 # ── what was missed ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.behaviour("TIM-9")
-@pytest.mark.parametrize(
-    ("catch_up", "window", "most", "run", "skipped"),
-    [
-        ("latest", 60, 100, [60], [10, 20, 30, 40, 50]),
-        ("none", 60, 100, [], [10, 20, 30, 40, 50, 60]),
-        ("all", 60, 100, [10, 20, 30, 40, 50, 60], []),
-        ("all", 35, 100, [30, 40, 50, 60], [10, 20]),
-        ("all", 60, 2, [50, 60], [10, 20, 30, 40]),
-        ("all", 60, 0, [], [10, 20, 30, 40, 50, 60]),
-        ("latest", 2, 100, [], [10, 20, 30, 40, 50, 60]),
-        ("latest", 5.1, 100, [60], [10, 20, 30, 40, 50]),
-    ],
-)
-def test_missed_occurrences_are_made_up_for_as_the_job_says(
-    catch_up: str, window: float, most: int, run: list[float], skipped: list[float]
-) -> None:
-    machine = machine_of(job(every=10, catch_up=catch_up, catch_up_window=window, catch_up_max=most))
-    pass_time(machine, 5)
-    stop_for(machine, 60)
-    assert machine.wall == START + 65
-    pass_time(machine, 4)
-    assert times(machine, State.SKIPPED) == skipped
-    assert all(one.reason.startswith(MISSED) for one in machine.ended if one.state is State.SKIPPED)
-    assert times(machine, State.SUCCEEDED) == sorted([0, *run])
-    pass_time(machine, 11)
-    assert times(machine, State.SUCCEEDED) == sorted([0, *run, 70, 80]), "and it goes on as before"
-
-
-@pytest.mark.behaviour("TIM-9")
-def test_all_that_is_made_up_for_runs_one_after_the_other_and_is_not_overtaken() -> None:
-    machine = machine_of(job(every=10, catch_up="all", catch_up_window=100))
-    pass_time(machine, 5)
-    stop_for(machine, 30)
-    pass_time(machine, 100, length=8)
-    started = begun(machine)
-    assert [nominal for nominal, _ in started][:4] == [0, 10, 20, 30]
-    assert [at for _, at in started][:4] == [0, 35, 43, 51]
-    assert {40, 50, 60} <= set(times(machine)), "what came meanwhile is there too"
-    assert times(machine, State.SKIPPED) == [40]
-    assert all(later - earlier >= 8 for earlier, later in pairwise(at for _, at in started[1:]))
-
-
-@pytest.mark.behaviour("TIM-9")
-def test_a_scheduler_that_stood_still_makes_up_for_it_too() -> None:
-    machine = machine_of(job(every=10, catch_up="none"))
-    pass_time(machine, 5)
-    machine.advance(26)
-    assert times(machine, State.SKIPPED) == [10, 20]
-    assert machine.state_of(f"work:{int(START) + 30}") is State.DISPATCHED, "one second late is not missed"
-
-
-@pytest.mark.behaviour("TIM-9")
-def test_a_long_stop_is_recorded_in_bounded_passes_and_what_is_too_long_ago_in_one_run() -> None:
-    machine = machine_of(job(every=1, catch_up="latest"))
-    pass_time(machine, 1)
-    day = 86_400
-    stop_for(machine, day)
-    assert len(machine.last.batch.created) <= 2000
-    for _ in range(20):
-        machine.step()
-    skipped = [run for run in machine.ended if run.state is State.SKIPPED]
-    assert 1000 <= len(skipped) <= 1020
-    told = [run.reason for run in skipped if "stands for" in run.reason]
-    assert told == [f"{MISSED}; it stands for all of 85387s, which were too many to record"]
-    pass_time(machine, 3)
-    assert machine.wall - START - 1 in times(machine, State.SUCCEEDED, State.DISPATCHED, State.RUNNING)
-
-
-@pytest.mark.behaviour("TIM-9")
-@pytest.mark.parametrize("every", [{"every": 60}, {"cron": "* * * * *"}])
-def test_nothing_stops_a_schedule_for_good(every: dict[str, Any]) -> None:
-    machine = machine_of(job(**every))
-    pass_time(machine, 10)
-    for seconds in (400 * 86_400, 3, 7_200):
-        stop_for(machine, seconds)
-        for _ in range(20):
-            machine.step()
-    before = machine.wall
-    pass_time(machine, 180)
-    assert len([at for at in times(machine, State.SUCCEEDED) if at + START > before]) >= 2
-
-
-@pytest.mark.behaviour("TIM-9")
-def test_a_missed_at_is_recorded_or_made_up_for() -> None:
-    for stop, state in ((50, State.SUCCEEDED), (500, State.SKIPPED)):
-        machine = machine_of(job(at=START + 20, keep=True))
-        stop_for(machine, stop)
-        pass_time(machine, 5)
-        assert times(machine, state) == [20]
-
-
 def test_while_it_is_stopping_nothing_is_created() -> None:
     machine = machine_of(job(every=10))
     machine.step(("", StartDraining()))
     pass_time(machine, 30)
     assert times(machine) == [0, 10]
+
+
+@pytest.mark.behaviour("RUN-5", "TIM-18")
+def test_more_uncertain_times_than_one_pass_asks_about_are_all_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("interlock.core.timetable.MOST_ASKED", 2)
+    names = [f"job{number}" for number in range(10)]
+    machine = machine_of(*(job(name, every=60, wait=5) for name in names))
+    machine.advance(1)
+    declare(machine, *(job(name, every=60, wait=4) for name in names))
+    at = int(START) + 5
+    assert {run.id for run in machine.state.runs.values()} == {f"{name}:{at}~again" for name in names}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_deadline_counts_from_when_an_occurrence_really_fires_and_changes_with_its_job(restart: bool) -> None:
+    scheduled = Schedule(every=600, jitter=300)
+    machine = machine_of(Job(id="work", deadline=5.0, schedule=scheduled))
+    offset = scheduled.offset("work")
+    pass_time(machine, offset - 3)
+    declare(machine, Job(id="work", deadline=20.0, schedule=scheduled))
+    if restart:
+        stop_for(machine, 0)
+    pass_time(machine, 4, length=1)
+    run = machine.run(f"work:{int(START)}")
+    assert run.deadline_at == pytest.approx(START + offset + 20)
+    pass_time(machine, 3, length=1)
+    assert run.state is State.SUCCEEDED

@@ -8,11 +8,22 @@ from interlock.core.decisions import Failed
 from interlock.model.command import Define, Put
 from interlock.model.job import Job
 from interlock.model.message import Dispatch
-from interlock.model.request import DropJob, JobsReport
+from interlock.model.request import DropJob, JobsReport, SetPaused
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import State
 from tests.core.machine import START, Machine
-from tests.core.scheduling import LIMITS, TRUE, job, machine_of, pass_time, pause, stop_for, times
+from tests.core.scheduling import (
+    LIMITS,
+    TRUE,
+    check_records,
+    declare,
+    job,
+    machine_of,
+    pass_time,
+    pause,
+    stop_for,
+    times,
+)
 
 # ── pausing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -70,7 +81,7 @@ def test_what_has_expired_cannot_be_resumed(schedule: dict[str, Any]) -> None:
     pass_time(machine, 5)
     refused = pause(machine, False)
     assert isinstance(refused, Failed)
-    assert str(refused.error).endswith("has passed")
+    assert refused.error.code == "bad_schedule"
     assert machine.dispatched() == []
     machine.restart()
     assert isinstance(pause(machine, False), Failed)
@@ -118,7 +129,8 @@ def test_an_occurrence_has_the_deadline_of_its_job_from_its_time_on() -> None:
 def test_a_job_without_a_schedule_cannot_be_paused() -> None:
     refused = pause(Machine(), True)
     assert isinstance(refused, Failed)
-    assert str(refused.error) == "job: 'work' has no schedule, so there is nothing to pause or resume"
+    assert refused.error.code == "bad_schedule"
+    assert str(refused.error).startswith("job: 'work'")
 
 
 # ── changes ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -198,7 +210,7 @@ def test_jobs_that_are_put_are_there_after_a_restart_and_may_not_take_the_id_of_
     machine.step(("", Define(1, [job("put", every=5)])))
     refused = machine.last.answers[-1][1]
     assert isinstance(refused, Failed)
-    assert str(refused.error) == "id: 'put' is taken by a job that was put over the API"
+    assert str(refused.error).startswith("id: 'put'")
     assert list(machine.state.jobs) == ["work", "put"]
     machine.step(("client", DropJob(3, "put", "client")))
     assert list(machine.state.jobs) == ["work"]
@@ -229,3 +241,119 @@ def test_jobs_with_work_go_to_any_worker_and_say_what_to_do() -> None:
     run_id = machine.submit("put")
     assert machine.state_of(run_id) is State.DISPATCHED
     assert [message.work for message in machine.messages(Dispatch)] == [TRUE]
+
+
+@pytest.mark.behaviour("RUN-5", "RUN-4", "TIM-18")
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("schedule", [{"every": 60}, {"cron": "* * * * *"}, {"every": 7}])
+def test_a_job_that_goes_and_comes_back_takes_no_id_twice(schedule: dict[str, Any], restart: bool) -> None:
+    machine = machine_of(job(**schedule))
+    for _ in range(4):
+        pass_time(machine, 13)
+        declare(machine)
+        declare(machine, job(**schedule))
+        if restart:
+            stop_for(machine, 0)
+        declare(machine, Job(id="work"))
+        declare(machine, job(**schedule))
+    before = machine.wall - START
+    pass_time(machine, 130)
+    check_records(machine)
+    assert [at for at in times(machine, State.SUCCEEDED) if at > before], "and it goes on"
+
+
+@pytest.mark.behaviour("TIM-14")
+def test_what_was_skipped_because_its_job_went_happens_when_the_job_is_back_in_time() -> None:
+    machine = machine_of(job(cron="* * * * *"))
+    pass_time(machine, 12)
+    assert times(machine, State.PRERUN) == [20]
+    declare(machine)
+    declare(machine, job(cron="* * * * *"))
+    pass_time(machine, 10)
+    assert times(machine, State.SKIPPED) == times(machine, State.SUCCEEDED) == [20]
+    assert machine.dispatched() == [f"work:{int(START) + 20}~again"]
+
+
+def test_a_time_that_was_submitted_before_there_was_a_schedule_is_not_taken_again() -> None:
+    machine = machine_of(Job(id="work"))
+    own = machine.submit(occurrence=START + 60)
+    machine.cancel(own)
+    declare(machine, job(every=60))
+    pass_time(machine, 130)
+    check_records(machine)
+    assert times(machine, State.SUCCEEDED) == [0, 120]
+
+
+def test_an_at_job_that_is_put_again_after_its_run_was_cancelled_runs() -> None:
+    machine = machine_of()
+    put = Job(id="put", schedule=Schedule(at=START + 5), work=TRUE)
+    machine.step(("client", Put(1, [put], "client")))
+    machine.cancel(f"put:{int(START) + 5}")
+    assert "put" not in machine.state.jobs
+    machine.step(("client", Put(2, [put], "client")))
+    pass_time(machine, 10)
+    check_records(machine)
+    assert times(machine, State.SUCCEEDED, job_id="put") == [5]
+
+
+@pytest.mark.behaviour("TIM-10")
+def test_what_waits_for_its_turn_does_not_happen_after_a_pause() -> None:
+    machine = machine_of(job(every=60))
+    pass_time(machine, 70, length=1e6)
+    pause(machine, True)
+    pass_time(machine, 500, length=1e6)
+    pause(machine, False)
+    machine.finished(f"work:{int(START)}")
+    assert times(machine, State.SKIPPED) == [60]
+
+
+def test_what_waits_goes_with_its_job_when_that_is_removed_while_nobody_looks() -> None:
+    machine = machine_of(job(every=60))
+    pass_time(machine, 70, length=1e6)
+    machine.jobs = []
+    machine.restart()
+    machine.worker_up(held=[machine.held(f"work:{int(START)}")])
+    machine.finished(f"work:{int(START)}")
+    pass_time(machine, 100)
+    assert times(machine, State.SKIPPED) == [60]
+
+
+def test_a_jitter_that_is_taken_away_makes_nothing_late() -> None:
+    machine = machine_of(job(every=600, wait=100, jitter=30))
+    pass_time(machine, 104)
+    assert times(machine, State.PRERUN) == [100]
+    declare(machine, job(every=600, wait=100))
+    pass_time(machine, 40)
+    assert times(machine, State.SUCCEEDED) == [100]
+
+
+def test_pausing_and_dropping_in_one_pass_is_answered() -> None:
+    machine = machine_of()
+    put = Job(id="put", schedule=Schedule(every=60, wait=30), work=TRUE)
+    machine.step(("client", Put(1, [put], "client")))
+    answers = machine.step(
+        ("client", SetPaused(2, "put", True, "client")), ("client", DropJob(3, "put", "client"))
+    ).answers
+    assert [getattr(answer, "request", None) for _, answer in answers] == [2, 3]
+    assert not any(isinstance(answer, Failed) for _, answer in answers)
+
+
+@pytest.mark.behaviour("TIM-14")
+def test_a_done_job_is_not_told_of_as_new_at_every_reload() -> None:
+    machine = machine_of(job(at=START + 20), job("other", every=60))
+    pass_time(machine, 30)
+    declare(machine, job(at=START + 20), job("other", every=60))
+    answer: Any = machine.last.answers[-1][1]
+    assert answer.difference.unchanged == ["work", "other"]
+    assert list(machine.state.jobs) == ["other"]
+    assert CatchUp.LATEST is machine.state.timetable.entries["other"].schedule.catch_up
+
+
+@pytest.mark.behaviour("TIM-13")
+def test_a_job_that_is_put_between_others_starts_between_them() -> None:
+    machine = machine_of(job("a", every=60), job("c", every=60))
+    pass_time(machine, 5)
+    declare(machine, job("a", every=60), job("b", every=60, wait=55), job("c", every=60))
+    machine.worker_up()
+    pass_time(machine, 60)
+    assert [run_id.partition(":")[0] for run_id in machine.dispatched()] == ["a", "c", "a", "b", "c"]

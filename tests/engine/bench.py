@@ -181,3 +181,11 @@ def on_virtual_time(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
         loop.run_until_complete(test())
     finally:
         loop.close()
+
+
+async def running(bench: Bench, worker: Link) -> m.Dispatch:
+    bench.submit()
+    await until(lambda: bool(worker.of(m.Dispatch)))
+    dispatch = worker.of(m.Dispatch)[-1]
+    worker.say(m.Started(dispatch.run_id, dispatch.fence))
+    return dispatch

@@ -1,6 +1,7 @@
 """The shell on virtual time: batches, flushing, failing writes, the lease."""
 
 import asyncio
+import logging
 
 import pytest
 
@@ -9,7 +10,7 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
-from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, until
+from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
 CELL = EngineSettings(lanes={}).cell
 
@@ -240,3 +241,60 @@ def test_nobody_hears_of_what_is_not_stored() -> None:
         await bench.stop()
 
     on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-2", "RUN-3")
+def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        worker = bench.worker("w")
+        run = await running(bench, worker)
+        bench.client.say(r.ActOnRun(50, RunAction.CANCEL, run.run_id, "ticket 4711"))
+        await until(lambda: bool(worker.of(m.Stop)))
+        worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
+        await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
+        last = (await store.history(run.run_id))[-1]
+        assert (last.reason, last.actor) == ("ticket 4711", "client-1")
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-19")
+def test_a_run_that_ends_in_a_batch_decided_ahead_is_logged_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store, batch_runs=4)
+        await bench.start()
+        worker = bench.worker("w")
+        for _ in range(3):
+            bench.submit()
+        await until(lambda: len(worker.of(m.Dispatch)) == 3)
+        store.takes = 0.5
+        first, *others = worker.of(m.Dispatch)
+        worker.say(m.Started(first.run_id, first.fence))
+        await pass_time(0.1)
+        worker.say(m.Finished(first.run_id, first.fence, "succeeded"))
+        for other in others:
+            worker.say(m.Finished(other.run_id, other.fence, "succeeded"))
+        await until(lambda: len(worker.of(m.Settled)) == 3)
+        assert bench.engine.available
+        await bench.stop()
+        logged = [
+            record.getMessage().split(":")[0]
+            for record in caplog.records
+            if getattr(record, "run_id", "") == first.run_id and record.levelno == logging.INFO
+        ]
+        assert logged == [
+            "new → pending",
+            "pending → scheduled",
+            "scheduled → dispatched",
+            "dispatched → running",
+            "running → terminating",
+            "terminating → succeeded",
+        ]
+
+    with caplog.at_level(logging.INFO, "interlock.runs"):
+        on_virtual_time(body)

@@ -5,7 +5,7 @@ import pytest
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.state import State
-from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 
 async def asked_during_a_write() -> tuple[Bench, str]:
@@ -184,6 +184,48 @@ def test_the_position_told_is_one_that_is_stored() -> None:
         assert [news.position for news in bench.client.of(r.News)][-1] == await store.position() == 1
         run = store.runs_by_id[bench.client.of(r.Accepted)[0].run_ids[0]]
         assert run.state is State.SCHEDULED
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
+    async def body() -> None:
+        bench = Bench(SlowStore())
+        await bench.start()
+        worker = bench.worker("w")
+        run = await running(bench, worker)
+        for request in range(100, 150):
+            bench.client.say(r.Ask(request, run.run_id, True))
+            await pass_time(0.01)
+            if request != 149:
+                bench.client.say(r.Forget(request))
+        worker.say(m.Finished(run.run_id, run.fence, "succeeded", b"1"))
+        await until(lambda: bool(bench.client.of(r.RunReport)))
+        await pass_time(1)
+        assert [one.request for one in bench.client.of(r.RunReport)] == [149]
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        (accepted,) = bench.client.of(r.Accepted)
+        store.failing = True
+        bench.submit()
+        bench.client.say(r.Ask(90, accepted.run_ids[0], True))
+        await until(lambda: len(bench.client.of(m.Problem)) == 1)
+        bench.client.say(r.Ask(91, accepted.run_ids[0], True))
+        told = {one.request: one.text for one in bench.client.of(m.Problem)}
+        assert "nothing was changed" in told.pop(2)
+        assert told
+        assert not [text for text in told.values() if "changed" in text]
         await bench.stop()
 
     on_virtual_time(body)

@@ -1,4 +1,4 @@
-"""New runs come into being, and runs that have passed the entry go on to their lane."""
+"""Admission: new runs come into being, and runs that pass the entry go on to their lane."""
 
 from datetime import UTC, datetime
 
@@ -14,8 +14,6 @@ from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
 
-SCHEDULER = "scheduler"
-
 
 def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
     for new in command.runs:
@@ -29,7 +27,7 @@ def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
 
 
 def create(p: Pass, origin: str, command: Create) -> None:
-    """Create the runs of one submit; an error in any of them leaves none."""
+    """Create the runs of one submit; an error in any of them creates none."""
     if p.state.draining:
         raise Draining
     taken: dict[object, bytes] = {}
@@ -68,7 +66,7 @@ def _check_occurrence(p: Pass, new: NewRun, at: float, digest: bytes, taken: dic
 
 
 def _existing(p: Pass, new: NewRun) -> str | None:
-    """The run that this submit repeats, if there is one."""
+    """Return the run that this submit repeats, if any."""
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
         if run_id in p.state.runs or run_id in p.facts.digests or run_id in p.history:
@@ -81,21 +79,15 @@ def _existing(p: Pass, new: NewRun) -> str | None:
 
 
 def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
+    job, now = p.state.jobs[new.job_id], p.now
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
     else:
-        run_id = p.state.ids.next(p.now, p.rng.getrandbits(48))
+        run_id = p.state.ids.next(now, p.rng.getrandbits(48))
     if digest is not None:
         if new.idempotency_key is not None:
             p.keys[new.tenant, new.idempotency_key] = (run_id, digest)
-        p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, p.now))
-    _begin(p, new, run_id, actor)
-    return run_id
-
-
-def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
-    job = p.state.jobs[new.job_id]
-    now = p.now
+        p.batch.keys.append((new.tenant, new.idempotency_key, run_id, digest, now))
     due = new.at if new.at is not None else new.occurrence if new.occurrence is not None else now + (new.delay or 0.0)
     deadline = new.deadline_at
     if deadline is None:
@@ -133,10 +125,11 @@ def _begin(p: Pass, new: NewRun, run_id: str, actor: str) -> None:
             p.state.set_timer(due, run)
         else:
             p.state.set_span(p.elapsed + new.delay, run, WAIT)
+    return run_id
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
-    """A schedule that comes to this time finds that it has its run."""
+    """Let the schedule know that this time of its may have a run."""
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence
@@ -144,7 +137,7 @@ def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
 
 
 def lane_of(p: Pass, wanted: str) -> tuple[str, str]:
-    """The lane that a run goes to, and what there is to say of it."""
+    """Return the lane for a run, and a warning if it is not the wanted one."""
     return (wanted, "") if wanted in p.state.lanes else ("main", f"unknown lane {wanted!r}: uses main")
 
 
@@ -153,13 +146,13 @@ def _deadline(job: Job, since: float) -> float | None:
 
 
 def admit(p: Pass, run: Run) -> None:
-    """Queue a run that every stage of the entry has let pass."""
-    p.move(run, State.SCHEDULED, "cleared", SCHEDULER)
+    """Queue a run that has passed every stage of the entry."""
+    p.move(run, State.SCHEDULED, "cleared")
     enqueue(p.state, run)
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:
-    """Let a run in prerun change with its job."""
+    """Apply the new definition of its job to a run in prerun."""
     previous = p.state.job_of(run)
     if run.lane == previous.lane and job.lane in p.state.lanes:
         run.lane = job.lane

@@ -1,9 +1,8 @@
-"""Bulk requests: one request for many runs, carried out a part in each pass.
+"""Bulk requests: one request for many runs, carried out in parts, one part a pass.
 
-A request walks the runs that were live when it came, so later ones are not touched. It begins with the newest: the
-oldest execute or soon will, and a slot freed by one of them would only go to a run that the request ends next. Counts
-are stored in the same commit as the changes. After a restart the walk begins again over those of its runs that are
-still live, and skips those already asked to stop.
+A request walks the runs that were live when it came, so it touches no later ones. It begins with the newest: the oldest
+execute or soon will, and a slot that one of them frees would only go to a run that the request ends next. The commit
+that stores the changes also stores the counts and the last run looked at, and after a restart the walk goes on there.
 """
 
 from msgspec.structs import replace
@@ -18,9 +17,9 @@ from interlock.model.state import TERMINAL
 LOOKS = 20_000
 """runs that one pass looks at"""
 MOST_AT_ONCE = 32
-"""requests that may be under way: each has a list of all live runs"""
+"""requests under way at once: each has a list of all live runs"""
 MOST_KEPT = 1000
-"""requests that are remembered"""
+"""requests to remember"""
 
 
 def start(p: Pass, origin: str, command: StartBulk) -> None:
@@ -28,7 +27,7 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
     if bulk is None:
         bulk = _begin(p, command, command.actor or origin)
     elif (bulk.action, bulk.wanted) != (command.action, command.wanted):
-        raise rebuild(IdempotencyConflict.code, "Idempotency-Key: it was used with another filter; use a new key")
+        raise rebuild(IdempotencyConflict.code, "Idempotency-Key: already used with another filter; use a new key")
     p.answers.append((origin, BulkReport(command.request, bulk)))
 
 
@@ -37,12 +36,11 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         raise BadValue("state", min(ended).value, f"a state to {command.action} from: runs in it have ended")
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
-    # Runs of other tenants do not exist for it, not even as a number of those left.
+    # Runs of other tenants do not exist for it, not even in the number of those left.
     tenant = command.wanted.tenant
     walk = [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
     while walk and walk[-1].id in p.created:
-        # For the store, a run of the same commit comes after the request.
-        walk.pop()
+        walk.pop()  # for the store, a run of the same commit comes after the request
     bulk = BulkRequest(
         id=command.bulk_id,
         action=command.action,
@@ -63,7 +61,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
 
 
 def proceed(p: Pass) -> None:
-    """Carry out a part of the request whose turn it is."""
+    """Carry out a part of the oldest request, and let the next one be first."""
     if not p.state.walks:
         return
     bulk_id = next(iter(p.state.walks))
@@ -81,11 +79,12 @@ def proceed(p: Pass) -> None:
                 asked += 1
             else:
                 done += 1
-    finished = not walk
-    if not finished:
+    if walk:
         p.state.walks[bulk_id] = walk
-    if finished or (done, asked) != (bulk.done, bulk.asked):
-        ended_at = p.now if finished else None
+    if not walk or (done, asked) != (bulk.done, bulk.asked):
+        ended_at = None if walk else p.now
         bulk = replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1)
         p.state.bulks[bulk_id] = bulk
         p.batch.bulks.append(bulk)
+        if walk:
+            p.batch.walked.append((run.id, bulk_id))

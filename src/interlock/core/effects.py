@@ -1,7 +1,7 @@
 """Effects: ask the outside, take its answer once, and ask again if none comes.
 
 An answer may come late, twice, after a restart, or never. Only the first answer to a pending effect counts, and only
-while the run is still where it was. After a restart nothing is pending: `rebuild` derives what to do from the runs.
+while the run is in the state that asked. After a restart nothing is pending: `rebuild` derives the rest from the runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def answered(p: Pass, origin: str, command: Answered) -> None:
 
 
 def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
-    """Apply the answers, now that everything else that arrived has been taken in; repeat what has none in time."""
+    """Apply the answers, after everything else that arrived, and ask again where an answer is overdue."""
     for effect, answer in p.answered:
         if p.state.effects.pop(effect, None) is not None and (run := _run_of(p, effect)) is not None:
             appliers[type(effect)](p, run, answer)

@@ -1,4 +1,4 @@
-"""Facts: what a step has to know of the store. The shell reads them for a whole batch, right before the step."""
+"""Facts: what a step needs from the store. The shell reads them for a whole batch, right before the step."""
 
 from typing import TYPE_CHECKING
 
@@ -18,15 +18,15 @@ class Needs(msgspec.Struct):
     keys: dict[tuple[str, str], None] = {}
     """tenants and idempotency keys"""
     digests: dict[str, str] = {}
-    """run id → its job, for runs whose digest of job and payload is wanted"""
+    """run id → job, for each run whose digest of job and payload is needed"""
     states: dict[str, None] = {}
-    """ids of runs whose state is wanted"""
+    """ids of runs whose state is needed"""
     passed: dict[str, tuple[str, float]] = {}
-    """run id → job and time, for those of the above that a schedule has had its turn for; missing ones were pruned"""
+    """run id → job and time, for those of the above that a schedule has already passed; a missing one was pruned"""
     runs: dict[str, None] = {}
-    """ids of runs that are wanted whole"""
+    """ids of runs that are needed whole"""
     latest: dict[str, None] = {}
-    """jobs whose latest fire time is wanted"""
+    """jobs whose latest fire time is needed"""
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.digests or self.states or self.runs or self.latest)
@@ -38,16 +38,16 @@ class Needs(msgspec.Struct):
 
 
 class Facts(msgspec.Struct):
-    """The answers, true for one step: nothing is decided and unstored while they are read."""
+    """The answers. They hold for one step, because no undecided or unstored change exists while they are read."""
 
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-    """used keys → run id and digest"""
+    """used key → run id and digest"""
     digests: dict[str, bytes | None] = {}
-    """runs that exist or did → their digest; None if it is no longer known"""
+    """run that exists or did → its digest, None if it is no longer known"""
     states: dict[str, State | None] = {}
-    """every run asked for → its state, or None; a pruned run counts as succeeded, so that it does not run again"""
+    """each requested run → its state or None; a pruned run counts as succeeded, so that it does not run again"""
     runs: dict[str, Run] = {}
     pruned: set[str] = set()
-    """runs that were wanted whole, and are pruned"""
+    """requested runs that were pruned"""
     latest: dict[str, float] = {}
-    """job → the latest fire time that has a run, if it is still to come"""
+    """job → its latest fire time that has a run, if that is in the future"""

@@ -1,4 +1,4 @@
-"""The times a schedule has: worked out from it and its anchor, one after another or within a span."""
+"""The fire times of a schedule, computed from the schedule and its anchor."""
 
 from collections import deque
 from math import floor
@@ -8,17 +8,17 @@ from interlock.model.schedule import Schedule
 
 
 def first_time(schedule: Schedule, now: float) -> float | None:
-    """The first time of a schedule that is first known now."""
+    """Return the first fire time of a schedule that is new now."""
     if schedule.cron is not None:
         return following(schedule, now, now)
     return schedule.at if schedule.at is not None else now + schedule.wait
 
 
 def following(schedule: Schedule, anchor: float, after: float) -> float | None:
-    """The first time later than `after`; None if there is none."""
+    """Return the first fire time later than `after`, or None."""
     if schedule.every is not None:
         first, every = anchor + schedule.wait, schedule.every
-        # Counted from the anchor each time, so that nothing adds up; where the division was rounded, one more or less.
+        # Counted from the anchor each time, so that no error adds up; the loops correct a rounded division.
         place = floor((after - first) / every) + 1
         while first + (place - 1) * every > after:
             place -= 1
@@ -35,7 +35,7 @@ def following(schedule: Schedule, anchor: float, after: float) -> float | None:
 
 
 def times_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
-    """The times from `start` up to before `end`, in order; one more than `most` if there are more."""
+    """Return the fire times from `start` up to but not including `end`, in order; `most + 1` if there are more."""
     found: list[float] = []
     at = following(schedule, anchor, start - 1e-6)
     while at is not None and at < end and len(found) <= most:
@@ -45,10 +45,10 @@ def times_between(schedule: Schedule, anchor: float, start: float, end: float, m
 
 
 def newest_between(schedule: Schedule, anchor: float, start: float, end: float, most: int) -> list[float]:
-    """The newest of the times from `start` up to and including `end`, in order, at most so many."""
+    """Return the newest `most` fire times from `start` up to and including `end`, in order."""
     if most <= 0 or start > end:
         return []
-    # No schedule fires more often than so, mostly far less: look back ever farther until there are enough.
+    # No schedule fires more often than this, most far less: look back ever farther until there are enough.
     span = (schedule.every or 60.0) * (most + 1)
     while True:
         begin = max(start, end - span)

@@ -1,6 +1,5 @@
-"""How a dispatched run reaches its worker: with its inputs, if they had to be read, and counted as out once it is."""
+"""The way of a dispatch to its worker: after its inputs were read, if they had to be, and until it is sent."""
 
-from interlock.core.hold import is_held
 from interlock.core.routing import send
 from interlock.core.settle import give_back
 from interlock.core.transition import Pass
@@ -11,14 +10,14 @@ from interlock.model.run import Run
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
     worker = p.state.workers[str(run.worker_id)]
-    if run.stop is not None or is_held(p, run):
-        give_back(p, worker.attempts[run.id], "it was not sent to its worker yet")
+    if run.stop is not None or run.is_held:
+        give_back(p, worker.attempts[run.id], "not yet sent to its worker")
     else:
         send(p, run, worker, *inputs)
 
 
 def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
-    """These messages are out: from now on silence counts for the attempts they begin."""
+    """Count silence from now on for the attempts that these messages begin."""
     for worker_id, messages in command.sends.items():
         worker = p.state.workers.get(worker_id)
         attempts = {} if worker is None else worker.attempts

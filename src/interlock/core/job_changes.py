@@ -1,15 +1,16 @@
-"""Which jobs there are: declared anew at every start, or put and stored; paused, made up for, and removed."""
+"""Changes of jobs: declare them at a start or reload, put, drop, pause and backfill them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from interlock.core.admission import adopt, lane_of, note_reached
+from interlock.core.admission import adopt, note_reached
 from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
 from interlock.core.schedule_table import GONE, Entry
+from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
-from interlock.core.timetable import AGAIN, PAUSED, go, let_go, occurrence, skip, turn_back
+from interlock.core.timetable import AGAIN, occurrence, turn_back
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
@@ -17,21 +18,21 @@ from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
 from interlock.model.job import Job
 from interlock.model.reload_report import Difference
 from interlock.model.request import BackfillReport, DropJob, SetPaused
-from interlock.model.run import Run, backfill, occurrence_id
+from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
 
 DEFAULT = "default"
-"""the tenant of what a schedule creates"""
+"""the tenant of scheduled runs"""
 REMOVED = "its job was removed"
 CHANGED = "its job has another schedule now"
 
 
 def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tuple[Job, str]]:
-    """What is wrong with declaring these jobs as things stand."""
+    """Return the jobs that cannot be declared as things stand, each with the reason."""
     found = []
     for job in jobs:
         if job.id in state.jobs and job.id not in state.declared:
-            found.append((job, f"id: {job.id!r} is taken by a job that was put over the API"))
+            found.append((job, f"id: {job.id!r} is taken by a job that was put over the API; drop that job first"))
         elif not _is_known(state, job) and (late := _in_the_past(job, now)) is not None:
             found.append((job, late))
     return found
@@ -40,11 +41,11 @@ def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tup
 def _in_the_past(job: Job, now: float) -> str | None:
     if job.schedule is None or job.schedule.at is None or job.schedule.at > now:
         return None
-    return f"schedule.at: {str(job.schedule).removeprefix('at ')!r} is not a time that is still to come"
+    return f"schedule.at: {str(job.schedule).removeprefix('at ')!r} is in the past; use a time in the future"
 
 
 def _is_known(state: SchedulerState, job: Job) -> bool:
-    """Whether this very schedule was there before."""
+    """Whether the job has had this very schedule before."""
     entry = state.timetable.entries.get(job.id)
     identity = None if job.schedule is None else job.schedule.identity
     if entry is not None:
@@ -54,7 +55,7 @@ def _is_known(state: SchedulerState, job: Job) -> bool:
 
 
 def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> None:
-    """Jobs that get a schedule and have none so far may have runs from before."""
+    """Need the latest fire times of jobs that get a schedule and have none so far."""
     table = state.timetable
     for job in command.jobs:
         if job.schedule is not None and job.id not in table.entries and job.id not in table.rows:
@@ -65,16 +66,16 @@ def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> 
 
 
 def define(p: Pass, origin: str, command: Define) -> None:
-    """Adopt the declarations: runs still in prerun change with them, the others keep what they started with."""
+    """Adopt the declarations. Runs in prerun change with them; the others keep the version they started with."""
     state, jobs = p.state, command.jobs
-    for _, refusal in refusals(state, jobs, p.now) if command.request else ():
-        raise BadSchedule(refusal)
+    if command.request and (refused := refusals(state, jobs, p.now)):
+        raise BadSchedule(refused[0][1])
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries
     put = {job_id: job for job_id, job in state.jobs.items() if job_id not in before}
     _remove_all(p, [job_id for job_id in before if job_id not in state.declared])
-    # As long as they follow one another as before, those that are as they were stay where they are.
+    # Unless the order changed, an unchanged job keeps its entry.
     in_order = list(before) == [job.id for job in jobs][: len(before)]
     state.jobs = {}
     for job in jobs:
@@ -100,7 +101,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         if job.id in state.declared:
             raise NotPut(job.id, state.sources.get(job.id, ""))
         if job.work is None:
-            raise BadValue("run", None, f"what job {job.id!r} does: a process or a function")
+            raise BadValue("run", None, f"a process or a function, which job {job.id!r} needs")
         if not _is_known(state, job) and (late := _in_the_past(job, p.now)) is not None:
             raise BadSchedule(late)
     for job in command.jobs:
@@ -125,7 +126,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
 
 
 def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
-    """Give a job its place in the timetable; with the same times it goes on where it was."""
+    """Give a job its entry in the timetable; with the same schedule it goes on where it was."""
     table = p.state.timetable
     row, known = table.rows.pop(job.id, None), table.entries.get(job.id)
     if known is not None:
@@ -155,7 +156,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
 
 
 def _forget_unknown(p: Pass) -> None:
-    """Of jobs that are not defined any more remains only that they are paused."""
+    """Of jobs that are no longer defined, keep only the pause."""
     table = p.state.timetable
     for job_id, row in table.rows.items():
         if row[5] and row[1] != GONE:
@@ -189,7 +190,7 @@ def _leave_table(p: Pass, job_id: str, why: str) -> None:
 
 
 def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
-    """What was created ahead of its time, or waits for its turn, does not happen."""
+    """Skip the occurrences of a job that were created ahead or wait for their turn."""
     for run in p.state.timetable.ahead.pop(job_id, ()):
         if run.state is State.PRERUN:
             skip(p, run, why)
@@ -197,19 +198,19 @@ def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
 
 
 def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
-    series = p.state.series.get((job_id, ""))
+    series = p.state.series.pop((job_id, ""), None)
     if series is None:
         return
     for run in series.waiting:
         if run.state is State.PRERUN:
             skip(p, run, why)
     series.waiting.clear()
-    if not series.live:
-        del p.state.series[job_id, ""]
+    if series.live:
+        p.state.series[job_id, ""] = series
 
 
 def adopt_changes(p: Pass) -> None:
-    """Runs of jobs that have changed in this pass, and are in prerun, go by what they are now."""
+    """Apply the changes of this pass to the runs in prerun."""
     kept: dict[str, int] = {}
     for run in p.state.runs.values() if p.adopting else ():
         job = p.state.jobs.get(run.job_id) if run.job_id in p.adopting else None
@@ -223,14 +224,13 @@ def adopt_changes(p: Pass) -> None:
         else:
             kept[job.id] = kept.get(job.id, 0) + 1
     for job_id, count in kept.items():
-        p.warnings.append(f"job {job_id!r} has changed: {count} runs that have left prerun keep their version")
+        p.warnings.append(f"job {job_id!r} has changed: {count} runs past prerun keep their version")
     for job_id in p.adopting:
         if (job_id, "") in p.state.series:
             let_go(p, p.state.series[job_id, ""])
 
 
 def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
-    """Of jobs by their versions."""
     return Difference(
         added=[job_id for job_id in after if job_id not in before],
         changed=[job_id for job_id, version in after.items() if before.get(job_id, version) != version],
@@ -245,10 +245,10 @@ def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Differen
 def pause(p: Pass, origin: str, command: SetPaused) -> None:
     entry = p.state.timetable.entries.get(p.state.job(command.job_id).id)
     if entry is None:
-        raise BadSchedule(f"job: {command.job_id!r} has no schedule, so there is nothing to pause or resume")
+        raise BadSchedule(f"job: {command.job_id!r} has no schedule to pause or resume")
     if entry.paused != command.paused:
         if command.paused:
-            # What was created ahead is left until its time comes: it may well go on before that.
+            # Runs created ahead stay until their time, in case the job is resumed before.
             _skip_waiting(p, entry.job.id, PAUSED)
         else:
             _resume(p, entry)
@@ -259,17 +259,17 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
 
 
 def _resume(p: Pass, entry: Entry) -> None:
-    """From now on, as if nothing had been in between. What was created ahead, and is not due yet, goes on."""
+    """Compute the next time from now; nothing is caught up. Runs created ahead and not yet due go on."""
     schedule, since = entry.schedule, p.now - entry.schedule.offset(entry.job.id)
     only = schedule.at if schedule.at is not None else entry.anchor + schedule.wait if schedule.once else None
     if only is None:
         entry.cursor = max(entry.cursor, since)
         entry.next = following(schedule, entry.anchor, entry.cursor)
     elif only <= since:
-        raise BadSchedule(f"schedule: the time of job {entry.job.id!r} ({schedule}) has passed")
+        raise BadSchedule(f"schedule: the time of job {entry.job.id!r} ({schedule}) has passed; give it a new one")
 
 
-# ── making up for the past ──────────────────────────────────────────────────────────────────────────────────────────
+# ── backfill ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def needs_states(state: SchedulerState, command: Refill, needs: Needs) -> None:
@@ -281,7 +281,7 @@ def needs_states(state: SchedulerState, command: Refill, needs: Needs) -> None:
 
 
 def refill(p: Pass, origin: str, command: Refill) -> None:
-    """Create the runs of a range of time that has passed, unless they are there."""
+    """Create the missing runs of a past range of time."""
     if p.state.draining:
         raise Draining
     job = p.state.job(command.job_id)
@@ -290,7 +290,9 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     for at in command.times:
         run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), existing)
         if run_id is not None:
-            run = _refilled(p, job, at, run_id, command)
+            run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant)
+            run.payload = command.payload or run.payload
+            run.actor = command.actor
             p.begin(run)
             digest = payload.digest(job.id, run.payload or payload.EMPTY)
             p.batch.keys.append((command.tenant, None, run_id, digest, p.now))
@@ -302,7 +304,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
 
 
 def _free_id(p: Pass, run_id: str, existing: list[str]) -> str | None:
-    """What was skipped may be made up for, once."""
+    """Return an id for a run that exists in no other state than skipped; a skipped one is replaced once."""
     for one in (run_id, run_id + AGAIN):
         state = p.state_of(one) or p.facts.states.get(one)
         if state is None:
@@ -312,11 +314,3 @@ def _free_id(p: Pass, run_id: str, existing: list[str]) -> str | None:
             return None
     existing.append(run_id + AGAIN)
     return None
-
-
-def _refilled(p: Pass, job: Job, at: float, run_id: str, command: Refill) -> Run:
-    run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant)
-    run.payload = command.payload or run.payload
-    run.lane, _ = lane_of(p, job.lane)
-    run.actor = command.actor
-    return run

@@ -1,4 +1,4 @@
-"""Jobs and the timetable as they stand, for those who ask."""
+"""Answers to questions about jobs and the timetable."""
 
 from collections.abc import Iterator
 from heapq import nsmallest
@@ -14,14 +14,13 @@ from interlock.model.job_info import JobInfo
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
 MOST_JOBS = 1000
-"""in one answer"""
+"""jobs in one answer"""
 MOST_TIMES = 10_000
 PUT = "api"
-"""the source of a job that is declared nowhere"""
+"""the source of a job that was put over the API"""
 
 
 def report(state: SchedulerState, request: int, *job_ids: str) -> r.JobsReport:
-    """Jobs that exist, as they stand."""
     jobs = [_info(state.jobs[one], state) for one in job_ids[:MOST_JOBS]]
     return r.JobsReport(request, jobs, len(job_ids) > MOST_JOBS)
 
@@ -35,7 +34,7 @@ def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport
     if question.after is not None:
         if question.after in state.jobs:
             next(job for job in jobs if job.id == question.after)
-        else:  # it was removed meanwhile: those that are behind it by name
+        else:  # it was removed meanwhile: go on with those behind it by name
             jobs = (job for job in state.jobs.values() if job.id > str(question.after))
     limit = max(1, min(question.limit, MOST_JOBS))
     found = list(islice(jobs, limit + 1))
@@ -63,7 +62,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
 
 
 def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
-    """Those that have been created ahead come first."""
+    """Return the time of the first run created ahead, or else the next fire time."""
     if entry is None or entry.paused:
         return None
     ahead = [run.due_at for run in state.timetable.ahead.get(entry.job.id, ()) if run.due_at is not None]
@@ -74,7 +73,7 @@ def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.Next
     job = state.job(question.job_id)
     entry = state.timetable.entries.get(job.id)
     if entry is None:
-        raise BadSchedule(f"job: {job.id!r} has no schedule: it runs when it is submitted or triggered")
+        raise BadSchedule(f"job: {job.id!r} has no schedule; it runs when it is submitted or triggered")
     if not 1 <= question.count <= MOST_TIMES:
         raise BadValue("count", question.count, f"a whole number from 1 to {MOST_TIMES:,}")
     offset = entry.schedule.offset(job.id)
@@ -107,7 +106,7 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
-    """The heap as far down as there is anything before that: what fires later is not even looked at."""
+    """Yield the jobs that fire before this time, without looking at the rest of the heap."""
     places = [0]
     while places:
         place = places.pop()

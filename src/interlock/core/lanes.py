@@ -1,4 +1,4 @@
-"""Lanes: who waits, who may go. A slot is taken by being in a state that holds one, and by nothing else."""
+"""Lanes: which runs wait and which may go. Only the states of runs say who holds a slot."""
 
 from collections import deque
 from heapq import heapify, heappop, heappush
@@ -9,7 +9,7 @@ from interlock.core.transition import Pass
 from interlock.model.run import Run
 
 SWEEP_AT = 1000
-"""dead entries below which a queue is not worth sweeping"""
+"""dead entries up to which a lane is not swept"""
 
 
 def enqueue(state: SchedulerState, run: Run) -> None:
@@ -17,7 +17,7 @@ def enqueue(state: SchedulerState, run: Run) -> None:
 
 
 def requeue(state: SchedulerState, run: Run, order: int) -> None:
-    """Back to its place in the queue, for a run that a worker never began."""
+    """Put a run that its worker never began back in its place in the queue."""
     lane, key = state.lanes[run.lane], state.route_key(run)
     queue = lane.queues.setdefault(key, deque())
     place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
@@ -29,20 +29,16 @@ def requeue(state: SchedulerState, run: Run, order: int) -> None:
 
 
 def fill(p: Pass) -> None:
-    """Hand out as many waiting runs as lanes and workers take, in order of arrival. Where workers are short, the lane
-    that uses the least of its limit goes first, so that no backlog of one lane delays another."""
+    """Dispatch as many waiting runs as lanes and workers take, in order of arrival. Where workers are short, the lane
+    that uses the least of its limit goes first, so that no lane's backlog delays another."""
     if p.state.draining:
         return
     for lane in p.state.lanes.values():
         if lane.dead > SWEEP_AT and lane.dead > lane.waiting():
             _sweep(lane)
     waiting = [lane for lane in p.state.lanes.values() if lane.heads and len(lane.holding) < lane.limit]
-    for lane in sorted(waiting, key=_turn) if len(waiting) > 1 else waiting:
+    for lane in sorted(waiting, key=lambda lane: (len(lane.holding) / lane.limit, lane.heads[0][0])):
         _fill_lane(p, lane)
-
-
-def _turn(lane: Lane) -> tuple[float, int]:
-    return len(lane.holding) / lane.limit, lane.heads[0][0]
 
 
 def _fill_lane(p: Pass, lane: Lane) -> None:
@@ -61,7 +57,7 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
 
 
 def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
-    """Whether that is the first of its queue that still waits; if another is, it is among the heads."""
+    """Whether the head is the first of its queue and waits; otherwise push the one that does."""
     order, key = head
     queue = lane.queues.get(key)
     if not queue or queue[0][0] != order:
@@ -75,7 +71,7 @@ def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
 
 
 def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> None:
-    """Drop what has left otherwise, and the queue with the last of it."""
+    """Drop dead entries from the front, and the queue if nothing is left."""
     while queue and not lane.waits(queue[0]):
         queue.popleft()
         lane.dead -= 1
@@ -84,7 +80,7 @@ def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> N
 
 
 def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
-    """Hand out runs of one queue as long as they are older than `until`; False if no worker takes the next."""
+    """Dispatch the runs of one queue that are older than `until`; False if no worker takes the next."""
     queue = lane.queues[key]
     while queue:
         order, run = queue[0]

@@ -1,16 +1,16 @@
-"""Who is there and who is silent.
+"""Liveness: which workers are there, and which attempts are silent.
 
-An attempt is alive as long as its worker says so. The scheduler hears it in heartbeats; when none has come for three
-intervals of elapsed time, the attempt is lost: its fence is raised, so that whatever the worker may still send is known
-as old, the worker is told to stop it, and the run goes another way. A worker that comes back, to this scheduler or to
-the next one, first says what it holds; both sides then drop what the other does not know.
+A worker names its attempts in every heartbeat. An attempt that no heartbeat has named for three intervals of elapsed
+time is lost: the scheduler raises its fence, so that later messages of it are stale, asks the worker to stop it, and
+sends the run another way. A worker that connects, to this scheduler or the next, first lists its attempts; then both
+sides drop those that the other does not know.
 """
 
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import NOT_OUT, Attempt, Lines, Worker
 from interlock.core.transition import Pass
 from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Heard, Heartbeat, Held, LogLine, Progress, Stop
+from interlock.model.message import Checkpoint, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
 from interlock.model.state import State
 
 STALE = "stale"
@@ -28,7 +28,7 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
 
 
 def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
-    """A live attempt is spoken of. What either side may have missed is said again: its start, and that it must stop."""
+    """Note a sign of life, and repeat what a broken link may have lost: the start, and the request to stop."""
     attempt.heard = p.elapsed
     attempt.accepted = True
     if held.begun:
@@ -37,10 +37,8 @@ def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
         p.send(str(attempt.run.worker_id), Stop(held.run_id, held.fence, attempt.run.stop))
 
 
-def worker_up(p: Pass, command: WorkerUp) -> None:
-    worker = p.state.workers.get(command.worker_id)
-    if worker is None:
-        worker = p.state.workers[command.worker_id] = Worker(command.worker_id)
+def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
+    worker = p.state.workers.setdefault(command.worker_id, Worker(command.worker_id))
     worker.slots = command.slots
     worker.processes = command.processes
     worker.jobs = command.jobs
@@ -64,7 +62,7 @@ def worker_up(p: Pass, command: WorkerUp) -> None:
             lose(p, attempt.run, f"worker {worker.id} no longer has it")
 
 
-def worker_down(p: Pass, command: WorkerDown) -> None:
+def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
     worker = p.state.workers.get(command.worker_id)
     if worker is None:
         return
@@ -78,7 +76,7 @@ def worker_down(p: Pass, command: WorkerDown) -> None:
     _forget(p, worker)
 
 
-def worker_leaving(p: Pass, worker_id: str) -> None:
+def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
     worker = p.state.workers.get(worker_id)
     if worker is not None:
         worker.draining = True
@@ -90,14 +88,14 @@ def _forget(p: Pass, worker: Worker) -> None:
 
 
 def check_silence(p: Pass) -> None:
-    """Find the attempts nobody has heard of for too long, and when to look again."""
+    """Lose the attempts that have been silent for too long, and set the time of the next check."""
     if p.state.liveness_due is None or p.elapsed < p.state.liveness_due:
         return
     silence = p.state.limits.silence
     oldest: float | None = None
     for worker in list(p.state.workers.values()):
         for attempt in list(worker.attempts.values()):
-            # The sum, not the difference: it is the very number the next look was set to, rounding included.
+            # The sum, not the difference: it is the very number the next check was set to, rounding included.
             if p.elapsed < attempt.heard + silence:
                 oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
                 continue
@@ -112,8 +110,8 @@ def check_silence(p: Pass) -> None:
     p.state.liveness_due = None if oldest is None else oldest + silence
 
 
-def stalled(p: Pass, command: Stalled) -> None:
-    """The scheduler was away itself: count no silence for that span."""
+def stalled(p: Pass, origin: str, command: Stalled) -> None:
+    """Count no silence for a span in which the scheduler itself stood still."""
     for worker in p.state.workers.values():
         for attempt in worker.attempts.values():
             attempt.heard += command.seconds
@@ -129,10 +127,9 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
-    """Keep a line, up to the limits of a run's log. What passes them is cut, and one last line says so.
+    """Keep a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
 
-    That last line brings the log beyond a limit, which nothing else does: its size alone tells, after a restart too,
-    that the log is full and has said so.
+    Only that last line takes the log beyond a limit, so its size alone shows, after a restart too, that it is full.
     """
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:

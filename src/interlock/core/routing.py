@@ -1,4 +1,4 @@
-"""Which worker a run goes to, and the handing over under a new fence."""
+"""Routing: pick the worker that a run goes to, and dispatch it under a new fence."""
 
 from interlock.core.effects import ask
 from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, Room, RouteKey, SchedulerState, Worker
@@ -10,10 +10,10 @@ from interlock.model.state import State
 
 
 def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
-    """The worker with the most room that knows the job, or none.
+    """Return the worker with the most free slots that knows the job.
 
-    A silent one is the last choice, or the work it has just lost would go to it again; but it is a choice, for a
-    worker that holds nothing has nothing to say.
+    A silent one is the last choice, or the work it has just lost would go back to it; but it is a choice, because a
+    worker without attempts sends no heartbeats.
     """
     job_id, room = key
     best: Worker | None = None
@@ -34,7 +34,7 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     run.attempt += 1
     run.worker_id = worker.id
     run.attempt_started_at = None
-    p.move(run, State.DISPATCHED, worker.id, "scheduler")
+    p.move(run, State.DISPATCHED, worker.id)
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room

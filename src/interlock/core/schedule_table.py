@@ -1,4 +1,4 @@
-"""What is kept in memory of schedules: when each job fires next, and which of its occurrences hold up the others."""
+"""Schedules in memory: when each job fires next, and which of its occurrences hold up the others."""
 
 from collections import deque
 from heapq import heapify, heappush
@@ -16,33 +16,32 @@ if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
 
 ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]
-"""As it is stored: job, what its times are made of, anchor, cursor, next time, whether it is paused, whether it is
-done, and up to which time it may have runs, of this schedule or of another. Of a job that is not there any more all
-that is left is that it is paused, if it is."""
+"""An `Entry` as it is stored: job, identity of the schedule, anchor, cursor, next time, paused, done, reached. For a
+removed job only a pause is kept."""
 
 FEW_QUEUES = 10
-"""of a lane that is quickly looked through; one with more of them is busy"""
+"""queues of a lane up to which counting its runs is quick; with more, the lane counts as busy"""
 GONE = ""
-"""in place of what its times are made of, for a job that is not there any more"""
+"""the identity in the row of a removed job"""
 
 
 class Entry(msgspec.Struct, gc=False):
-    """One scheduled job in the timetable. Times are nominal: without the job's place within the jitter."""
+    """A scheduled job in the timetable. Times are nominal, without the job's offset within the jitter."""
 
     job: Job
     order: int
-    """its place among those that fire at the same time"""
+    """rank among jobs that fire at the same time"""
     anchor: float
-    """when the job was first known with this schedule"""
+    """when the job first appeared with this schedule"""
     cursor: float
-    """up to here everything is a run"""
+    """every time up to here has its run"""
     next: float | None
-    """the first time after that; None if there is none"""
+    """the first time after the cursor, if any"""
     paused: bool = False
     done: bool = False
-    """its one run has ended, and it is not to be kept"""
+    """its one run has ended, and the job is not kept"""
     reached: float = 0.0
-    """up to here there may be runs: of the schedule it had before, or from when the clock was ahead"""
+    """times up to here may have runs: of an earlier schedule, or from when the clock was ahead"""
 
     @property
     def schedule(self) -> Schedule:
@@ -51,10 +50,10 @@ class Entry(msgspec.Struct, gc=False):
 
     @property
     def fires_at(self) -> float | None:
-        """The next time that it really fires."""
+        """The next time with the offset; None while paused."""
         if self.next is None or self.paused:
             return None
-        # The very number where nothing is added to it: it is kept twice for each of very many.
+        # Without jitter, the same object: it is kept twice for each of very many.
         return self.next if not self.schedule.jitter else self.next + self.schedule.offset(self.job.id)
 
     def row(self) -> ScheduleRow:
@@ -63,60 +62,59 @@ class Entry(msgspec.Struct, gc=False):
 
 
 class Series:
-    """The occurrences of one job, or of one backfill of it, of which only so many may be live at once."""
+    """The occurrences of a job, or of one backfill of it, that share a bound on how many are live at once."""
 
     __slots__ = ("live", "waiting")
 
     def __init__(self) -> None:
         self.live: set[str] = set()
-        """those that are due, and have not ended"""
+        """due and not ended"""
         self.waiting: deque[Run] = deque()
-        """those whose time has come, in prerun still; one that has ended meanwhile is met and dropped later"""
+        """due, but still in prerun; a run that ended meanwhile is dropped when met"""
 
 
 class Table:
-    """Every scheduled job. What it costs grows with what is due, not with what is there."""
+    """Every scheduled job. The cost of a pass grows with what is due, not with the number of jobs."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.heap: list[tuple[float, int, str]] = []
-        """when a job fires, its order, its id; one that does not fit its entry any more is dropped when it is met"""
+        """(fire time, order, job); an item that no longer fits its entry is dropped when met"""
         self.ahead: dict[str, list[Run]] = {}
-        """job → those of its occurrences whose time has not come"""
+        """job → its occurrences that were created ahead of their time"""
         self.rows: dict[str, ScheduleRow] = {}
-        """what the store has of jobs that are not defined, or not yet"""
+        """stored rows of jobs that are not defined, or not yet"""
         self.unsure: dict[str, list[str]] = {}
         """job → ids of runs that may exist and are not live: the next pass needs their states"""
         self.recorded = 0
-        """how many missed occurrences were recorded one by one, since there were none"""
+        """missed occurrences recorded one by one in an unbroken sequence of passes"""
         self.wall = 0.0
-        """the time of the last pass"""
+        """wall time of the last pass"""
         self.orders = 0
 
     def place(self, entry: Entry) -> None:
-        """Have it looked at when its next time is near."""
+        """Add the next fire time of an entry to the heap."""
         fires_at = entry.fires_at
         if fires_at is None:
             return
         heappush(self.heap, (fires_at, entry.order, entry.job.id))
         if len(self.heap) > 1000 + 2 * len(self.entries):
-            # Most do not fit any more, and may not be met for years.
+            # Most items are stale, and may not be met for years.
             self.rebuild()
 
     def fits(self, item: tuple[float, int, str]) -> Entry | None:
+        """Return the entry of an item unless the item is stale."""
         entry = self.entries.get(item[2])
-        if entry is None or entry.order != item[1]:
-            return None
-        return entry if entry.fires_at == item[0] else None
+        return entry if entry is not None and (entry.fires_at, entry.order) == item[:2] else None
 
     def rebuild(self) -> None:
-        """The heap made anew, for many entries at once."""
+        """Make the heap anew, for many entries at once."""
         found = ((entry.fires_at, entry) for entry in self.entries.values())
         self.heap = [(at, entry.order, entry.job.id) for at, entry in found if at is not None]
         heapify(self.heap)
 
     def leave(self, run: Run) -> None:
-        """A run's time has come, or will not come."""
+        """Remove a run from those created ahead."""
         ahead = self.ahead.get(run.job_id)
         if ahead is not None and run in ahead:
             ahead.remove(run)
@@ -125,7 +123,7 @@ class Table:
 
 
 def series_of(series: dict[tuple[str, str], Series], run: Run) -> Series | None:
-    """The one that a run belongs to, made if it is not there; None for a run that is beside all schedules."""
+    """Return the series of a run, making it if needed; None for a run beside all schedules."""
     key = series_key(run)
     if key is None:
         return None
@@ -138,14 +136,12 @@ def series_of(series: dict[tuple[str, str], Series], run: Run) -> Series | None:
 def series_key(run: Run) -> tuple[str, str] | None:
     if run.origin in (SCHEDULE, CATCH_UP):
         return run.job_id, ""
-    if parallel_of(run.origin) is not None:
-        return run.job_id, str(run.origin)
-    return None
+    return None if parallel_of(run.origin) is None else (run.job_id, str(run.origin))
 
 
 def goes_early(state: "SchedulerState", run: Run) -> bool:
-    """Whether a run may be handed over ahead of its time: an occurrence that has to wait for nothing else, and nobody
-    for it: while it waits at its worker it holds a slot."""
+    """Whether a run may go to a worker ahead of its time. It holds a slot while it waits there, so it must be an
+    occurrence that waits for nothing else, in a lane where nothing waits for it."""
     if run.state is not State.PRERUN or run.origin != SCHEDULE or run.due_at is None or state.draining:
         return False
     lane = state.lanes[run.lane]
@@ -156,6 +152,6 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
 
 
 def has_passed(entry: Entry, at: float) -> bool:
-    """Whether this second is one of the schedule's times, and has had its turn."""
+    """Whether this second is a fire time that the schedule has passed."""
     found = following(entry.schedule, entry.anchor, int(at) - 1e-6)
     return found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor

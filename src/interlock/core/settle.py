@@ -1,6 +1,5 @@
-"""How an attempt ends and what follows: success, a retry after a delay, or the end."""
+"""The end of an attempt and what follows: success, a retry after a delay, or the end of the run."""
 
-from interlock.core.hold import is_held
 from interlock.core.lanes import requeue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
@@ -13,11 +12,11 @@ from interlock.model.state import State
 CANCEL = "cancel"
 TIMEOUT = "timeout"
 ATTEMPT_TIMEOUT = "attempt_timeout"
-"""the values of `Run.stop`: why a running attempt was asked to stop"""
+"""values of `Run.stop`: why a running attempt was asked to stop"""
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
-    """The attempt a message speaks of, if it is still the live one; anything else is counted as stale."""
+    """Return the attempt that a message names if it is the live one; count any other message as stale."""
     worker = p.state.workers.get(worker_id)
     attempt = None
     if worker is not None:
@@ -35,16 +34,13 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
         return
     attempt.heard = p.elapsed
     attempt.accepted = True
-    begin(p, attempt.run, message.ago)
+    begin(p, attempt.run, max(attempt.run.changed_at, p.now - message.ago) if message.ago else None)
 
 
-def begin(p: Pass, run: Run, ago: float = 0.0) -> None:
-    """Its worker says that it executes, for the first time or again."""
-    if run.state is not State.RUNNING:
-        _run(p, run, max(run.changed_at, p.now - ago) if ago else None)
-
-
-def _run(p: Pass, run: Run, at: float | None = None) -> None:
+def begin(p: Pass, run: Run, at: float | None = None) -> None:
+    """Note that a run executes, as its worker may say more than once."""
+    if run.state is State.RUNNING:
+        return
     p.move(run, State.RUNNING, "started", str(run.worker_id), at)
     run.attempt_started_at = run.changed_at
     run.due_at = None
@@ -64,10 +60,9 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         return
     run = attempt.run
     p.state.workers[worker_id].drop(run.id)
-    # It may have waited to be told, or for somebody to be told; but never did anything happen before what led to it.
+    # The report may be late, but nothing happens before what led to it.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
-    if run.state is not State.RUNNING:
-        _run(p, run, at if at is None else max(run.changed_at, at - message.took))
+    begin(p, run, at if at is None else max(run.changed_at, at - message.took))
     outcome = read_outcome(message.outcome)
     run.outcome = outcome
     run.exit_code = message.exit_code
@@ -75,16 +70,16 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        p.move(run, State.SUCCEEDED, "done", "scheduler", at)
+        p.move(run, State.SUCCEEDED, "done", at=at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, "deadline passed", "scheduler", at)
+        p.move(run, State.TIMEOUT, "deadline passed", at=at)
     elif outcome is Outcome.FAILED_FATAL:
         run.failures += 1
-        p.move(run, State.FAILED, "fatal", "scheduler", at)
+        p.move(run, State.FAILED, "fatal", at=at)
     elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
         run.outcome = Outcome.TIMEOUT
         _retry_or(p, run, State.TIMEOUT, "attempt ran too long", at)
@@ -93,7 +88,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 
 def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
-    """Downgrade a success whose output must not be handed out; anything else stays as it is."""
+    """Withhold the output of a success; a run in any other state stays as it is."""
     run = p.find(command.run_id)
     if run is not None and run.state is State.SUCCEEDED:
         p.move(run, State.OUTPUT_QUARANTINED, command.reason, command.actor)
@@ -105,7 +100,7 @@ def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) 
     most = job.max_retries
     run.failures += 1
     if run.failures > most:
-        p.move(run, end, why if most == 0 else f"{why}, no retry left", "scheduler", at)
+        p.move(run, end, why if most == 0 else f"{why}, no retry left", at=at)
         return
     p.retried.append(run)
     delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
@@ -113,12 +108,12 @@ def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) 
     run.worker_id = None
     run.attempt_started_at = None
     run.due_at = p.now + delay
-    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {delay:.3g}s", "scheduler")
+    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {delay:.3g}s")
     p.state.set_span(p.elapsed + delay, run, WAIT)
 
 
 def lost(p: Pass, worker_id: str, message: Lost) -> None:
-    """The executing process died and the worker, which lives, says so."""
+    """Take the report of a worker that the process under an attempt died."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
@@ -126,14 +121,13 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
 
 
 def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
-    """An attempt is gone with what executed it: a crash, not a retry. `exit_code` is that of its process, if this died
-    alone."""
+    """Count a crash: the attempt is gone with its worker, or with its process alone, which leaves an `exit_code`."""
     _detach(p, run)
     run.exit_code = exit_code
     if _stopped(p, run, reason):
         return
     if run.stop == ATTEMPT_TIMEOUT:
-        # It had to be killed because it ran too long, which is a failure like any other.
+        # It was killed because it ran too long, which is a failure like any other.
         run.outcome = Outcome.TIMEOUT
         _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
         return
@@ -142,14 +136,14 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     run.outcome = None
     if run.crashes >= p.state.job_of(run).max_crashes:
         run.error = run.error or reason
-        p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}", "scheduler")
+        p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}")
         p.batch.dead_letters.append((run.id, p.now, "orphaned", reason))
     else:
         _again(p, run, f"crash {run.crashes}: {reason}")
 
 
 def _detach(p: Pass, run: Run) -> None:
-    """The run is on no worker any more, and nothing its worker still says of it counts."""
+    """Take the run off its worker; whatever that still reports of it is stale."""
     if run.worker_id is not None and run.worker_id in p.state.workers:
         p.state.workers[run.worker_id].drop(run.id)
     run.fence += 1
@@ -157,20 +151,20 @@ def _detach(p: Pass, run: Run) -> None:
 
 
 def _stopped(p: Pass, run: Run, reason: str) -> bool:
-    """End a run that was being stopped for good anyway."""
+    """End a run that was being stopped for good; False for any other."""
     if run.stop == CANCEL:
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
     elif run.stop == TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        p.move(run, State.TIMEOUT, f"deadline passed: {reason}", "scheduler")
+        p.move(run, State.TIMEOUT, f"deadline passed: {reason}")
     else:
         return False
     return True
 
 
 def returned(p: Pass, worker_id: str, message: Returned) -> None:
-    """The worker gives the attempt back; nothing failed, so nothing is counted."""
+    """Take back an attempt from its worker; nothing failed, so nothing is counted."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
@@ -184,23 +178,22 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         return
     if run.state is State.DISPATCHED:
         run.stop = None
-        p.move(run, State.SCHEDULED, reason, "scheduler")
+        p.move(run, State.SCHEDULED, reason)
         requeue(p.state, run, attempt.order)
-        if is_held(p, run):
-            p.move(run, State.PENDING, "held", "scheduler")
+        if run.is_held:
+            p.move(run, State.PENDING, "held")
     else:
         _again(p, run, reason)
 
 
 def _again(p: Pass, run: Run, reason: str) -> None:
-    """Back through the entry without a delay."""
+    """Send the run through the entry again, without a delay."""
     run.stop = None
     run.attempt_started_at = None
-    early = run.due_at is not None and run.due_at > p.now
-    run.due_at = run.due_at if early else None
-    p.move(run, State.RETRYING, reason, "scheduler")
+    # A run dispatched ahead of its time may still have to wait for it.
+    run.due_at = None if run.due_at is None or run.due_at <= p.now else run.due_at
+    p.move(run, State.RETRYING, reason)
     if run.due_at is None:
         p.state.unsettled.append(run.id)
     else:
-        # It was handed out ahead of its time, which has not come yet.
         p.state.set_span(p.elapsed + run.due_at - p.now, run, WAIT)

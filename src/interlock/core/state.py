@@ -1,7 +1,6 @@
-"""What the scheduler keeps in memory: live runs, lanes, workers, timers. All of it is rebuilt from the store."""
+"""What the scheduler keeps in memory: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from enum import IntEnum
 from heapq import heapify, heappush
@@ -10,22 +9,22 @@ from math import inf
 
 import msgspec
 
-from interlock.core.schedule_table import ScheduleRow, Series, Table, series_of
+from interlock.core.schedule_table import Series, Table
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.run import Now, Run, RunIds
-from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+from interlock.model.run import Run, RunIds
+from interlock.model.state import State
 from interlock.model.work import ProcessWork
 
 MOST_COMPARED = 10_000
-"""names of jobs that are looked through for the one that was meant"""
+"""job names compared with an unknown one to suggest the closest"""
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
 class Room(IntEnum):
-    """Where on its worker a run executes. Each kind has its own places, so none takes those of another."""
+    """Where on its worker a run executes. Each kind has its own slots, so none takes those of another."""
 
     SHARED = 0
     """in the process that most runs share"""
@@ -42,7 +41,7 @@ SUSPECT_SHARE = 4
 """slots of a worker for each suspect that it takes"""
 
 ANYWHERE = ""
-"""in place of the job's id where any worker can do it, for it is told what to do"""
+"""replaces the job id where the dispatch carries the work, so that any worker can do it"""
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -59,9 +58,8 @@ class Limits(msgspec.Struct, frozen=True):
     prerun: float = 10.0
     """seconds ahead of its time that an occurrence becomes a run"""
     lead: float = 0.0
-    """seconds ahead of its time that it may be handed to a worker, which keeps it until then; half of that is meant to
+    """seconds ahead of its time that an occurrence may go to a worker, which keeps it until then; half of that should
     be enough to store it, and the rest lets several go together"""
-
     bulk_runs: int = 1000
     """runs that bulk requests act on in one pass"""
 
@@ -84,23 +82,23 @@ def _size(count: int) -> str:
 
 
 WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
-"""The kinds of spans: a delay or a retry that is waited for, the run time of a run, and that of an attempt. Each is the
-name of a field of the run: once that field has changed, the span is void."""
+"""The kinds of spans: the wait for a delay or a retry, the run time of a run, and that of an attempt. Each is the name
+of a field of the run; a change of that field voids the span."""
 
 Span = tuple[float, int, str, str, float]
-"""elapsed time at which it ends, tie-breaker, run id, kind, and the value of that field"""
+"""elapsed time of its end, tie-breaker, run id, kind, and the value of the field"""
 
 NOT_OUT = inf
-"""when an attempt was last heard of that has not been sent yet: it cannot be silent"""
+"""`Attempt.heard` before the attempt is sent: it cannot be silent"""
 
 
 class Lines(msgspec.Struct):
-    """Which log lines of the attempt of a run have come: a worker that is back says again what may not be stored."""
+    """The log lines of an attempt that have arrived. A worker that reconnects repeats lines that may not be stored."""
 
     attempt: int
     mark: int = 0
-    """up to which number all have"""
-    beyond: set[int] = msgspec.field(default_factory=set)
+    """every line up to this number has arrived"""
+    beyond: set[int] = set()
 
     def has(self, number: int) -> bool:
         return number <= self.mark or number in self.beyond
@@ -113,17 +111,19 @@ class Lines(msgspec.Struct):
 
 
 class Attempt(msgspec.Struct, gc=False):
-    """A run on a worker: when it was last heard of, and whether the worker ever said that it has it."""
+    """A run on a worker."""
 
     run: Run
     heard: float
+    """elapsed time of the last sign of life"""
     accepted: bool
+    """whether the worker has ever reported it"""
     order: int
     """its place in the queue it came from"""
 
 
 class Worker:
-    """A worker as the scheduler sees it. Its load is the attempts it has, counted anew whenever asked."""
+    """A worker as the scheduler sees it. Its load is the number of its attempts, counted on demand."""
 
     __slots__ = ("apart", "attempts", "connected", "draining", "id", "jobs", "processes", "silent", "slots")
 
@@ -135,14 +135,13 @@ class Worker:
         self.connected = False
         self.draining = False
         self.silent = False
-        """has let an attempt go unheard of for too long, and has said nothing since"""
+        """an attempt of its was lost to silence, and it has sent nothing since"""
         self.attempts: dict[str, Attempt] = {}
         self.apart: dict[str, Room] = {}
-        """the attempts that have a process of their own"""
+        """attempts in a process of their own"""
 
     @property
     def takes_work(self) -> bool:
-        """Whether it is there, heard of, and not about to leave."""
         return self.connected and not self.silent and not self.draining
 
     def free(self, room: Room) -> int:
@@ -154,7 +153,6 @@ class Worker:
 
     @property
     def has_room(self) -> bool:
-        """Whether it could take anything at all."""
         return self.connected and not self.draining and any(self.free(room) > 0 for room in Room)
 
     def drop(self, run_id: str) -> None:
@@ -163,7 +161,7 @@ class Worker:
 
 
 class Lane:
-    """A bound on how many runs execute at once, and the queue before it."""
+    """A bound on how many runs execute at once, and the queues before it."""
 
     __slots__ = ("dead", "heads", "holding", "limit", "moved", "name", "queues")
 
@@ -171,14 +169,14 @@ class Lane:
         self.name = name
         self.limit = limit
         self.holding: dict[str, Run] = {}
-        """the runs that have a slot: its size is the number of slots taken"""
+        """the runs that have a slot; their number is the number of slots taken"""
         self.queues: dict[RouteKey, deque[tuple[int, Run]]] = {}
-        """waiting runs in order of arrival; one that left otherwise stays as a dead entry until it is met or swept"""
+        """waiting runs in order of arrival; a run that left otherwise stays as a dead entry until met or swept"""
         self.heads: list[tuple[int, RouteKey]] = []
-        """a heap with the first of every queue; what is none any more is dropped when it is met"""
+        """a heap with the first of every queue; stale ones are dropped when met"""
         self.dead = 0
         self.moved: dict[str, int] = {}
-        """the order under which a run waits that left the queue and came back; its other entries are dead"""
+        """run that left the queue and came back → its current order; its other entries are dead"""
 
     def add(self, key: RouteKey, order: int, run: Run) -> None:
         queue = self.queues.get(key)
@@ -191,7 +189,7 @@ class Lane:
             self.moved[run.id] = order
 
     def waits(self, entry: tuple[int, Run]) -> bool:
-        """Whether that is the place of a run that waits."""
+        """Whether the entry is the current place of a waiting run."""
         order, run = entry
         return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
 
@@ -204,53 +202,51 @@ class SchedulerState:
         self.limits = limits
         self.lanes = {name: Lane(name, limit) for name, limit in lanes.items()}
         self.runs: dict[str, Run] = {}
-        """every run that has not ended"""
+        """every run that has not ended, in the order the store has them"""
         self.jobs: dict[str, Job] = {}
-        """the current definitions by id, in the order of their declaration"""
+        """the current definitions by id, in order of declaration"""
         self.declared: dict[str, str] = {}
-        """those that are told anew at every start, with their versions, and in order; the others are stored"""
+        """jobs that each start declares anew → version, in order; the other jobs are stored"""
         self.sources: dict[str, str] = {}
-        """where those are declared"""
+        """declared job → where it is declared"""
         self.versions: dict[str, Job] = {}
-        """by version, the definitions that are stored because a run refers to them"""
+        """version → definition, for those that are stored because a run refers to them"""
         self.timetable = Table()
         self.series: dict[tuple[str, str], Series] = {}
-        """job, and which backfill of it if any → its occurrences that are live, and those that wait for them"""
+        """job and, if any, its backfill → the occurrences that are live or wait for those"""
         self.bulks: dict[str, BulkRequest] = {}
-        """oldest first, finished ones too: one that comes again is known"""
+        """oldest first, with finished ones, so that a repeated request is recognised"""
         self.walks: dict[str, list[Run]] = {}
-        """bulk request that is under way → the runs it has yet to look at, the next one last"""
+        """bulk request under way → the runs it has yet to look at, the next one last"""
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []
-        """a heap of (wall time, tie-breaker, run id): when a run wants to be looked at"""
+        """a heap of (wall time, tie-breaker, run id): when to look at a run"""
         self.spans: list[Span] = []
-        """a heap of what counts elapsed time; a run's record has the same in wall time, for a restart"""
+        """a heap of spans in elapsed time; a run's record has the same in wall time, for a restart"""
         self.wall_ahead = 0.0
-        """seconds that the wall clock is ahead of elapsed time, by which the ends of waits are recorded"""
+        """seconds by which the wall clock is ahead of elapsed time, in the recorded ends of waits"""
         self.unsettled: list[str] = []
         """runs to look at in the next step whatever the time"""
         self.progress: dict[str, tuple[float, str]] = {}
         self.log_sizes: dict[str, tuple[int, int]] = {}
-        """log lines and bytes of their text, of the runs that have any"""
+        """run with a log → its lines, and bytes of their text"""
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
         self.draining = False
         self.liveness_due: float | None = None
-        """elapsed time at which attempts must be checked for silence"""
+        """elapsed time of the next check for silence"""
         self.effects: dict[Effect, float] = {}
-        """effects without an answer → elapsed time at which they are asked again"""
+        """effect without an answer → elapsed time at which to ask again"""
         self.effects_due = inf
         """the earliest of these, or earlier"""
         self.stale_messages = 0
         self._arrivals = 0
 
     def arrival(self) -> int:
+        """Return the next number in the order of everything that queues."""
         self._arrivals += 1
         return self._arrivals
-
-    def tie(self) -> int:
-        return self.arrival()
 
     def job(self, job_id: str) -> Job:
         job = self.jobs.get(job_id)
@@ -263,35 +259,32 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        """Only a process that died under its attempt leaves an exit code and no outcome. A worker that died leaves
-        neither."""
         job = self.job_of(run)
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED
         if job.executor is ExecutorKind.PROCESS:
             room = Room.OWN
         else:
+            # Only a process that died under its attempt leaves an exit code and no outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
         return ANYWHERE if job.work is not None else run.job_id, room
 
     def set_timer(self, when: float, run: Run) -> None:
-        heappush(self.timers, (when, self.tie(), run.id))
+        heappush(self.timers, (when, self.arrival(), run.id))
 
     def set_span(self, end: float, run: Run, kind: str) -> None:
-        heappush(self.spans, (end, self.tie(), run.id, kind, getattr(run, kind)))
+        heappush(self.spans, (end, self.arrival(), run.id, kind, getattr(run, kind)))
 
-    def sweep_timers(self) -> None:
-        """Drop the timers and spans of runs that have ended, once they are most of them."""
-        if len(self.timers) > 1000 + 4 * len(self.runs):
+    def sweep(self) -> None:
+        """Drop timers, spans and definitions that no live run needs, once they are most of them."""
+        most = 1000 + 4 * len(self.runs)
+        if len(self.timers) > most:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
-        if len(self.spans) > 1000 + 4 * len(self.runs):
+        if len(self.spans) > most:
             self.spans = [span for span in self.spans if span[2] in self.runs]
             heapify(self.spans)
-
-    def sweep_versions(self) -> None:
-        """Drop the definitions that nobody refers to any more, once they are most of them."""
         if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
             self.versions = {version: job for version, job in self.versions.items() if version in used}
@@ -303,87 +296,5 @@ class SchedulerState:
 
 
 def waits_for_span(run: Run) -> bool:
-    """Whether `due_at` is the end of a delay, of a submit or a retry, and not an instant that was asked for."""
+    """Whether `due_at` is the end of a delay, of a submit or a retry, rather than a requested instant."""
     return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
-
-
-def rebuild(
-    limits: Limits,
-    lanes: dict[str, int],
-    runs: Sequence[Run],
-    versions: Iterable[Job],
-    now: Now,
-    log_sizes: Mapping[str, tuple[int, int]],
-    log_marks: Mapping[str, tuple[int, int]],
-    stored: Iterable[Job] = (),
-    schedules: Iterable[ScheduleRow] = (),
-    bulks: Iterable[tuple[BulkRequest, int]] = (),
-    before: SchedulerState | None = None,
-) -> SchedulerState:
-    """The state as the store has it. Work that was on a worker is taken to be there still, until silence says no.
-
-    `before` is this scheduler's previous state, if it had one: its spans continue. For all others the wall clock
-    decides what is left.
-    """
-    state = SchedulerState(limits, lanes)
-    state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
-    state.log_sizes = dict(log_sizes)
-    state.lines = {run_id: Lines(*mark) for run_id, mark in log_marks.items()}
-    state.jobs = {job.id: job for job in stored}
-    state.timetable.rows = {row[0]: row for row in schedules}
-    for bulk, reach in bulks:
-        state.bulks[bulk.id] = bulk
-        if bulk.ended_at is None:
-            tenant = bulk.wanted.tenant
-            state.walks[bulk.id] = [run for run in runs[:reach] if tenant in (None, run.tenant)]
-    known = {} if before is None else {span[2:]: span[0] for span in before.spans}
-    for job in versions:
-        state.versions[job.version] = job
-    for run in sorted(runs, key=lambda run: (run.created_at, run.id)):
-        state.runs[run.id] = run
-        if run.lane not in state.lanes:
-            run.lane = "main"
-        _place(state, run, now.elapsed)
-        if run.deadline_at is not None:
-            state.set_timer(run.deadline_at, run)
-        for kind, left in _spans_left(run, state.job_of(run), now.wall):
-            state.set_span(known.get((run.id, kind, getattr(run, kind)), now.elapsed + left), run, kind)
-    return state
-
-
-def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
-    """Yield what is left of a run's spans by the wall clock, never more than the whole if it was set back."""
-    kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
-    start = getattr(run, kind)
-    if job.max_runtime is not None and start is not None:
-        yield kind, min(start + job.max_runtime - wall, job.max_runtime)
-    if run.due_at is not None and waits_for_span(run):
-        whole = job.retry.longest_delay if run.state is State.RETRYING else run.delay
-        yield WAIT, min(run.due_at - wall, inf if whole is None else whole)
-
-
-def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
-    """Put a run where its state says it is."""
-    lane = state.lanes[run.lane]
-    series = None if run.origin is None else series_of(state.series, run)
-    if series is not None and run.state is State.PRERUN:
-        if run.due_at is None:
-            series.waiting.append(run)
-            return
-        state.timetable.ahead.setdefault(run.job_id, []).append(run)
-    elif series is not None:
-        series.live.add(run.id)
-    if run.state in HOLDS_SLOT:
-        lane.holding[run.id] = run
-    if run.state in ON_WORKER and run.worker_id is not None:
-        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
-        worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
-        if (room := state.route_key(run)[1]) is not Room.SHARED:
-            worker.apart[run.id] = room
-        state.watch_silence(elapsed)
-    elif run.state is State.SCHEDULED:
-        lane.add(state.route_key(run), state.arrival(), run)
-    elif run.due_at is None:
-        state.unsettled.append(run.id)
-    elif not waits_for_span(run):
-        state.set_timer(run.due_at, run)

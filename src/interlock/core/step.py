@@ -1,4 +1,4 @@
-"""The way of a run, top to bottom: what arrived, what fell due, who is silent, who may go."""
+"""The way of a run, top to bottom: take in what arrived, notice silence, fire what is due, admit, dispatch."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 from interlock.core import (
     admission,
     bulk,
-    deadlines,
     effects,
     handover,
-    hold,
     job_changes,
     lanes,
     liveness,
     run_actions,
+    series,
     settle,
+    stop,
     timers,
     timetable,
 )
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from random import Random
 
 Command = tuple[str, Any]
-"""who it comes from (a worker's id, or whom to answer), and a message or a command"""
+"""its sender (a worker's id, or the client to answer), and a message or a command"""
 
 NO_FACTS = Facts()
 
 
 def needs(state: SchedulerState, commands: Sequence[Command]) -> Needs:
-    """Return what a step with these commands has to know of the store."""
+    """Return what a step with these commands needs from the store."""
     found = Needs()
     for _, content in commands:
-        asks = _NEEDS.get(type(content))
-        if asks is not None:
-            asks(state, content, found)
-    timetable.needed(state, found)
+        find_needs = _NEEDS.get(type(content))
+        if find_needs is not None:
+            find_needs(state, content, found)
+    timetable.needs_unsure(state, found)
     return found
 
 
 def step(
     state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Random", facts: Facts = NO_FACTS
 ) -> Decisions:
-    """Take in a batch and decide. Changes `state`; what it returns must be stored before anybody is told."""
-    p = Pass(state, now, rng, facts)
+    """Take in a batch and decide. Changes `state`; the shell must store the decisions before it tells anyone."""
+    p = Pass(state=state, now=now.wall, elapsed=now.elapsed, rng=rng, facts=facts)
     timers.follow_wall_clock(p)
     for origin, content in commands:
         handle = _HANDLERS[type(content)]
@@ -67,17 +67,17 @@ def step(
     effects.proceed(p, _APPLIERS)
     timetable.fire(p)
     timers.fire(p)
-    timetable.release(p)
+    series.release(p)
     timetable.fire_ahead(p)
     while p.entering:
         _enter(p)
-        timetable.release(p)
+        series.release(p)
     lanes.fill(p)
-    return p.decisions()
+    return p.finish()
 
 
 def _enter(p: Pass) -> None:
-    """Lead every run that has become pending through the stages of the entry."""
+    """Lead every run that became pending through the stages of the entry."""
     entering, p.entering = p.entering, []
     for run in entering:
         if run.state is not State.PENDING:
@@ -107,7 +107,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Progress: liveness.progress,
     message.LogLine: liveness.log_line,
     message.Checkpoint: liveness.checkpoint,
-    message.Leaving: lambda p, origin, _: liveness.worker_leaving(p, origin),
+    message.Leaving: liveness.worker_leaving,
     command.Create: admission.create,
     request.ActOnRun: run_actions.act,
     request.StartBulk: bulk.start,
@@ -119,9 +119,9 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.Quarantine: settle.quarantine,
     command.Answered: effects.answered,
     command.HandedOver: handover.handed_over,
-    command.WorkerUp: lambda p, _, content: liveness.worker_up(p, content),
-    command.WorkerDown: lambda p, _, content: liveness.worker_down(p, content),
-    command.Stalled: lambda p, _, content: liveness.stalled(p, content),
+    command.WorkerUp: liveness.worker_up,
+    command.WorkerDown: liveness.worker_down,
+    command.Stalled: liveness.stalled,
     command.StartDraining: _start_draining,
     command.NoteServices: _note_services,
 }
@@ -134,10 +134,10 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
 }
-"""the facts a command needs, for those that need any"""
+"""the facts of each command that needs any"""
 
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (deadlines.expired, hold.is_held)
-"""what a pending run passes on its way to the queue, in order; a stage returns True for a run that it ends or keeps"""
+_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (stop.has_expired, run_actions.stays_held)
+"""the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
 
 _APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: handover.inputs_read}
-"""what the answer to an effect does to its run"""
+"""applies the answer to an effect to its run"""

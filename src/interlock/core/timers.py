@@ -1,24 +1,22 @@
-"""What happens because its time has come: runs fall due, retries begin, deadlines pass."""
+"""Time: runs fall due, retries begin, deadlines pass."""
 
 from heapq import heappop, heappush
 
 from interlock.core import timetable
-from interlock.core.deadlines import expired, overrun
 from interlock.core.schedule_table import goes_early
 from interlock.core.state import WAIT, waits_for_span
+from interlock.core.stop import has_expired, overrun
 from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
 
-WAITS_FOR_DUE = (State.PRERUN, State.RETRYING)
 JUMP = 1.0
-"""seconds by which the wall clock must be off before the recorded ends of waits are moved with it"""
+"""seconds by which the wall clock must jump before the recorded ends of waits move with it"""
 
 
 def fire(p: Pass) -> None:
-    """Look at every run whose timer has come. A timer is only a hint: the run's own fields decide."""
-    p.state.sweep_timers()
-    p.state.sweep_versions()
+    """Look at every run whose timer is due. A timer is only a hint: the run's own fields decide."""
+    p.state.sweep()
     timers, runs = p.state.timers, p.state.runs
     early = p.now + p.state.limits.lead
     kept = []
@@ -26,9 +24,9 @@ def fire(p: Pass) -> None:
         timer = heappop(timers)
         run = runs.get(timer[2])
         if run is not None and timer[0] <= p.now:
-            look(p, run)
+            _look(p, run)
         elif run is not None and goes_early(p.state, run):
-            timetable.due(p, run)
+            timetable.fall_due(p, run)
         elif run is not None:
             kept.append(timer)
     for timer in kept:
@@ -37,31 +35,31 @@ def fire(p: Pass) -> None:
     while p.state.unsettled:
         unsettled, p.state.unsettled = p.state.unsettled, []
         for run_id in unsettled:
-            run = runs.get(run_id)
-            if run is not None:
-                look(p, run)
+            if (run := runs.get(run_id)) is not None:
+                _look(p, run)
 
 
-def look(p: Pass, run: Run) -> None:
-    if run.state is not State.PRERUN and expired(p, run):
+def _look(p: Pass, run: Run) -> None:
+    is_due = run.due_at is not None and run.due_at <= p.now
+    if run.state is not State.PRERUN and has_expired(p, run):
         return
     if run.state is State.PRERUN and run.origin is not None:
-        if run.due_at is not None and run.due_at <= p.now:
-            timetable.due(p, run)
-        return
-    if run.state in WAITS_FOR_DUE and not waits_for_span(run) and (run.due_at is None or run.due_at <= p.now):
-        _go_on(p, run)
+        if is_due:
+            timetable.fall_due(p, run)
+    elif run.state in (State.PRERUN, State.RETRYING):
+        if not waits_for_span(run) and (is_due or run.due_at is None):
+            _go_on(p, run)
     elif run.state is State.PENDING:
         p.entering.append(run)
 
 
 def _go_on(p: Pass, run: Run) -> None:
     run.due_at = None
-    p.move(run, State.PENDING, "due", "scheduler")
+    p.move(run, State.PENDING, "due")
 
 
 def _end_spans(p: Pass) -> None:
-    """Delays, retries and run times count elapsed time, whatever the wall clock does meanwhile."""
+    """End delays, retry delays and run times, which count elapsed time whatever the wall clock does."""
     state = p.state
     while state.spans and state.spans[0][0] <= p.elapsed:
         _, _, run_id, kind, value = heappop(state.spans)
@@ -75,7 +73,7 @@ def _end_spans(p: Pass) -> None:
 
 
 def follow_wall_clock(p: Pass) -> None:
-    """After the wall clock was set, move the recorded ends of waits by as much."""
+    """Move the recorded ends of waits by as much as the wall clock was set."""
     ahead = p.now - p.elapsed
     jump = ahead - p.state.wall_ahead
     if abs(jump) < JUMP:

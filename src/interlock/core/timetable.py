@@ -1,9 +1,7 @@
-"""The timetable: occurrences become runs ahead of their time, and what was missed is made up for or said to be missed.
+"""The timetable: each occurrence becomes a run ahead of its time; a missed one runs late or is recorded as missed.
 
-Every occurrence is a run, under an id that its job and its time make, and the cursor of its job moves in the same
-commit: whoever goes on from the store goes on behind it. An occurrence comes into being some seconds ahead, waits in
-prerun, and goes on when its time has come; unless earlier ones of its job are still live, for which it waits, until one
-that comes later takes its place.
+The id of an occurrence consists of its job and time, and the job's cursor moves in the commit that creates it. So a
+scheduler that goes on from the store creates each occurrence exactly once. A run waits in prerun until its time comes.
 """
 
 from heapq import heappop
@@ -13,40 +11,38 @@ import msgspec
 from interlock.core.admission import lane_of
 from interlock.core.facts import Needs
 from interlock.core.fire_times import following, newest_between
-from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.schedule_table import Entry
+from interlock.core.series import go, skip
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.job import Job
-from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id, parallel_of
+from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
-SCHEDULER = "scheduler"
 AGAIN = "~again"
-"""behind the id of an occurrence that was skipped, for the run that makes up for it; no tenant has such a name"""
+"""suffix to the id of a skipped occurrence, for the run that replaces it; no tenant has such a name"""
 LATE = 1.0
-"""seconds behind its time after which an occurrence has been missed"""
+"""seconds after its time when an occurrence counts as missed"""
 MOST_A_PASS = 2000
-"""occurrences that one pass creates; then what has arrived has its turn, and the rest follows"""
+"""occurrences that one pass creates, so that commands get their turn"""
 EARLIER = 1.0
-"""seconds by which an occurrence may be created earlier than it has to be"""
+"""seconds by which an occurrence may be created earlier than necessary"""
 MOST_MISSED = 1000
-"""occurrences of a job that are recorded one by one when they are missed together; older ones are told of in one"""
+"""missed occurrences of a job that get a record each; one record stands for all older ones"""
 MOST_RECORDED = 100_000
-"""occurrences of all jobs that are recorded so after a long stop, before jobs are told of in one run each"""
+"""the same over all jobs after a long stop; beyond it, each further job gets one record"""
 SET_BACK = 60.0
 """seconds by which the clock must be set back for the times in between to come again"""
 MOST_ASKED = 5000
-"""occurrences that one pass needs to know about"""
+"""occurrences that one pass asks the store about"""
 MISSED = "missed: nothing was there to start it in time"
 UNREACHED = "missed: the clock was set back before its time came"
-OVERTAKEN = "missed: the run before it was still going when the next was due"
-PAUSED = "paused"
 
 
 def fire(p: Pass) -> None:
-    """Create what is due soon. It wants to be called again at once if that was too much for one pass."""
+    """Create the occurrences that are due soon, as many as fit in one pass."""
     table = p.state.timetable
     if p.now < table.wall - SET_BACK:
         for entry in list(table.entries.values()):
@@ -63,8 +59,7 @@ def fire(p: Pass) -> None:
 
 
 def fire_ahead(p: Pass) -> None:
-    """Create what will be due next where a run has ended, which is to be stored anyway: so most occurrences need no
-    commit of their own to come into being."""
+    """Create a few more where a run has ended, whose commit can carry them: so most need no commit of their own."""
     if p.ended:
         _create_until(p, p.now + p.state.limits.prerun + EARLIER, p.occurrences + 2 * len(p.ended))
 
@@ -72,16 +67,16 @@ def fire_ahead(p: Pass) -> None:
 def _create_until(p: Pass, soon: float, most: int) -> None:
     table, heap = p.state.timetable, p.state.timetable.heap
     while heap and heap[0][0] <= soon and p.occurrences < min(most, MOST_A_PASS) and not p.state.draining:
-        due = table.fits(heappop(heap))
-        if due is not None:
-            _look_at(p, due, soon)
+        entry = table.fits(heappop(heap))
+        if entry is not None:
+            _look_at(p, entry, soon)
 
 
 def _look_at(p: Pass, entry: Entry, soon: float) -> None:
-    catch_up(p, entry)
+    _catch_up(p, entry)
     _create(p, entry, soon)
     p.schedules[entry.job.id] = entry.row()
-    # A job whose times are uncertain is looked at again once the facts are there.
+    # An unsure job is placed again when the facts are there.
     if entry.job.id not in p.state.timetable.unsure:
         p.state.timetable.place(entry)
 
@@ -102,13 +97,13 @@ def _create(p: Pass, entry: Entry, soon: float) -> None:
 
 
 def _id_for(p: Pass, entry: Entry) -> str | None:
-    """The id of the run for the next time of a job. It is empty if that time has had its run; None if the store must
-    be asked first."""
+    """Return the id of the run for a job's next time: empty if that has had its run, None if the store must be asked
+    first."""
     assert entry.next is not None
     run_id = occurrence_id(entry.job.id, entry.next, "default")
     if int(entry.next) > int(entry.reached) and run_id not in p.state.runs:
         return run_id
-    # What was put a second time for the same instant was wanted a second time.
+    # An `at` job that was put again for the same instant was wanted again, even if its run was cancelled.
     free = (State.SKIPPED, State.CANCELLED) if entry.schedule.at is not None else (State.SKIPPED,)
     for one in (run_id, run_id + AGAIN):
         found = p.state_of(one)
@@ -125,7 +120,7 @@ def _id_for(p: Pass, entry: Entry) -> str | None:
 
 
 def _ask(p: Pass, entry: Entry) -> None:
-    """Need the states of the runs that the next times of a job may have."""
+    """Ask for the states of the runs that the next times of a job may have."""
     soon = p.now + p.state.limits.prerun
     at = entry.next
     ids: list[str] = []
@@ -136,8 +131,8 @@ def _ask(p: Pass, entry: Entry) -> None:
     p.state.timetable.unsure[entry.job.id] = ids
 
 
-def needed(state: SchedulerState, needs: Needs) -> None:
-    """Need the uncertain times, up to a limit; the timetable needs the rest again."""
+def needs_unsure(state: SchedulerState, needs: Needs) -> None:
+    """Need the states of unsure occurrences, up to a limit; the timetable asks again for the rest."""
     for run_ids in state.timetable.unsure.values():
         needs.states.update(dict.fromkeys(run_ids))
         if len(needs.states) >= 2 * MOST_ASKED:
@@ -145,7 +140,7 @@ def needed(state: SchedulerState, needs: Needs) -> None:
 
 
 def turn_back(p: Pass, entry: Entry) -> None:
-    """Where the clock was ahead by far when this job was last looked at, its times come again."""
+    """Let the times of a job come again if the clock was far ahead when it was last looked at."""
     far = p.now + p.state.limits.prerun + SET_BACK
     schedule = entry.schedule
     if entry.done or max(entry.cursor, entry.anchor) <= far:
@@ -176,11 +171,10 @@ def _advance(entry: Entry) -> None:
 
 
 def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tenant: str = "default") -> Run:
-    """A run for one time of a job, in prerun, and not entered into the books yet."""
+    """Return a run in prerun for one time of a job; the caller begins it."""
     p.occurrences += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
     lane, reason = lane_of(p, job.lane)
-    given = payload.EMPTY if job.payload is None else msgspec.json.encode(job.payload)
     return Run(
         run_id or occurrence_id(job.id, at, tenant),
         job.id,
@@ -189,7 +183,7 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
         None,
         p.now,
         at,
-        given,
+        payload.EMPTY if job.payload is None else msgspec.json.encode(job.payload),
         None,
         None if job.deadline is None else max(due, p.now) + job.deadline,
         job.version,
@@ -197,18 +191,30 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
         State.PRERUN,
         None,
         reason or origin,
-        SCHEDULER,
+        "scheduler",
         p.now,
         due_at=due,
         origin=origin,
     )
 
 
-# ── what was missed ─────────────────────────────────────────────────────────────────────────────────────────────────
+def fall_due(p: Pass, run: Run) -> None:
+    """Let an occurrence that was created ahead go on; its time has come, or passed."""
+    entry = p.state.timetable.entries.get(run.job_id)
+    is_late = run.due_at is not None and run.due_at < p.now - LATE
+    if entry is not None and not entry.paused and is_late and run.origin == SCHEDULE:
+        _look_at(p, entry, p.now + p.state.limits.prerun)
+        if run.state is not State.PRERUN or run.due_at is None:
+            return
+    p.state.timetable.leave(run)
+    go(p, run)
 
 
-def catch_up(p: Pass, entry: Entry) -> None:
-    """Run those of the missed occurrences of a job that are to be made up for, and record the others."""
+# ── missed occurrences ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _catch_up(p: Pass, entry: Entry) -> None:
+    """Run the missed occurrences that `catch_up` selects, and record the others as missed."""
     before, table = _missed_before(p, entry), p.state.timetable
     ahead = table.ahead.get(entry.job.id, ())
     late = [run for run in ahead if run.due_at is not None and run.due_at < p.now - LATE]
@@ -241,30 +247,31 @@ def catch_up(p: Pass, entry: Entry) -> None:
         _advance(entry)
 
 
+def _catch_up_since(p: Pass, entry: Entry) -> float:
+    return p.now - entry.schedule.catch_up_window - entry.schedule.offset(entry.job.id)
+
+
 def _why_missed(p: Pass, entry: Entry, at: float) -> str:
-    """Which option has it that a missed occurrence is not made up for."""
-    schedule = entry.schedule
-    if schedule.catch_up is CatchUp.NONE:
+    """Name the option that keeps a missed occurrence from running late."""
+    if entry.schedule.catch_up is CatchUp.NONE:
         return f"{MISSED} (catch_up: none)"
-    if at < p.now - schedule.catch_up_window - schedule.offset(entry.job.id):
+    if at < _catch_up_since(p, entry):
         return f"{MISSED} (older than catch_up_window)"
-    return f"{MISSED} (catch_up: latest)" if schedule.catch_up is CatchUp.LATEST else f"{MISSED} (beyond catch_up_max)"
+    is_latest = entry.schedule.catch_up is CatchUp.LATEST
+    return f"{MISSED} (catch_up: latest)" if is_latest else f"{MISSED} (beyond catch_up_max)"
 
 
 def _chosen(p: Pass, entry: Entry, oldest: float, before: float) -> list[float]:
-    """The times of missed occurrences that are run all the same."""
+    """Return the times of missed occurrences that run late."""
     schedule = entry.schedule
-    if schedule.catch_up is CatchUp.NONE:
-        return []
-    most = 1 if schedule.catch_up is CatchUp.LATEST else schedule.catch_up_max
-    since = max(oldest, p.now - schedule.catch_up_window - schedule.offset(entry.job.id))
-    # Up to the last that counts as missed; `before` itself does not.
-    found = newest_between(schedule, entry.anchor, since, before, most + 1)
+    most = {CatchUp.NONE: 0, CatchUp.LATEST: 1}.get(schedule.catch_up, schedule.catch_up_max)
+    # One more, because `before` itself does not count as missed.
+    found = newest_between(schedule, entry.anchor, max(oldest, _catch_up_since(p, entry)), before, most + 1)
     return [at for at in found if at < before][-most:] if most else []
 
 
 def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) -> None:
-    """Tell in one run of all those that are too many to be recorded one by one."""
+    """Let one record stand for all missed occurrences that are too many to record one by one."""
     if entry.next is None or entry.next >= before or p.occurrences >= MOST_A_PASS:
         return
     most = MOST_MISSED if p.state.timetable.recorded < MOST_RECORDED else 1
@@ -279,123 +286,3 @@ def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) 
         skip(p, run, f"{MISSED}; it stands for all of {first - entry.next:.0f}s, which were too many to record")
     if run_id is not None:
         entry.cursor, entry.next = entry.next, first
-
-
-def skip(p: Pass, run: Run, reason: str) -> None:
-    p.move(run, State.SKIPPED, reason, SCHEDULER)
-
-
-# ── when its time has come ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-def due(p: Pass, run: Run) -> None:
-    """The time of an occurrence that was created ahead has come, or has passed."""
-    entry = p.state.timetable.entries.get(run.job_id)
-    is_late = run.due_at is not None and run.due_at < p.now - LATE
-    if entry is not None and not entry.paused and is_late and run.origin == SCHEDULE:
-        _look_at(p, entry, p.now + p.state.limits.prerun)
-        if run.state is not State.PRERUN or run.due_at is None:
-            return
-    p.state.timetable.leave(run)
-    go(p, run)
-
-
-def go(p: Pass, run: Run) -> None:
-    """Let a run go on from prerun, or wait for those before it."""
-    if _is_paused(p, run):
-        skip(p, run, PAUSED)
-        return
-    series = series_of(p.state.series, run)
-    if series is None or len(series.live) < _most(p, run):
-        _begin(p, run, series)
-        return
-    overtaken = _overtaken_by(p, run)
-    for other in [one for one in series.waiting if one.origin in overtaken and one.state is State.PRERUN]:
-        series.waiting.remove(other)
-        skip(p, other, OVERTAKEN)
-    run.due_at = None
-    series.waiting.append(run)
-    p.touch(run)
-
-
-def _overtaken_by(p: Pass, run: Run) -> tuple[str, ...]:
-    """Where what waits comes from, of which this run takes the place: one waits, unless all are to be made up for."""
-    entry = p.state.timetable.entries.get(run.job_id)
-    if entry is not None and entry.schedule.catch_up is not CatchUp.ALL and run.origin in (SCHEDULE, CATCH_UP):
-        return SCHEDULE, CATCH_UP
-    return (SCHEDULE,) if run.origin == SCHEDULE else ()
-
-
-def _is_paused(p: Pass, run: Run) -> bool:
-    entry = p.state.timetable.entries.get(run.job_id)
-    return entry is not None and entry.paused and run.origin in (SCHEDULE, CATCH_UP)
-
-
-def _most(p: Pass, run: Run) -> int:
-    parallel = parallel_of(run.origin)
-    if parallel is not None:
-        return parallel
-    job = p.state.jobs.get(run.job_id) or p.state.job_of(run)
-    return job.max_concurrent_runs
-
-
-def _begin(p: Pass, run: Run, series: Series | None) -> None:
-    if series is not None:
-        series.live.add(run.id)
-        if run.origin == SCHEDULE:
-            p.lags.append(max(0.0, p.now - (run.due_at if run.due_at is not None else run.scheduled_at)))
-    if run.due_at is not None and run.due_at <= p.now:
-        run.due_at = None
-    if run.deadline_at is not None:
-        p.state.set_timer(run.deadline_at, run)
-    p.move(run, State.PENDING, "due", SCHEDULER)
-
-
-def release(p: Pass) -> None:
-    """Let those go on that waited for what has ended in this pass."""
-    while p.released < len(p.ended):
-        run = p.ended[p.released]
-        p.released += 1
-        if run.origin is not None:
-            _ended(p, run)
-
-
-def _ended(p: Pass, run: Run) -> None:
-    table = p.state.timetable
-    table.leave(run)
-    key = series_key(run)
-    series = None if key is None else p.state.series.get(key)
-    if key is not None and series is not None:
-        series.live.discard(run.id)
-        let_go(p, series)
-        if not series.live and not series.waiting:
-            del p.state.series[key]
-    entry = table.entries.get(run.job_id)
-    if entry is not None and run.origin in (SCHEDULE, CATCH_UP):
-        _retire(p, entry)
-
-
-def let_go(p: Pass, series: Series) -> None:
-    """Those that wait go on as long as there is room."""
-    while series.waiting and len(series.live) < _most(p, series.waiting[0]):
-        waiting = series.waiting.popleft()
-        if waiting.state is State.PRERUN and _is_paused(p, waiting):
-            skip(p, waiting, PAUSED)
-        elif waiting.state is State.PRERUN:
-            _begin(p, waiting, series)
-
-
-def _retire(p: Pass, entry: Entry) -> None:
-    """Remove an `at` job after its run, unless it is to be kept."""
-    if entry.schedule.at is None or entry.schedule.keep or entry.next is not None or entry.paused or entry.done:
-        return
-    entry.done = True
-    job_id = entry.job.id
-    p.state.jobs.pop(job_id, None)
-    if job_id in p.state.declared:
-        # It is still in its file; what remains says that it was there.
-        p.schedules[entry.job.id] = entry.row()
-    else:
-        del p.state.timetable.entries[job_id]
-        p.schedules[job_id] = None
-        p.put_jobs[job_id] = None

@@ -1,4 +1,4 @@
-"""One pass of the machine: the state, the clock reading, the decisions as they are gathered.
+"""One pass of the machine: the state, a reading of the clock, and the decisions so far.
 
 `move` is the only way a run changes state.
 """
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import astuple, replace
 
-from interlock.core.decisions import Answer, Batch, Decisions, Row
+from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
@@ -17,7 +17,7 @@ from interlock.model.error import InvalidTransition
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.message import Message
-from interlock.model.run import UPDATE_AFTER, UPDATES, Now, Run, Transition
+from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
 from interlock.model.state import EFFECTS, Effect, State
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _ROW_OF = {group: attrgetter("id", *columns) for group, columns in UPDATES.items
 
 
 def created_row(run: Run) -> Row:
-    """All fields of a run, or only the first where the others have their defaults."""
+    """Return all fields of a run, or only the first where the others have their defaults."""
     row = astuple(run)
     return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
 
@@ -43,54 +43,34 @@ def update_row(run: Run, group: str) -> Row:
     return row
 
 
-class Pass:
-    __slots__ = (
-        "adopting", "answered", "answers", "batch", "changed", "crashed", "created", "effects", "elapsed", "ended",
-        "entering", "facts", "history", "keys", "lags", "now", "occurrences", "problems", "progressed", "put_jobs",
-        "released", "retried", "rewritten", "rng", "schedules", "sends", "state", "warnings",
-    )  # fmt: skip
+class Pass(Decisions, kw_only=True):
+    """The decisions of a step while it gathers them."""
 
-    def __init__(self, state: SchedulerState, now: Now, rng: "Random", facts: Facts) -> None:
-        self.state = state
-        self.now = now.wall
-        self.elapsed = now.elapsed
-        self.rng = rng
-        self.facts = facts
-        self.created: dict[str, Run] = {}
-        self.changed: dict[str, Run] = {}
-        self.rewritten: set[str] = set()
-        """those of the changed whose update writes all fields"""
-        self.history: dict[str, list[Transition]] = {}
-        self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-        self.batch = Batch()
-        self.sends: dict[str, list[Message]] = {}
-        self.answers: list[tuple[str, Answer]] = []
-        self.effects: list[Asked] = []
-        self.answered: list[tuple[Asked, Any]] = []
-        """answers to effects of passes before"""
-        self.entering: list[Run] = []
-        """runs that have become pending, in order; the entry takes them"""
-        self.ended: list[Run] = []
-        self.released = 0
-        """how many of them the timetable has taken note of"""
-        self.retried: list[Run] = []
-        self.crashed: list[Run] = []
-        self.warnings: list[str] = []
-        self.problems: list[str] = []
-        self.progressed: dict[str, Run] = {}
-        self.lags: list[float] = []
-        """how late occurrences went on whose time came, in seconds"""
-        self.occurrences = 0
-        """how many were created"""
-        self.schedules: dict[str, ScheduleRow | None] = {}
-        """what is kept of schedules from now on, by job; None forgets it"""
-        self.put_jobs: dict[str, Job | None] = {}
-        """the same for jobs that are defined here alone"""
-        self.adopting: set[str] = set()
-        """jobs that have changed"""
+    state: SchedulerState
+    rng: "Random"
+    facts: Facts
+    created: dict[str, Run] = {}
+    rewritten: set[str] = set()
+    """changed runs whose update writes all fields"""
+    history: dict[str, list[Transition]] = {}
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+    answered: list[tuple[Asked, Any]] = []
+    """answers to effects of earlier passes"""
+    entering: list[Run] = []
+    """runs that became pending, in order; the entry takes them"""
+    released: int = 0
+    """how many of the ended runs the timetable has noticed"""
+    occurrences: int = 0
+    """how many were created"""
+    schedules: dict[str, ScheduleRow | None] = {}
+    """job → its new row, None to delete it"""
+    put_jobs: dict[str, Job | None] = {}
+    """id → the new definition of a stored job, None to delete it"""
+    adopting: set[str] = set()
+    """jobs that have changed"""
 
     def begin(self, run: Run) -> None:
-        """Enter a new run into the books, in the state it has."""
+        """Take in a new run, in the state it has."""
         if run.job_version not in self.state.versions:
             job = self.state.versions[run.job_version] = self.state.jobs[run.job_id]
             self.batch.jobs.append(job)
@@ -101,9 +81,11 @@ class Pass:
             self.entering.append(run)
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
-    def move(self, run: Run, after: State, reason: str, actor: str, at: float | None = None) -> None:
-        """Change the state, with the fields of the group in `UPDATE_AFTER`; `touch` a run to change others besides.
-        `at` is for what happened before it was heard of."""
+    def move(self, run: Run, after: State, reason: str, actor: str = "scheduler", at: float | None = None) -> None:
+        """Change the state, and store the fields of the group in `UPDATE_AFTER`; `touch` a run to store others too.
+
+        `at` is the time of a change that was reported late.
+        """
         before = run.state
         effect = EFFECTS.get((before, after))
         if effect is None:
@@ -143,13 +125,14 @@ class Pass:
             run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)
-            del self.state.runs[run.id]
-            self.state.progress.pop(run.id, None)
-            self.state.log_sizes.pop(run.id, None)
-            self.state.lines.pop(run.id, None)
+            state = self.state
+            del state.runs[run.id]
+            state.progress.pop(run.id, None)
+            state.log_sizes.pop(run.id, None)
+            state.lines.pop(run.id, None)
 
     def find(self, run_id: str) -> Run | None:
-        """Return a run that is live or has ended in this pass, or one that a command needed and the store has."""
+        """Return a run that is live or ended in this pass, or one that a command needed and the store has."""
         run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
         return run or self.facts.runs.get(run_id)
 
@@ -163,7 +146,7 @@ class Pass:
         self.rewritten.add(run.id)
 
     def set_facet(self, run: Run, **facets: object) -> None:
-        """Give the run these facets, or take them away with None."""
+        """Give the run these facets; None removes one."""
         changed = replace(run.facets or Facets(), **facets)
         run.facets = None if changed == Facets() else changed
         self.touch(run)
@@ -175,56 +158,34 @@ class Pass:
         else:
             messages.append(message)
 
-    def _updates(self) -> dict[str, list[Row]]:
-        created, rewritten = self.created, self.rewritten
-        rows: dict[str, list[Row]] = {group: [] for group in UPDATES}
+    def finish(self) -> Decisions:
+        """Make the rows of the batch. They are copies, so later changes of the state cannot reach them."""
+        batch, created, state = self.batch, self.created, self.state
+        batch.created = [created_row(run) for run in created.values()]
         for run_id, run in self.changed.items():
             if run_id not in created:
-                group = "all" if run_id in rewritten else UPDATE_AFTER[run.state]
-                rows[group].append(_ROW_OF[group](run))
-        return {group: found for group, found in rows.items() if found}
-
-    def _next_timer(self) -> float:
-        when, _, run_id = self.state.timers[0]
-        run = self.state.runs.get(run_id)
-        return when if run is None or not goes_early(self.state, run) else when - self.state.limits.lead / 2
-
-    def decisions(self) -> Decisions:
-        """The pass as values. Rows are copies: what the state does next cannot reach them."""
-        batch = self.batch
-        created = self.created
-        small = self.state.limits.small_payload
-        batch.created = [created_row(run) for run in created.values()]
-        batch.updated = self._updates()
+                group = "all" if run_id in self.rewritten else UPDATE_AFTER[run.state]
+                batch.updated.setdefault(group, []).append(_ROW_OF[group](run))
         batch.history = list(self.history.items())
         batch.schedules = [row for row in self.schedules.values() if row is not None]
         batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
         batch.put_jobs = [job for job in self.put_jobs.values() if job is not None]
         batch.dropped_jobs = [job_id for job_id, job in self.put_jobs.items() if job is None]
         for run in created.values():
-            if run.payload is not None and len(run.payload) > small:
+            if run.payload is not None and len(run.payload) > state.limits.small_payload:
                 run.payload = None
-        timers, heap = self.state.timers, self.state.timetable.heap
-        wake_at = self._next_timer() if timers else None
-        if heap and not self.state.draining:
-            looks_at = heap[0][0] - self.state.limits.prerun
-            wake_at = looks_at if wake_at is None or looks_at < wake_at else wake_at
-        if self.state.timetable.unsure:
-            wake_at = self.now
-        return Decisions(
-            batch=batch,
-            sends=self.sends,
-            answers=self.answers,
-            touched=created | self.changed,
-            ended=self.ended,
-            retried=self.retried,
-            crashed=self.crashed,
-            warnings=self.warnings,
-            problems=self.problems,
-            progressed=list(self.progressed.values()),
-            now=self.now,
-            elapsed=self.elapsed,
-            lags=self.lags,
-            effects=self.effects,
-            wake_at=wake_at,
-        )
+        self.changed |= created
+        self.wake_at = self._next_look()
+        return self
+
+    def _next_look(self) -> float | None:
+        state, found = self.state, []
+        if state.timetable.unsure:
+            return self.now
+        if state.timers:
+            when, _, run_id = state.timers[0]
+            run = state.runs.get(run_id)
+            found.append(when if run is None or not goes_early(state, run) else when - state.limits.lead / 2)
+        if state.timetable.heap and not state.draining:
+            found.append(state.timetable.heap[0][0] - state.limits.prerun)
+        return min(found, default=None)

@@ -42,7 +42,7 @@ class Delivery:
         if decisions.batch.kept or decisions.batch.service_log:
             self._tell_noted(commands, True)
         if decisions.batch or decisions.progressed:
-            engine.requests.news(position, decisions.progressed)
+            engine.requests.news(position, decisions.progressed.values())
         engine.links.relieve()
 
     def _send(self, decisions: Decisions) -> None:

@@ -17,7 +17,8 @@ from random import Random
 import msgspec
 
 from interlock.core.decisions import Batch, Decisions
-from interlock.core.state import SchedulerState, rebuild
+from interlock.core.rebuild import rebuild
+from interlock.core.state import SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts
 from interlock.engine.catalog import Catalog
@@ -318,20 +319,8 @@ class Engine:
             return False
         self._wrote_at = now.elapsed
         snapshot = await self._store.load(settings.limits.small_payload)
-        now = self._clock.now()
-        self.state = rebuild(
-            settings.limits,
-            settings.lanes,
-            snapshot.runs,
-            snapshot.jobs,
-            now,
-            snapshot.log_sizes,
-            snapshot.log_marks,
-            snapshot.put_jobs,
-            snapshot.schedules,
-            snapshot.bulks,
-            self.state if self._has_led else None,
-        )
+        before = self.state if self._has_led else None
+        self.state = rebuild(settings.limits, settings.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:

@@ -20,7 +20,7 @@ def write(decisions: Decisions) -> None:
         logger.error(text)
     if logger.isEnabledFor(logging.INFO):
         for run_id, entries in decisions.batch.history:
-            run = decisions.touched[run_id]
+            run = decisions.changed[run_id]
             for entry in entries:
                 fields = _fields(run) | {"state": str(entry.after), "attempt": entry.attempt}
                 logger.info("%s → %s: %s", entry.before or "new", entry.after, entry.reason, extra=fields)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -97,7 +97,7 @@ class Requests:
         (self._watchers.add if message.on else self._watchers.discard)(name)
         return self.engine.status(message.request)
 
-    def news(self, position: int, progressed: Sequence[Run]) -> None:
+    def news(self, position: int, progressed: Iterable[Run]) -> None:
         """Tell those who watch how far the store has come, and of progress. They read what is stored themselves."""
         if not self._watchers:
             return

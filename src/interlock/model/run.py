@@ -93,6 +93,10 @@ class Run(msgspec.Struct, gc=False):
     error: str | None = None
     result: bytes | None = None
 
+    @property
+    def is_held(self) -> bool:
+        return self.facets is not None and self.facets.hold is not None
+
 
 _STATE = ("lane", "state", "previous", "reason", "actor", "changed_at", "seq")
 UPDATES: dict[str, tuple[str, ...]] = {

@@ -12,7 +12,7 @@ from math import inf
 import msgspec
 
 from interlock.core.decisions import Batch
-from interlock.core.schedule_table import ScheduleRow
+from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.job import Job
@@ -46,26 +46,6 @@ class PruneLimits(msgspec.Struct, frozen=True):
     def runs(self) -> int:
         """How many one call deletes at the most."""
         return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
-
-
-class Snapshot(msgspec.Struct, frozen=True):
-    """What a scheduler needs to take over."""
-
-    runs: list[Run]
-    """every run that has not ended, in order of creation; payloads above the asked size are None"""
-    jobs: list[Job]
-    """every version of a job that they refer to"""
-    position: int
-    """the highest that is stored, 0 if none is"""
-    log_sizes: dict[str, tuple[int, int]]
-    """run id → log lines and bytes of their text, for runs that have not ended and have any"""
-    log_marks: dict[str, tuple[int, int]] = {}
-    """run id → its attempt, and the number of the last log line of that, if it has any and all before are there"""
-    put_jobs: list[Job] = []
-    """in the order in which they were put"""
-    schedules: list[ScheduleRow] = []
-    bulks: list[tuple[BulkRequest, int]] = []
-    """oldest first, each with how many of `runs`, from the first, were created before it"""
 
 
 class Inputs(msgspec.Struct, frozen=True):

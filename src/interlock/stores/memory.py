@@ -64,7 +64,7 @@ class MemoryStore(Store, Leases):
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
-        """each with the number of the last run that was created before it"""
+        """each with the number of the last run it has yet to look at"""
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[StoredEvent | ServiceEntry] = []
         self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
@@ -130,6 +130,10 @@ class MemoryStore(Store, Leases):
             known, last = self.bulks.get(bulk.id, (bulk, self._last_number()))
             if known.seq <= bulk.seq:
                 self.bulks[bulk.id] = bulk, last
+        numbers = {run.id: number for number, run in self._numbered} if batch.walked else {}
+        for run_id, bulk_id in batch.walked:
+            bulk, last = self.bulks[bulk_id]
+            self.bulks[bulk_id] = bulk, min(last, numbers.get(run_id, last + 1) - 1)
 
     def _last_number(self) -> int:
         return self._numbered[-1][0] if self._numbered else 0

@@ -70,6 +70,7 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     # Before the runs: a request is for those that were there when it came.
     ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
     ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),
+    ("walk_bulk", attrgetter("walked")),
 )
 """in this order, before the runs and their history"""
 

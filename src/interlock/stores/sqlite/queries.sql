@@ -317,6 +317,10 @@ UPDATE leases SET ends_at = 0;
 INSERT INTO bulk_requests (id, seq, request, last_number) VALUES (?, ?, ?, (SELECT coalesce(max(number), 0) FROM runs))
 ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, request = excluded.request WHERE seq <= excluded.seq;
 
+-- name: walk_bulk
+UPDATE bulk_requests SET last_number = min(last_number, coalesce((SELECT number - 1 FROM runs WHERE id = ?), last_number))
+WHERE id = ?;
+
 -- name: drop_bulk
 DELETE FROM bulk_requests WHERE id = ?;
 

@@ -1,49 +1,14 @@
-"""The shell in trouble: floods, slow and half-broken stores, answers nobody waits for any more."""
-
-import logging
+"""The engine with a slow or failing store, and how it recovers."""
 
 import pytest
 
 from interlock.core.state import Limits
-from interlock.engine.inbox import Inbox
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.command import Create
 from interlock.model.effect import ReadInputs
 from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
-from interlock.model.run_action import RunAction
 from interlock.model.state import State
-from tests.engine.bench import Bench, Link, SlowStore, on_virtual_time, pass_time, until
-
-
-def flood(runs: int) -> Create:
-    return Create(1, [r.NewRun("job", b"{}")] * runs, "client", 2 * runs)
-
-
-@pytest.mark.behaviour("LIV-1", "LIV-2")
-def test_what_workers_say_goes_before_what_clients_submit_and_both_get_a_share() -> None:
-    inbox = Inbox()
-    for _ in range(3):
-        inbox.add("client", flood(10_000))
-    beat = m.Heartbeat([])
-    inbox.add("worker", beat)
-    assert (inbox.runs, inbox.bytes) == (30_000, 60_000)
-    first = inbox.take(2000)
-    assert first[0] == ("worker", beat)
-    assert len(first) == 2
-    inbox.add_all([("worker", m.Returned("r", 1, "x"))] * 5000)
-    assert [type(content) for _, content in inbox.take(2000)] == [m.Returned] * 2000 + [Create]
-    while inbox:
-        inbox.take(2000)
-    assert (inbox.runs, inbox.bytes, inbox.weight) == (0, 0, 0)
-
-
-async def _running(bench: Bench, worker: Link) -> m.Dispatch:
-    bench.submit()
-    await until(lambda: bool(worker.of(m.Dispatch)))
-    dispatch = worker.of(m.Dispatch)[-1]
-    worker.say(m.Started(dispatch.run_id, dispatch.fence))
-    return dispatch
+from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
 
 @pytest.mark.behaviour("LIV-2")
@@ -53,7 +18,7 @@ def test_a_silent_worker_is_found_however_slow_the_store_is() -> None:
         bench = Bench(store, limits=Limits(heartbeat_interval=1.0))
         await bench.start()
         silent = bench.worker("silent")
-        run = await _running(bench, silent)
+        run = await running(bench, silent)
         store.takes = 3.2
         for _ in range(4):
             bench.submit()
@@ -72,7 +37,7 @@ def test_a_worker_that_dies_while_the_store_fails_is_known_to_be_gone_when_it_wo
         bench.engine.watch_worker = lambda worker_id, call: call() if worker_id == "w" else None
         await bench.start()
         worker = bench.worker("w")
-        run = await _running(bench, worker)
+        run = await running(bench, worker)
         await until(lambda: store.runs_by_id[run.run_id].state is State.RUNNING)
         store.failing = True
         worker.close()
@@ -149,64 +114,6 @@ def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_re
     on_virtual_time(body)
 
 
-@pytest.mark.behaviour("RUN-19")
-def test_a_run_that_ends_in_a_batch_decided_ahead_is_logged_like_any_other(caplog: pytest.LogCaptureFixture) -> None:
-    async def body() -> None:
-        store = SlowStore()
-        bench = Bench(store, batch_runs=4)
-        await bench.start()
-        worker = bench.worker("w")
-        for _ in range(3):
-            bench.submit()
-        await until(lambda: len(worker.of(m.Dispatch)) == 3)
-        store.takes = 0.5
-        first, *others = worker.of(m.Dispatch)
-        worker.say(m.Started(first.run_id, first.fence))
-        await pass_time(0.1)
-        worker.say(m.Finished(first.run_id, first.fence, "succeeded"))
-        for other in others:
-            worker.say(m.Finished(other.run_id, other.fence, "succeeded"))
-        await until(lambda: len(worker.of(m.Settled)) == 3)
-        assert bench.engine.available
-        await bench.stop()
-        logged = [
-            record.getMessage().split(":")[0]
-            for record in caplog.records
-            if getattr(record, "run_id", "") == first.run_id and record.levelno == logging.INFO
-        ]
-        assert logged == [
-            "new → pending",
-            "pending → scheduled",
-            "scheduled → dispatched",
-            "dispatched → running",
-            "running → terminating",
-            "terminating → succeeded",
-        ]
-
-    with caplog.at_level(logging.INFO, "interlock.runs"):
-        on_virtual_time(body)
-
-
-def test_an_answer_nobody_waits_for_any_more_is_not_sent() -> None:
-    async def body() -> None:
-        bench = Bench(SlowStore())
-        await bench.start()
-        worker = bench.worker("w")
-        run = await _running(bench, worker)
-        for request in range(100, 150):
-            bench.client.say(r.Ask(request, run.run_id, True))
-            await pass_time(0.01)
-            if request != 149:
-                bench.client.say(r.Forget(request))
-        worker.say(m.Finished(run.run_id, run.fence, "succeeded", b"1"))
-        await until(lambda: bool(bench.client.of(r.RunReport)))
-        await pass_time(1)
-        assert [one.request for one in bench.client.of(r.RunReport)] == [149]
-        await bench.stop()
-
-    on_virtual_time(body)
-
-
 def test_a_surprise_while_recovering_is_survived() -> None:
     async def body() -> None:
         store = SlowStore()
@@ -249,25 +156,6 @@ def test_a_scheduler_that_drains_still_drains_after_trouble() -> None:
     on_virtual_time(body)
 
 
-@pytest.mark.behaviour("RUN-2", "RUN-3")
-def test_a_cancel_of_running_work_is_recorded_with_its_reason_and_actor() -> None:
-    async def body() -> None:
-        store = SlowStore()
-        bench = Bench(store)
-        await bench.start()
-        worker = bench.worker("w")
-        run = await _running(bench, worker)
-        bench.client.say(r.ActOnRun(50, RunAction.CANCEL, run.run_id, "ticket 4711"))
-        await until(lambda: bool(worker.of(m.Stop)))
-        worker.say(m.Finished(run.run_id, run.fence, "cancelled"))
-        await until(lambda: store.runs_by_id[run.run_id].state is State.CANCELLED)
-        last = (await store.history(run.run_id))[-1]
-        assert (last.reason, last.actor) == ("ticket 4711", "client-1")
-        await bench.stop()
-
-    on_virtual_time(body)
-
-
 @pytest.mark.behaviour("RUN-17")
 @pytest.mark.parametrize("error", [DatabaseGone("file.db"), DatabaseDamaged("file.db", "page 7")])
 def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnavailable) -> None:
@@ -287,28 +175,6 @@ def test_trouble_that_lasts_is_told_to_everybody_as_it_is(error: StoreUnavailabl
         await pass_time(5)
         told = [(one.code, one.text) for one in bench.client.of(m.Problem)]
         assert told == [(error.code, str(error))] * 3
-        await bench.stop()
-
-    on_virtual_time(body)
-
-
-def test_who_waits_is_not_told_that_nothing_was_changed() -> None:
-    async def body() -> None:
-        store = SlowStore()
-        bench = Bench(store)
-        await bench.start()
-        bench.submit()
-        await until(lambda: bool(bench.client.of(r.Accepted)))
-        (accepted,) = bench.client.of(r.Accepted)
-        store.failing = True
-        bench.submit()
-        bench.client.say(r.Ask(90, accepted.run_ids[0], True))
-        await until(lambda: len(bench.client.of(m.Problem)) == 1)
-        bench.client.say(r.Ask(91, accepted.run_ids[0], True))
-        told = {one.request: one.text for one in bench.client.of(m.Problem)}
-        assert "nothing was changed" in told.pop(2)
-        assert told
-        assert not [text for text in told.values() if "changed" in text]
         await bench.stop()
 
     on_virtual_time(body)

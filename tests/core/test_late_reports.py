@@ -1,4 +1,4 @@
-"""What is heard of later than it happened has the times at which it did."""
+"""Events reported late are recorded at the time they happened."""
 
 import pytest
 

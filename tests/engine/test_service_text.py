@@ -1,4 +1,4 @@
-"""What became of a service, as a person is told."""
+"""The text for each change of a service."""
 
 from typing import Any
 

@@ -1,0 +1,115 @@
+"""The state of a scheduler that takes over, made from what the store has."""
+
+from collections.abc import Iterator
+from math import inf
+
+import msgspec
+
+from interlock.core.schedule_table import ScheduleRow, series_of
+from interlock.core.state import (
+    ATTEMPT_RUNTIME,
+    RUNTIME,
+    WAIT,
+    Attempt,
+    Limits,
+    Lines,
+    Room,
+    SchedulerState,
+    Worker,
+    waits_for_span,
+)
+from interlock.model.bulk import BulkRequest
+from interlock.model.job import Job
+from interlock.model.run import Now, Run
+from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The live part of a store."""
+
+    runs: list[Run]
+    """every run that has not ended, in the order they were stored; payloads above the requested size are None"""
+    jobs: list[Job]
+    """every version of a job that these runs refer to"""
+    position: int
+    """the highest one stored, or 0"""
+    log_sizes: dict[str, tuple[int, int]]
+    """run id → log lines and bytes of their text, for live runs with a log"""
+    log_marks: dict[str, tuple[int, int]] = {}
+    """run id → its attempt and the number of that attempt's last log line, if no line before it is missing"""
+    put_jobs: list[Job] = []
+    """in the order they were put"""
+    schedules: list[ScheduleRow] = []
+    bulks: list[tuple[BulkRequest, int]] = []
+    """oldest first, each with how many of `runs`, from the first, it has yet to look at"""
+
+
+def rebuild(
+    limits: Limits, lanes: dict[str, int], snapshot: Snapshot, now: Now, before: SchedulerState | None = None
+) -> SchedulerState:
+    """Make the state that the store describes. An attempt counts as live until its worker is silent for too long.
+
+    `before` is the previous state of this same scheduler, if any: its spans continue. Otherwise the wall clock decides
+    what is left of a span.
+    """
+    state = SchedulerState(limits, lanes)
+    state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
+    state.log_sizes = dict(snapshot.log_sizes)
+    state.lines = {run_id: Lines(*mark) for run_id, mark in snapshot.log_marks.items()}
+    state.jobs = {job.id: job for job in snapshot.put_jobs}
+    state.versions = {job.version: job for job in snapshot.jobs}
+    state.timetable.rows = {row[0]: row for row in snapshot.schedules}
+    for bulk, reach in snapshot.bulks:
+        state.bulks[bulk.id] = bulk
+        if bulk.ended_at is None:
+            tenant = bulk.wanted.tenant
+            state.walks[bulk.id] = [run for run in snapshot.runs[:reach] if tenant in (None, run.tenant)]
+    known = {} if before is None else {span[2:]: span[0] for span in before.spans}
+    for run in snapshot.runs:
+        state.runs[run.id] = run
+        if run.lane not in state.lanes:
+            run.lane = "main"
+        _place(state, run, now.elapsed)
+        if run.deadline_at is not None:
+            state.set_timer(run.deadline_at, run)
+        for kind, left in _spans_left(run, state.job_of(run), now.wall):
+            state.set_span(known.get((run.id, kind, getattr(run, kind)), now.elapsed + left), run, kind)
+    return state
+
+
+def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
+    """Yield what is left of a run's spans by the wall clock; never more than the whole, should it be set back."""
+    kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
+    start = getattr(run, kind)
+    if job.max_runtime is not None and start is not None:
+        yield kind, min(start + job.max_runtime - wall, job.max_runtime)
+    if run.due_at is not None and waits_for_span(run):
+        whole = job.retry.longest_delay if run.state is State.RETRYING else run.delay
+        yield WAIT, min(run.due_at - wall, inf if whole is None else whole)
+
+
+def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
+    """Put a run where its state says it is."""
+    lane = state.lanes[run.lane]
+    series = None if run.origin is None else series_of(state.series, run)
+    if series is not None and run.state is State.PRERUN:
+        if run.due_at is None:
+            series.waiting.append(run)
+            return
+        state.timetable.ahead.setdefault(run.job_id, []).append(run)
+    elif series is not None:
+        series.live.add(run.id)
+    if run.state in HOLDS_SLOT:
+        lane.holding[run.id] = run
+    if run.state in ON_WORKER and run.worker_id is not None:
+        worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
+        worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())
+        if (room := state.route_key(run)[1]) is not Room.SHARED:
+            worker.apart[run.id] = room
+        state.watch_silence(elapsed)
+    elif run.state is State.SCHEDULED:
+        lane.add(state.route_key(run), state.arrival(), run)
+    elif run.due_at is None:
+        state.unsettled.append(run.id)
+    elif not waits_for_span(run):
+        state.set_timer(run.due_at, run)

@@ -1,0 +1,120 @@
+"""One after the other: a due occurrence goes on, unless earlier ones of its job still run.
+
+Then it waits in prerun without a due time, until one of those ends, or a later occurrence takes its place.
+"""
+
+from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.transition import Pass
+from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
+from interlock.model.schedule import CatchUp
+from interlock.model.state import State
+
+OVERTAKEN = "missed: the run before it was still going when the next was due"
+PAUSED = "paused"
+SCHEDULED = (SCHEDULE, CATCH_UP)
+"""origins of the occurrences that a pause stops"""
+
+
+def skip(p: Pass, run: Run, reason: str) -> None:
+    p.move(run, State.SKIPPED, reason)
+
+
+def go(p: Pass, run: Run) -> None:
+    """Let a run go on from prerun, or wait for those before it."""
+    entry = p.state.timetable.entries.get(run.job_id)
+    if _is_paused(entry, run):
+        skip(p, run, PAUSED)
+        return
+    series = series_of(p.state.series, run)
+    if series is None or len(series.live) < _limit(p, run):
+        _begin(p, run, series)
+        return
+    overtaken = _overtaken_by(entry, run)
+    for other in [one for one in series.waiting if one.origin in overtaken and one.state is State.PRERUN]:
+        series.waiting.remove(other)
+        skip(p, other, OVERTAKEN)
+    run.due_at = None
+    series.waiting.append(run)
+    p.touch(run)
+
+
+def _overtaken_by(entry: Entry | None, run: Run) -> tuple[str, ...]:
+    """Return the origins of waiting runs that this run replaces: one waits, unless `catch_up` is `all`."""
+    if entry is not None and entry.schedule.catch_up is not CatchUp.ALL and run.origin in SCHEDULED:
+        return SCHEDULED
+    return (SCHEDULE,) if run.origin == SCHEDULE else ()
+
+
+def _is_paused(entry: Entry | None, run: Run) -> bool:
+    return entry is not None and entry.paused and run.origin in SCHEDULED
+
+
+def _limit(p: Pass, run: Run) -> int:
+    """Return how many runs of its series may be live at once."""
+    parallel = parallel_of(run.origin)
+    job = p.state.jobs.get(run.job_id) or p.state.job_of(run)
+    return job.max_concurrent_runs if parallel is None else parallel
+
+
+def _begin(p: Pass, run: Run, series: Series | None) -> None:
+    if series is not None:
+        series.live.add(run.id)
+        if run.origin == SCHEDULE:
+            p.lags.append(max(0.0, p.now - (run.due_at if run.due_at is not None else run.scheduled_at)))
+    if run.due_at is not None and run.due_at <= p.now:
+        run.due_at = None
+    if run.deadline_at is not None:
+        p.state.set_timer(run.deadline_at, run)
+    p.move(run, State.PENDING, "due")
+
+
+def release(p: Pass) -> None:
+    """Let the runs go on that waited for one that ended in this pass."""
+    while p.released < len(p.ended):
+        run = p.ended[p.released]
+        p.released += 1
+        if run.origin is not None:
+            _end(p, run)
+
+
+def _end(p: Pass, run: Run) -> None:
+    table = p.state.timetable
+    table.leave(run)
+    key = series_key(run)
+    series = None if key is None else p.state.series.get(key)
+    if key is not None and series is not None:
+        series.live.discard(run.id)
+        let_go(p, series)
+        if not series.live and not series.waiting:
+            del p.state.series[key]
+    entry = table.entries.get(run.job_id)
+    if entry is not None and run.origin in SCHEDULED:
+        _retire(p, entry)
+
+
+def let_go(p: Pass, series: Series) -> None:
+    """Let waiting runs go on while there is room."""
+    while series.waiting and len(series.live) < _limit(p, series.waiting[0]):
+        run = series.waiting.popleft()
+        if run.state is not State.PRERUN:
+            continue
+        if _is_paused(p.state.timetable.entries.get(run.job_id), run):
+            skip(p, run, PAUSED)
+        else:
+            _begin(p, run, series)
+
+
+def _retire(p: Pass, entry: Entry) -> None:
+    """Remove an `at` job after its run, unless it is kept."""
+    if entry.schedule.at is None or entry.schedule.keep or entry.next is not None or entry.paused or entry.done:
+        return
+    entry.done = True
+    job_id = entry.job.id
+    p.state.jobs.pop(job_id, None)
+    if job_id in p.state.declared:
+        # It is still in its file; the row says that it has had its run.
+        p.schedules[job_id] = entry.row()
+    else:
+        del p.state.timetable.entries[job_id]
+        p.schedules[job_id] = None
+        p.put_jobs[job_id] = None

@@ -1,0 +1,30 @@
+"""The order in which a pass takes in what has arrived."""
+
+import pytest
+
+from interlock.engine.inbox import Inbox
+from interlock.model import message as m
+from interlock.model import request as r
+from interlock.model.command import Create
+
+
+@pytest.mark.behaviour("LIV-1", "LIV-2")
+def test_what_workers_say_goes_before_what_clients_submit_and_both_get_a_share() -> None:
+    inbox = Inbox()
+    for _ in range(3):
+        inbox.add("client", flood(10_000))
+    beat = m.Heartbeat([])
+    inbox.add("worker", beat)
+    assert (inbox.runs, inbox.bytes) == (30_000, 60_000)
+    first = inbox.take(2000)
+    assert first[0] == ("worker", beat)
+    assert len(first) == 2
+    inbox.add_all([("worker", m.Returned("r", 1, "x"))] * 5000)
+    assert [type(content) for _, content in inbox.take(2000)] == [m.Returned] * 2000 + [Create]
+    while inbox:
+        inbox.take(2000)
+    assert (inbox.runs, inbox.bytes, inbox.weight) == (0, 0, 0)
+
+
+def flood(runs: int) -> Create:
+    return Create(1, [r.NewRun("job", b"{}")] * runs, "client", 2 * runs)
