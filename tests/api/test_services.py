@@ -118,7 +118,7 @@ def test_a_service_that_is_none(http: Http, method: str) -> None:
     path = f"{SERVICES}/staedy" + ("/restart" if method == "POST" else "")
     answer = http.ask(method, path)
     assert (answer.status, answer.code) == (404, "unknown_child")
-    assert answer.json["detail"] == "name: there is no 'staedy' in the tree; did you mean 'steady'?"
+    assert "'steady'" in answer.json["detail"]
     assert http.get(f"{SERVICES}/staedy/logs").code == "unknown_child"
     assert http.get(f"{SERVICES}/staedy/logs", wait="30s").code == "unknown_child"
 

@@ -95,7 +95,7 @@ def test_in_json(check: Check) -> None:
     Path("bad.yaml").write_text("kind: Job\nid: a\n")
     ended = check("all.yaml", "bad.yaml", "--json")
     assert (ended.returncode, ended.stderr) == (2, "")
-    fault = "bad.yaml:1: run: missing, and it must be given"
+    fault = "bad.yaml:1: run: missing, but required"
     assert json.loads(ended.stdout) == {"ok": False, "faults": [fault], "warnings": [], "jobs": []}
 
 

@@ -39,7 +39,7 @@ def test_every_fault_is_a_line_of_its_own(folder: Path) -> None:
     ended = interlock(folder, "up", "all", "b.yaml", "gone.yaml")
     assert ended.stderr.splitlines() == [
         "error: 4 faults in 3 files [bad_config]",
-        "  all/a.yaml:1: run: missing, and it must be given",
+        "  all/a.yaml:1: run: missing, but required",
         "  all/a.yaml:3: restart: 'sometimes' is not one of always, on_failure, never",
         "  b.yaml:2: id: '\\x1b[31mred' is not a name of letters, digits, '_', '-' and '.', up to 64 long",
         "  gone.yaml: cannot be read (No such file or directory)",

@@ -262,7 +262,7 @@ def test_the_exit_code_says_whether_it_came_up(command: Run, status: Status, act
             2,
         ),
         (["stop"], "error: missing argument 'NAME'", 2),
-        (["stop", "a/"], "error: name: there is no 'a/' in the tree [unknown_child]", 3),
+        (["stop", "a/"], "error: name: 'a/' is not in the tree [unknown_child]", 3),
         (
             ["restart", "services/shop/web"],
             "error: name: 'services/shop/web' is a path; the name is the last part of it, 'web' [unknown_child]",

@@ -357,7 +357,7 @@ tokens:
         ("INTERLOCK_SLOTS", "", "INTERLOCK_SLOTS: '' is not a whole number"),
         ("INTERLOCK_SLOTS", "1e3", "INTERLOCK_SLOTS: '1e3' is not a whole number"),
         ("INTERLOCK_SLOTS", "9" * 5000, "INTERLOCK_SLOTS: "),
-        ("INTERLOCK_DRAIN", "10", "INTERLOCK_DRAIN: '10' is not a duration like"),
+        ("INTERLOCK_DRAIN", "10", "INTERLOCK_DRAIN: '10' is not a duration;"),
         ("INTERLOCK_ORIGINS", "https://a,b", "INTERLOCK_ORIGINS: 'b' is not an origin"),
         ("INTERLOCK_TOKEN", "not shown", "INTERLOCK_TOKEN: '…' is not text of printable characters"),
     ],

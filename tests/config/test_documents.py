@@ -142,7 +142,7 @@ def test_documents_before_a_fault_are_read_and_their_faults_told() -> None:
         "a.yaml:3: strategy: 'none' is not one of one_for_one, one_for_all, rest_for_one",
         "a.yaml:5: kind: 'Grup' is not one of Service, Group, Job; did you mean 'Group'?",
         refused("a.yaml")[-1],
-        "b.yaml:1: run: missing, and it must be given",
+        "b.yaml:1: run: missing, but required",
     ]
     assert refused("a.yaml")[-1].startswith("a.yaml:8: not valid YAML (")
 

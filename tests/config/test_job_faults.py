@@ -17,7 +17,7 @@ from tests.helpers.places import unprivileged
 
 JOB = "kind: Job\nid: nightly\nrun: {process: [dump]}\n"
 """what a test adds begins on line 4"""
-DURATION = "a duration like 800ms, 10s, 5m, 2h or 1d"
+DURATION = "a duration; use 800ms, 10s, 5m, 2h or 1d"
 FIELDS = "minute, hour, day of month, month, day of week"
 TIMES = "once, at, every, cron, tz, wait, jitter, catch_up, catch_up_window, catch_up_max, keep"
 WHOLE = "a whole number from {} to 1,000,000,000"
@@ -120,7 +120,7 @@ def test_fields_that_are_wrong(added: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("lines", "says"),
     [
-        ("", "1: run: missing, and it must be given"),
+        ("", "1: run: missing, but required"),
         ("run: {}", "3: run: [] is not exactly one of process, shell, function"),
         (
             "run: {process: [a], shell: b}",
@@ -148,7 +148,7 @@ def test_ways_to_run_that_are_none(lines: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("lane: main", "a.yaml:1: id: missing, and it must be given"),
+        ("lane: main", "a.yaml:1: id: missing, but required"),
         ("id: a b", "a.yaml:2: id: 'a b' is not a name of letters, digits, '_', '-' and '.', up to 128 long"),
         ("id: a/b", "a.yaml:2: id: 'a/b' is not a name of letters, digits, '_', '-' and '.', up to 128 long"),
         ("id: [a]", "a.yaml:2: id: ['a'] is not a text"),
@@ -194,7 +194,7 @@ stdin: perhaps
         "a.yaml:8: schedule.catch_up: 'maybe' is not one of none, latest, all",
         "a.yaml:9: run: ['process', 'shell'] is not exactly one of process, shell, function",
         "a.yaml:10: constraints: 'max_concurent_runs' is not a field of it; did you mean 'max_concurrent_runs'?",
-        "a.yaml:12: run: missing, and it must be given",
+        "a.yaml:12: run: missing, but required",
         "a.yaml:14: schedule: ['every', 'cron'] is not exactly one of once, at, every, cron",
         "a.yaml:17: schedule.catch_up_max: 'many' is not a whole number from 0 to 10,000",
         f"a.yaml:18: retry.max_retries: -1 is not {WHOLE.format(0)}",
@@ -326,7 +326,7 @@ def test_a_folder_that_goes_away_or_cannot_be_one() -> None:
                 "3 faults",
                 "'rum' is not a field of a Job; did you mean 'run'?",
                 f"deadline: 'x' is not {DURATION}",
-                "run: missing, and it must be given",
+                "run: missing, but required",
             ],
         ),
     ],

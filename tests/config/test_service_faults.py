@@ -10,7 +10,7 @@ from interlock.model.error import BadConfig
 from tests.config.writing import SERVICE, fault, put, read, refused
 
 RUNS = "process, function, container"
-DURATION = "a duration like 800ms, 10s, 5m, 2h or 1d"
+DURATION = "a duration; use 800ms, 10s, 5m, 2h or 1d"
 SIZE = "a number of bytes like 512KiB or 32MiB, from 1B to 1024TiB"
 PORT = "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'"
 VOLUME = "a volume like '/srv/data:/data' or '/srv/data:/data:ro'"
@@ -91,8 +91,8 @@ def test_fields_that_are_wrong(added: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("run", "says"),
     [
-        ("run:", "3: run: missing, and it must be given"),
-        ("cwd: /", "1: run: missing, and it must be given"),
+        ("run:", "3: run: missing, but required"),
+        ("cwd: /", "1: run: missing, but required"),
         ("run: sleep 5", f"3: run: 'sleep 5' is not a mapping of {RUNS}"),
         ("run: {}", f"3: run: [] is not exactly one of {RUNS}"),
         ("run:\n  proces: [a]", "4: run: 'proces' is not a field of it; did you mean 'process'?"),
@@ -109,8 +109,8 @@ def test_fields_that_are_wrong(added: str, says: str) -> None:
         ("run: {function: 'a:'}", f"3: run.function: 'a:' is not {FORM}"),
         ("run: {function: [a]}", "3: run.function: ['a'] is not a text"),
         ("run: {container: [a]}", f"3: run.container: ['a'] is not a mapping of {CONTAINER}"),
-        ("run: {container: {}}", "3: run.container.image: missing, and it must be given"),
-        ("run: {container: {image: null}}", "3: run.container.image: missing, and it must be given"),
+        ("run: {container: {}}", "3: run.container.image: missing, but required"),
+        ("run: {container: {image: null}}", "3: run.container.image: missing, but required"),
         ("run: {container: ' '}", "3: run.container.image: ' ' is not the name of an image"),
         ("run: {container: {image: a, usr: b}}", "3: run.container: 'usr' is not a field of it; did you mean 'user'?"),
         ("run: {container: {image: a, ports: [a]}}", "3: run.container.ports: 'a' is not a text like 'outside:inside'"),
@@ -131,8 +131,8 @@ def test_ways_to_run_that_are_none(run: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("restart: never", "a.yaml:1: id: missing, and it must be given"),
-        ("id:", "a.yaml:2: id: missing, and it must be given"),
+        ("restart: never", "a.yaml:1: id: missing, but required"),
+        ("id:", "a.yaml:2: id: missing, but required"),
         ("id: a b", "a.yaml:2: id: 'a b' is not a name of letters, digits, '_', '-' and '.', up to 64 long"),
         ("id: a/b", "a.yaml:2: id: 'a/b' is not a name of letters, digits, '_', '-' and '.', up to 64 long"),
         ("id: -1", "a.yaml:2: id: '-1' is not a name of letters, digits, '_', '-' and '.', up to 64 long"),
@@ -181,7 +181,7 @@ strategy: all
         "a.yaml:9: limits.files: -1 is not a whole number of one or more",
         "a.yaml:12: id: 'web' is there twice, first at a.yaml:2",
         "a.yaml:13: strategy: 'all' is not one of one_for_one, one_for_all, rest_for_one",
-        "b.yaml:4: run: missing, and it must be given",
+        "b.yaml:4: run: missing, but required",
         "b.yaml:5: id: 'shop' is there twice, first at b.yaml:2",
     ]
 

@@ -17,7 +17,7 @@ OFFSET_OF_REPORT = 8.6949933456
 A_TIME = "a time like 2030-01-31T02:00:00Z"
 A_ZONE = "a time zone like Europe/Paris or UTC"
 ELAPSED = "which goes by elapsed time; only for cron and at"
-A_DURATION = "a duration like 800ms, 10s, 5m, 2h or 1d"
+A_DURATION = "a duration; use 800ms, 10s, 5m, 2h or 1d"
 
 
 def schedule(**fields: Any) -> Schedule:

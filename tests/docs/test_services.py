@@ -149,7 +149,7 @@ LAST_LINES = {
     "changing.py": (
         "web running",
         "['store', 'web']",
-        "duplicate_child - name: site has a child 'web' already",
+        "duplicate_child - name: site already has a child 'web'",
         "suspended",
         "stopped - signal 15 (SIGTERM)",
         "running",

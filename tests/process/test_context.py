@@ -124,7 +124,7 @@ def test_waiting_for_a_result_can_be_given_up(server: Server, folder: Path) -> N
     async def body() -> None:
         async with app.connected(str(server.socket)):
             run = await app.submit("hold", {"folder": str(folder), "name": "work"})
-            with pytest.raises(il.WaitTimeout, match="it goes on"):
+            with pytest.raises(il.WaitTimeout, match="it continues"):
                 await run.result("50ms")
             tell_to_go(folder, "work")
             assert await run.result(30) == 1

@@ -96,7 +96,7 @@ def test_a_server_that_watches_its_files(folder: Path) -> None:
     keeper = Keeper(folder, "--watch", target=None)
     with keeper:
         path = keeper.declare("a", "kind: Job\nid: tick\n")
-        wait_until(lambda: f"{path}:1: run: missing, and it must be given" in keeper.said, "it says what is wrong")
+        wait_until(lambda: f"{path}:1: run: missing, but required" in keeper.said, "it says what is wrong")
         keeper.declare("a", "kind: Job\nid: tick\nrun: {shell: echo}\nschedule: {once: true}\n")
         wait_until(lambda: "reloaded: added job tick\n" in keeper.said, "it says what it did")
         # There was nothing for workers to do before.

@@ -1,4 +1,4 @@
-"""Errors as they leave over HTTP: one table from code to status, one form."""
+"""Errors as problem details (RFC 9457), and why a body is refused."""
 
 import re
 from difflib import get_close_matches
@@ -8,49 +8,10 @@ from typing import Any
 import msgspec
 
 from interlock.model.bodies import NewRunBody, ProblemDetails
-from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField
+from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
 from interlock.model.state import State
 
 MEDIA_TYPE = "application/problem+json"
-
-STATUS: dict[str, int] = {
-    "bad_json": 400,
-    "bad_value": 400,
-    "bad_duration": 400,
-    "bad_payload": 400,
-    "not_json": 400,
-    "unknown_field": 400,
-    "missing_field": 400,
-    "unknown_job": 400,
-    "bad_cursor": 400,
-    "bad_request": 400,
-    "unauthorized": 401,
-    "forbidden": 403,
-    "wrong_origin": 403,
-    "unknown_run": 404,
-    "unknown_bulk": 404,
-    "unknown_child": 404,
-    "not_found": 404,
-    "method_not_allowed": 405,
-    "request_timeout": 408,
-    "idempotency_conflict": 409,
-    "wrong_status": 409,
-    "job_declared": 409,
-    "duplicate_job": 409,
-    "bad_schedule": 409,
-    "run_pruned": 410,
-    "body_too_large": 413,
-    "payload_too_large": 413,
-    "unsupported_media_type": 415,
-    "bad_config": 422,
-    "head_too_large": 431,
-    "store_unavailable": 503,
-    "draining": 503,
-    "not_running": 503,
-    "connection_lost": 503,
-    "overloaded": 503,
-}
-"""every other code is a fault of ours, or a database that does not mend itself: asking again does not help"""
 
 CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
@@ -63,7 +24,7 @@ _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`", re.DOTALL
 
 def details(error: InterlockError, of_path: bool = False) -> ProblemDetails:
     """`of_path`: whether the path says which job is meant, so that one that is not there is what is not found."""
-    status = STATUS.get(error.code, 500) if not (of_path and error.code == "unknown_job") else 404
+    status = 404 if of_path and isinstance(error, UnknownJob) else error.status
     text, faults = str(error), list[str]()
     if error.code == "bad_config":
         # Several come below a line that counts them.

@@ -6,10 +6,9 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from interlock.api.meanings import CODES
-from interlock.api.problems import STATUS
 from interlock.api.server import routes
 from interlock.api.settings import GatewaySettings
+from interlock.model import error as errors
 
 DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
@@ -154,8 +153,10 @@ def _errors() -> Iterator[str]:
         "when to try again.\n"
     )
     yield "| status | code | |\n|---|---|---|"
-    for code, meaning in CODES.items():
-        yield f"| {STATUS.get(code, 500)} | `{code}` | {_text(meaning)} |"
+    for kind in sorted(errors.ERRORS.values(), key=lambda one: one.status):
+        # Errors of the command line, if it happens to be loaded, never leave over HTTP.
+        if kind.__module__.startswith(errors.__name__) and (kind.status != 500 or "status" in kind.__dict__):
+            yield f"| {kind.status} | `{kind.code}` | {_text(kind.meaning)} |"
 
 
 def _text(text: str) -> str:

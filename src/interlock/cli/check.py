@@ -67,12 +67,13 @@ def command(
 
 def _refuse(faults: "Faults", json: bool) -> NoReturn:
     """Report every fault and end."""
-    from interlock.cli.output import Exit, safe, say
+    from interlock.cli.output import safe, say
     from interlock.cli.tables import print_json
+    from interlock.model.error import ExitCode
 
     if json:
         print_json({"ok": False, "faults": faults.lines(), "warnings": faults.warnings, "jobs": []})
-        raise typer.Exit(Exit.USAGE)
+        raise typer.Exit(ExitCode.USAGE)
     for warning in faults.warnings:
         say(f"warning: {safe(warning)}")
     faults.check(most=len(faults))

@@ -12,8 +12,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from interlock.cli.output import Exit, say_error
-from interlock.model.error import InterlockError
+from interlock.cli.output import say_error
+from interlock.model.error import ExitCode, InterlockError
 from interlock.model.run_action import RunAction
 
 
@@ -116,11 +116,11 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
             raise
         # Whoever reads our output has had enough (`| head`).
         _write_no_more()
-        return Exit.BROKEN_PIPE
+        return ExitCode.BROKEN_PIPE
     except OSError as error:
         _write_no_more()
         return say_error(f"the system refused: {error.strerror or error}", "system", in_json=in_json)
-    return code if isinstance(code, int) else Exit.FINE
+    return code if isinstance(code, int) else ExitCode.FINE
 
 
 def _write_no_more() -> None:

@@ -1,85 +1,18 @@
-"""How the command line speaks: exit codes, and errors on one line with their code."""
+"""How the command line speaks: text that is safe to print, and errors on one line with their code."""
 
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 
-from interlock.model.error import InterlockError
-
-
-class Exit(IntEnum):
-    """The exit codes, which scripts rely on."""
-
-    FINE = 0
-    ERROR = 1
-    USAGE = 2
-    UNKNOWN = 3
-    NO_SERVER = 4
-    NOT_SUCCEEDED = 5
-    NOT_ALLOWED = 6
-    OUT_OF_TIME = 7
-    INTERRUPTED = 130
-    BROKEN_PIPE = 141
+from interlock.model.error import ERRORS, BadInput, ExitCode, InterlockError
 
 
-MEANING = {
-    Exit.FINE: "fine",
-    Exit.ERROR: "an error",
-    Exit.USAGE: "wrong usage, or bad input",
-    Exit.UNKNOWN: "there is no such run, request, job or service",
-    Exit.NO_SERVER: "no server answers",
-    Exit.NOT_SUCCEEDED: "the run that was waited for did not succeed, or the service that was started is not up",
-    Exit.NOT_ALLOWED: "not allowed",
-    Exit.OUT_OF_TIME: "what was waited for takes longer",
-    Exit.INTERRUPTED: "Ctrl-C",
-    Exit.BROKEN_PIPE: "whoever read the output went away",
-}
-
-EXIT_OF = {
-    "usage": Exit.USAGE,
-    "bad_value": Exit.USAGE,
-    "bad_duration": Exit.USAGE,
-    "bad_payload": Exit.USAGE,
-    "bad_json": Exit.USAGE,
-    "not_json": Exit.USAGE,
-    "bad_config": Exit.USAGE,
-    "bad_cursor": Exit.USAGE,
-    "unknown_field": Exit.USAGE,
-    "missing_field": Exit.USAGE,
-    "payload_too_large": Exit.USAGE,
-    "body_too_large": Exit.USAGE,
-    "cannot_import": Exit.USAGE,
-    "bad_handler": Exit.USAGE,
-    "duplicate_job": Exit.USAGE,
-    "duplicate_service": Exit.USAGE,
-    "tokens_needed": Exit.USAGE,
-    "unknown_job": Exit.UNKNOWN,
-    "unknown_run": Exit.UNKNOWN,
-    "unknown_bulk": Exit.UNKNOWN,
-    "run_pruned": Exit.UNKNOWN,
-    "unknown_child": Exit.UNKNOWN,
-    "not_running": Exit.NO_SERVER,
-    "connection_lost": Exit.NO_SERVER,
-    "run_not_succeeded": Exit.NOT_SUCCEEDED,
-    "service_not_up": Exit.NOT_SUCCEEDED,
-    "unauthorized": Exit.NOT_ALLOWED,
-    "forbidden": Exit.NOT_ALLOWED,
-    "wait_timeout": Exit.OUT_OF_TIME,
-}
-"""by the code of the error; every other is ERROR"""
+class WrongUsage(BadInput, code="usage"):
+    """Options that exclude each other are given together."""
 
 
-class WrongUsage(InterlockError):
-    """Options that do not go together."""
-
-    code = "usage"
-
-
-class NotUp(InterlockError):
-    """A service that was started did not come up, or did not stay."""
-
-    code = "service_not_up"
+class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEEDED):
+    """A started service did not come up, or did not stay up."""
 
 
 _DIRECTIONS = {
@@ -110,7 +43,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line's voice
 
 
-def say_error(message: str, code: str, in_json: bool = False) -> Exit:
+def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
     """Say what went wrong, and return what to exit with."""
     if in_json:
         import json
@@ -120,7 +53,7 @@ def say_error(message: str, code: str, in_json: bool = False) -> Exit:
         # The faults of files are told one by one, below a line that counts them.
         text, *faults = message.splitlines() if code == "bad_config" else [" ".join(message.splitlines())]
         say("\n  ".join([f"error: {safe(text)} [{code}]", *(safe(fault) for fault in faults)]))
-    return EXIT_OF.get(code, Exit.ERROR)
+    return ERRORS.get(code, InterlockError).exit_code
 
 
 @contextmanager

@@ -8,9 +8,9 @@ from typing import Any
 
 from interlock.cli.group import build
 from interlock.cli.main import COMMANDS
-from interlock.cli.output import EXIT_OF, MEANING, Exit
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of, variable_of
 from interlock.core.state import DEFAULT_LANES
+from interlock.model.error import ERRORS, ExitCode
 
 DOCUMENT = Path("docs") / "command-line.md"
 
@@ -82,9 +82,9 @@ def _text(text: str | None) -> str:
 def _exits() -> Iterator[str]:
     yield "## Exit codes\n"
     yield "| code | meaning | codes of errors |\n|---|---|---|"
-    for exit_code, meaning in MEANING.items():
-        codes = ", ".join(f"`{code}`" for code, found in EXIT_OF.items() if found is exit_code)
-        yield f"| {exit_code.value} | {meaning} | {'every other' if exit_code is Exit.ERROR else codes} |"
+    for exit_code in ExitCode:
+        codes = ", ".join(f"`{code}`" for code, kind in ERRORS.items() if kind.exit_code is exit_code)
+        yield f"| {exit_code.value} | {exit_code.meaning} | {'every other' if exit_code is ExitCode.ERROR else codes} |"
     yield ""
 
 

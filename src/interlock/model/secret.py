@@ -10,7 +10,7 @@ from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, NoReturn, final
 
-from interlock.model.error import InterlockError
+from interlock.model.error import BadInput
 
 MARK = "$secret"
 MARKED = b'"$secret"'
@@ -37,8 +37,8 @@ _LONGEST_NAME = 64
 """characters up to which it is remembered whether a name is a secret's"""
 
 
-class BadSecret(InterlockError):
-    code = "bad_payload"
+class BadSecret(BadInput, code="bad_payload"):
+    """A secret is not a text."""
 
 
 @final

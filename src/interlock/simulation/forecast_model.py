@@ -2,7 +2,7 @@
 
 import msgspec
 
-from interlock.model.error import InterlockError
+from interlock.model.error import BadInput
 from interlock.model.state import State
 
 LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
@@ -115,8 +115,8 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """in the order in which they are due"""
 
 
-class TooManyRuns(InterlockError):
-    code = "bad_value"
+class TooManyRuns(BadInput, code="bad_value"):
+    """The forecast would have too many runs."""
 
     def __init__(self, count: int, limit: int, job_id: str, most: int) -> None:
         super().__init__(

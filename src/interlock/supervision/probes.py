@@ -39,10 +39,8 @@ _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
 _NUMBER = re.compile(r"\[Errno ([0-9]+)\]")
 
 
-class NotReady(InterlockError):
+class NotReady(InterlockError, code="not_ready"):
     """A child was not ready in time."""
-
-    code = "not_ready"
 
     def __init__(self, timeout: float, last: str) -> None:
         super().__init__(f"not ready within {timeout:g}s ({last})")

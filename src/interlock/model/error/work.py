@@ -1,0 +1,247 @@
+"""Errors of values, jobs, runs and services."""
+
+import re
+
+from interlock.model.error.base import (
+    BadDefinition,
+    BadInput,
+    Conflict,
+    ExitCode,
+    InterlockError,
+    Missing,
+    TooLarge,
+    shown,
+)
+
+# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BadValue(BadInput, code="bad_value"):
+    """A value is of the wrong type or not allowed, or a field cannot be given here."""
+
+    def __init__(self, field: str, value: object, expected: str) -> None:
+        super().__init__(f"{field}: {shown(value)} is not {expected}")
+        self.field, self.value = field, value
+
+
+class BadUse(BadValue):
+    """A field is given twice, without one that it needs, or together with one that excludes it."""
+
+    def __init__(self, field: str, rule: str) -> None:
+        """`rule` follows the field: "cannot be combined with at", "given twice; allowed once"."""
+        InterlockError.__init__(self, f"{field}: {rule}")
+        self.field, self.value = field, None
+
+
+class BadDuration(BadInput, code="bad_duration"):
+    """The text is not a duration like `800ms`, `10s`, `5m`, `2h` or `1d`."""
+
+    def __init__(self, field: str, value: object, expected: str = "a duration; use 800ms, 10s, 5m, 2h or 1d") -> None:
+        super().__init__(f"{field}: {shown(value)} is not {expected}")
+        self.field, self.value = field, value
+
+
+class BadPayload(BadInput, code="bad_payload"):
+    """The payload does not fit the arguments of the job's handler."""
+
+    def __init__(self, job_id: str, problem: str) -> None:
+        super().__init__(f"payload of {job_id!r}: {problem}")
+
+
+class NotJson(BadInput, code="not_json"):
+    """A value in the payload cannot be kept as JSON."""
+
+    def __init__(self, where: str, what: str, why: str = "") -> None:
+        """`what` names the kind of value and never quotes it: it may be a secret."""
+        # The place is made of the user's own keys. It is shown as it is or not at all, like any value.
+        place = where if len(where) <= 200 and where.isprintable() else re.split(r"[.\[]", where, maxsplit=1)[0] + "…"
+        super().__init__(f"{place}: {what} is not JSON{f' ({why})' if why else ''}")
+
+
+class PayloadTooLarge(TooLarge, code="payload_too_large"):
+    """A payload is larger than 1 MiB, or the payloads of a batch are too large together."""
+
+    def __init__(self, what: str, size: int, limit: int) -> None:
+        super().__init__(f"{what}: {size:,} bytes as JSON; the limit is {limit:,}")
+
+
+class UnknownField(BadInput, code="unknown_field"):
+    """The body or the query has a field that does not exist; a close one is suggested."""
+
+    def __init__(self, field: str, suggestion: str | None = None) -> None:
+        super().__init__(f"{shown(field)} is not a field here{_hint(suggestion)}")
+        self.field = field
+
+
+class MissingField(BadInput, code="missing_field"):
+    """A required field is missing."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__(f"{field}: missing, but required")
+        self.field = field
+
+
+def _hint(suggestion: str | None) -> str:
+    return f"; did you mean {suggestion!r}?" if suggestion else ""
+
+
+# ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UnknownJob(Missing, code="unknown_job", status=400):
+    """No job has this id. The status is 404 where the path names the job."""
+
+    def __init__(self, job_id: str, suggestion: str | None = None) -> None:
+        super().__init__(f"job: {shown(job_id)} is not defined{_hint(suggestion)}")
+        self.job_id = job_id
+
+
+class DuplicateJob(Conflict, code="duplicate_job", exit_code=ExitCode.USAGE):
+    """Another job has this id."""
+
+    def __init__(self, job_id: str, first: str, second: str) -> None:
+        super().__init__(f"job: {job_id!r} is defined twice, by {first} and by {second}")
+
+
+class NotPut(Conflict, code="job_declared"):
+    """A file or the app declares the job; change or remove it there."""
+
+    def __init__(self, job_id: str, where: str = "") -> None:
+        place = f"at {where}" if where else "in Python or in a file"
+        super().__init__(f"job: {job_id!r} is declared {place}; change or remove it there")
+        self.job_id = job_id
+
+
+class BadSchedule(Conflict, code="bad_schedule"):
+    """The job has no schedule, or the time of its schedule has passed."""
+
+
+class BadConfig(BadDefinition, code="bad_config", status=422):
+    """The files to reload, or the jobs in the body, have faults. Nothing was changed."""
+
+
+class BadHandler(BadDefinition, code="bad_handler"):
+    """The function cannot be a handler."""
+
+
+class CannotImport(BadDefinition, code="cannot_import"):
+    """The app or function cannot be imported."""
+
+    def __init__(self, target: str, why: str, field: str = "app") -> None:
+        super().__init__(f"{field}: cannot load {target!r}: {why}")
+        self.why = why
+
+
+# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class UnknownRun(Missing, code="unknown_run"):
+    """The run does not exist, or belongs to another tenant."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run: {shown(run_id)} does not exist")
+        self.run_id = run_id
+
+
+class RunPruned(UnknownRun, code="run_pruned", status=410):
+    """The run ended and was pruned; its key or occurrence is still taken."""
+
+    def __init__(self, run_id: str) -> None:
+        InterlockError.__init__(
+            self,
+            f"run: {shown(run_id)} ended and was pruned; "
+            "to keep runs longer, raise keep_runs, keep_runs_total or keep_for",
+        )
+        self.run_id = run_id
+
+
+class UnknownBulk(Missing, code="unknown_bulk"):
+    """The bulk request does not exist, belongs to another tenant, or is no longer kept."""
+
+    def __init__(self, bulk_id: str) -> None:
+        super().__init__(f"bulk request: {shown(bulk_id)} does not exist")
+
+
+class IdempotencyConflict(Conflict, code="idempotency_conflict"):
+    """The tenant used this key or occurrence before, with another job, payload or filter."""
+
+    def __init__(self, key: str, run_id: str, field: str = "idempotency_key") -> None:
+        super().__init__(
+            f"{field}: {key!r} was used for run {run_id} with another job or payload; "
+            f"repeat the first submit unchanged, or use another {field}"
+        )
+        self.key, self.run_id = key, run_id
+
+
+class InvalidTransition(InterlockError, code="invalid_transition"):
+    """A run cannot go from one state to the other."""
+
+    def __init__(self, run_id: str, before: str, after: str) -> None:
+        super().__init__(f"run {run_id}: {before} cannot become {after}")
+        self.run_id, self.before, self.after = run_id, before, after
+
+
+class RunEnded(InterlockError, code="run_not_succeeded", exit_code=ExitCode.NOT_SUCCEEDED):
+    """`result()` of a run that did not succeed."""
+
+    def __init__(self, run_id: str, state: str, reason: str) -> None:
+        super().__init__(f"run {run_id} ended as {state}: {reason}")
+        self.run_id, self.state, self.reason = run_id, state, reason
+
+
+class WaitTimeout(InterlockError, code="wait_timeout", exit_code=ExitCode.OUT_OF_TIME):
+    """The run did not end within the caller's limit; it continues."""
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        super().__init__(f"run {run_id} has not ended within {seconds:g}s; it continues")
+
+
+class NotConnected(InterlockError, code="not_connected"):
+    """The app has no connection to a scheduler."""
+
+    def __init__(self) -> None:
+        super().__init__("app: not connected; use 'async with app.running():' or 'async with app.connected():'")
+
+
+class Fatal(InterlockError, code="fatal"):
+    """Raised by a handler: this failure is final, do not retry."""
+
+
+# ── services ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class DuplicateService(BadDefinition, code="duplicate_service"):
+    """Another service or group has this name."""
+
+    def __init__(self, name: str, first: str, second: str) -> None:
+        super().__init__(f"service: {name!r} is defined twice, at {first} and at {second}")
+
+
+class UnknownChild(Missing, code="unknown_child"):
+    """No service or group has this name; a close one is suggested."""
+
+    def __init__(self, path: str, suggestion: str = "") -> None:
+        super().__init__(f"name: {shown(path)} is not in the tree{suggestion}")
+
+
+class DuplicateChild(InterlockError, code="duplicate_child"):
+    """The supervisor already has a child of this name."""
+
+    def __init__(self, name: str, supervisor: str) -> None:
+        super().__init__(f"name: {supervisor} already has a child {shown(name)}")
+
+
+class CannotStart(InterlockError, code="cannot_start"):
+    """A child of a supervisor could not be started."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(f"{path}: could not be started ({why})")
+        self.path, self.why = path, why
+
+
+class WrongStatus(Conflict, code="wrong_status"):
+    """The service's status does not allow this, such as suspending a service that is not up."""
+
+
+class NoContainerEngine(InterlockError, code="no_container_engine"):
+    """No container engine answers."""

@@ -1,0 +1,46 @@
+"""Errors: each class declares its code, status, exit code and meaning."""
+
+import pytest
+
+from interlock.model import error as e
+
+KINDS = [kind for kind in e.ERRORS.values() if kind.__module__.startswith(e.__name__)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
+def test_an_error_declares_everything(kind: type[e.InterlockError]) -> None:
+    assert kind.code.isidentifier()
+    assert 400 <= kind.status < 600
+    assert kind.exit_code not in (e.ExitCode.FINE, e.ExitCode.INTERRUPTED, e.ExitCode.BROKEN_PIPE)
+    assert kind.meaning.endswith(".")
+    assert type(e.rebuild(kind.code, "text")) is kind
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "status", "exit_code"),
+    [
+        (e.BadValue("lane", 7, "a text"), "bad_value", 400, 2),
+        (e.BadUse("at", "cannot be combined with delay"), "bad_value", 400, 2),
+        (e.UnknownRun("r"), "unknown_run", 404, 3),
+        (e.RunPruned("r"), "run_pruned", 410, 3),
+        (e.Unauthorized(), "unauthorized", 401, 6),
+        (e.NotRunning("interlock.db.sock"), "not_running", 503, 4),
+        (e.StoreUnavailable("disk full"), "store_unavailable", 503, 1),
+        (e.DatabaseGone("interlock.db"), "database_gone", 500, 1),
+        (e.InterlockError("unexpected"), "internal", 500, 1),
+    ],
+)
+def test_families_give_status_and_exit_code(error: e.InterlockError, code: str, status: int, exit_code: int) -> None:
+    assert (error.code, error.status, error.exit_code) == (code, status, exit_code)
+
+
+def test_an_error_of_a_newer_server_keeps_its_code_in_the_message() -> None:
+    error = e.rebuild("from_the_future", "text")
+    assert (type(error), str(error)) == (e.InterlockError, "text (from_the_future)")
+
+
+def test_messages_name_the_field_and_the_value() -> None:
+    assert str(e.BadDuration("retry.max_delay", "5 parsecs")).startswith(
+        "retry.max_delay: '5 parsecs' is not a duration"
+    )
+    assert str(e.BadUse("limit", "given twice; allowed once")) == "limit: given twice; allowed once"
