@@ -242,6 +242,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.kept()
 
+    async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.live_counts(tenant)
+
     async def position(self) -> int:
         await self._work(self._faults.longest_read)
         return await self._disk.position()

@@ -97,7 +97,7 @@ def test_one_job_as_a_line_for_each_field(command: Run, timed: Server) -> None:
     info = printed(command, "jobs", "hourly")
     assert (found["id"], found["kind"], found["command"], found["lane"]) == ("hourly", "process", "cat", "main")
     assert (found["source"], found["version"]) == (info["source"], info["version"])
-    assert (found["max_concurrent_runs"], found["paused"], found["live"]) == ("3", "no", "0")
+    assert (found["max_concurrent_runs"], found["paused"], found["live"]) == ("3", "no", str(info["live"]))
     assert (found["schedule"], found["schedule.jitter"]) == ("cron 0 * * * *", "600s")
     assert (found["schedule.catch_up"], found["schedule.catch_up_window"]) == ("latest", "60s")
     assert datetime.fromisoformat(found["next_at"]).timestamp() == pytest.approx(info["next_at"], abs=0.001)
@@ -210,6 +210,22 @@ def test_a_trigger_and_the_log_of_its_job(command: Run) -> None:
     ]
     assert [one["origin"] for one in printed(command, "runs", "--job", "manual")["runs"]] == ["trigger"] * 3
     assert printed(command, "runs", "--job", "loud", "--output")["runs"][0]["cut"] is True
+
+
+@pytest.mark.behaviour("TIM-11")
+def test_every_live_run_of_a_job_is_counted(command: Run) -> None:
+    """Runs that wait for their time, that execute, that were triggered or submitted: whatever has not ended."""
+    command("pause", "gated")
+    before = printed(command, "jobs", "gated")["live"]
+    executing = command("trigger", "gated").stdout.strip()
+    ahead = [command("submit", "gated", "--delay", "1h").stdout.strip() for _ in range(2)]
+    assert printed(command, "jobs", "gated")["live"] == before + 3
+    assert {row[0]: row[4] for row in command("jobs").rows}["gated"] == str(before + 3)
+    for run_id in (executing, *ahead):
+        assert command("cancel", run_id).returncode == 0
+        command("show", run_id, "--wait")
+    assert printed(command, "jobs", "gated")["live"] == before
+    command("resume", "gated")
 
 
 @pytest.mark.behaviour("TIM-10")

@@ -1,6 +1,7 @@
 """The reader port's list of runs: what fits a filter, newest first, page by page, without looking at everything."""
 
 import itertools
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -50,6 +51,19 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
     "live": ({"live": True}, lambda run: run.ended_at is None),
     "ended": ({"live": False}, lambda run: run.ended_at is not None),
 }
+
+
+def test_live_runs_are_counted_by_job(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        assert await store.live_counts() == {}
+        lease = await take(store)
+        runs = assorted()
+        await store.commit(created(*runs, ended("over", job_id="rare")), NAME, lease.epoch)
+        for tenant in (None, "blue", "nobody"):
+            live = [run.job_id for run in runs if run.ended_at is None and tenant in (None, run.tenant)]
+            assert await store.live_counts(tenant) == dict(Counter(live))
+
+    with_store(body)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])

@@ -40,7 +40,7 @@ def test_the_document_on_schedules(folder: Path) -> None:
     missed = r"^tick:\d+\tskipped\tschedule\t.*\tmissed: nothing was there to start it in time \(catch_up: latest\)$"
     assert re.search(missed, said, re.M), said
     assert re.findall(r"^(\w+)\tevery 1s\t\t.*\tpaused\t", said, re.M) == ["tick", "slow"], said
-    assert re.search(r"^tick\tevery 1s\t\d{4}-\S+Z\t\w+\t\d\t\tprocess\t", said, re.M), said
+    assert re.search(r"^tick\tevery 1s\t\d{4}-\S+Z\t\w+\t\d+\t\tprocess\t", said, re.M), said
     created = re.findall(r"^created\t(nightly-backup:\d+)$", said, re.M)
     assert len(created) == 7, said
     assert re.findall(r"^existing\t(nightly-backup:\d+)$", said, re.M) == created, said

@@ -3,7 +3,6 @@ the store."""
 
 import asyncio
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -41,8 +40,6 @@ ReadJob = Callable[[Mapping[str, Any], str], Job]
 
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}
 """the states of a run that has begun or ended"""
-MOST_LIVE = 10_000
-"""runs that are counted where the scheduler's own figure is not for the caller"""
 MOST_PAGES = 20
 """pages of the store that are looked through for the runs of one job"""
 TOGETHER = 8
@@ -84,23 +81,15 @@ class KnownJobs:
 
     async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
         """With what is the caller's to see of their runs."""
-        live = await self._live(caller)
+        live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
         found: list[JobInfo] = []
         for place in range(0, len(jobs), TOGETHER):
             some = jobs[place : place + TOGETHER]
             for job, last in zip(
                 some, await asyncio.gather(*(self._last(one.id, caller) for one in some)), strict=True
             ):
-                count = job.live if live is None else live[job.id]
-                found.append(msgspec.structs.replace(job, live=count, last_run=last))
+                found.append(msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=last))
         return found
-
-    async def _live(self, caller: Caller) -> Counter[str] | None:
-        """How many runs of each job are live, where what the scheduler says of it is not only of the caller's."""
-        if caller.tenant == EVERY_TENANT:
-            return None
-        wanted = RunFilter(tenant=caller.tenant, states=frozenset(State) - TERMINAL - {State.PRERUN})
-        return Counter(run.job_id for run in (await self._reader.runs(wanted, None, MOST_LIVE)).runs)
 
     async def _last(self, job_id: str, caller: Caller) -> LastRun | None:
         for run in await self._runs(job_id, caller, 1):

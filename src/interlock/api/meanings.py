@@ -107,7 +107,7 @@ _JOB = {
     "schedule_text": "The same in words.",
     "paused": "Whether it is paused.",
     "next_at": "When it fires next; null if it does not, or is paused.",
-    "live": "Its occurrences that are due or have begun, and have not ended.",
+    "live": "Runs that have not ended.",
     "last_run": "The newest that has begun or ended.",
 }
 _JOB_BODY = {

@@ -43,7 +43,6 @@ def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport
 
 def _info(job: Job, state: SchedulerState) -> JobInfo:
     entry = state.timetable.entries.get(job.id)
-    series = state.series.get((job.id, ""))
     work = {ProcessWork: "process", FunctionWork: "function"}
     return JobInfo(
         id=job.id,
@@ -57,7 +56,6 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         schedule_text=None if job.schedule is None else str(job.schedule),
         paused=entry is not None and entry.paused,
         next_at=_next_of(entry, state),
-        live=0 if series is None else len(series.live),
     )
 
 

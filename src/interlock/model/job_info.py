@@ -25,8 +25,8 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     next_at: float | None
     """when it fires next; null if it does not, or is paused"""
-    live: int
-    """its occurrences that are due, or have begun, and have not ended"""
+    live: int = 0
+    """runs that have not ended, where they were asked for"""
     last_run: "LastRun | None" = None
     """the newest that has begun or ended, where it was asked for"""
 

@@ -152,6 +152,10 @@ class Reader(ABC):
         """
 
     @abstractmethod
+    async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
+        """Return the number of runs that have not ended, by job, for jobs that have any; of one tenant if given."""
+
+    @abstractmethod
     async def history(self, run_id: str) -> list[Transition]:
         """In order; empty for a run that does not exist."""
 

@@ -286,6 +286,10 @@ class MemoryStore(Store, Leases):
         count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
         return (self._numbered[place] for place in range(count - 1, -1, -1))
 
+    async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
+        live = (run for run in self.runs_by_id.values() if run.ended_at is None and tenant in (None, run.tenant))
+        return dict(Counter(run.job_id for run in live))
+
     async def history(self, run_id: str) -> list[Transition]:
         return list(self.entries.get(run_id, ()))
 

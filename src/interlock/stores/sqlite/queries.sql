@@ -46,6 +46,9 @@ runs INDEXED BY runs_of_job WHERE job_id = :job_id
 -- name: unsuccessful_runs
 runs INDEXED BY runs_unsuccessful WHERE ended_at IS NOT NULL AND state <> 'succeeded'
 
+-- name: count_live
+SELECT job_id, count(*) FROM {live_runs} AND (:tenant IS NULL OR tenant = :tenant) GROUP BY job_id;
+
 -- name: insert_run
 INSERT INTO runs ({columns}) VALUES {rows} ON CONFLICT (id) DO NOTHING;
 

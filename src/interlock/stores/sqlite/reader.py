@@ -175,6 +175,11 @@ class SqliteReader(Reader):
 
         return await self._read(work)
 
+    async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
+        return await self._read(
+            lambda connection: dict(connection.execute(QUERIES["count_live"], {"tenant": tenant}).fetchall())
+        )
+
     async def history(self, run_id: str) -> list[Transition]:
         def work(connection: sqlite3.Connection) -> list[Transition]:
             rows = connection.execute(QUERIES["get_history"], (run_id,))
