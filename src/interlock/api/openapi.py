@@ -232,7 +232,7 @@ def document(app: Litestar, secured: bool) -> dict[str, Any]:
     for name, schema in schemas.items():
         for field, found in schema.get("properties", {}).items():
             if name in FIELDS:
-                found["description"] = FIELDS[name][field]
+                found.setdefault("description", FIELDS[name][field])
     for path, operations in described["paths"].items():
         for operation in operations.values():
             _complete(operation)

@@ -1,30 +1,33 @@
-"""What is known of a supervised child: its status, how it last ended, and its place in the tree."""
+"""Views of supervised children: status, last exit and place in the tree."""
 
 import signal as signals
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from interlock.model.doc import doc
 
 
 class Status(StrEnum):
     CREATED = "created"
-    """known, and never started"""
+    """never started"""
     PENDING = "pending"
-    """waits out its backoff before it is started again"""
+    """waiting out its backoff before a restart"""
     STARTING = "starting"
-    """is being started, or is not ready yet"""
+    """being started, or not ready yet"""
     RUNNING = "running"
     SUSPENDED = "suspended"
     STOPPING = "stopping"
-    """was asked to end"""
+    """asked to end"""
     STOPPED = "stopped"
-    """ended because it was asked to"""
+    """ended on request"""
     FINISHED = "finished"
-    """ended by itself, with success, and is not started again"""
+    """ended by itself with success; not restarted"""
     KILLED = "killed"
-    """ended by a signal, or did not end in time when it was asked to, and is not started again"""
+    """ended by a signal, or too slow to stop; not restarted"""
     FAILED = "failed"
-    """ended with a failure and is not started again"""
+    """ended with a failure; not restarted"""
 
 
 UP = frozenset({Status.RUNNING, Status.SUSPENDED})
@@ -32,16 +35,12 @@ OVER = frozenset({Status.STOPPED, Status.FINISHED, Status.KILLED, Status.FAILED}
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
-    """How an instance of a child ended."""
+    """The end of one life of a child."""
 
-    at: float
-    """wall time"""
-    code: int | None = None
-    """the exit code; 0 for a function that returned"""
-    signal: int | None = None
-    """the signal that ended a process"""
-    error: str = ""
-    """what a function raised, or why it could not be started or had to be ended"""
+    at: Annotated[float, doc("Time.")]
+    code: Annotated[int | None, doc("Exit code; 0 for a function that returned.")] = None
+    signal: Annotated[int | None, doc("Signal that ended the process.")] = None
+    error: Annotated[str, doc("What a function raised, or why the child could not be started or had to be ended.")] = ""
 
     @property
     def ok(self) -> bool:
@@ -69,55 +68,46 @@ def _signal_name(number: int) -> str:
 
 
 class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A child as it stands. Times are seconds since 1970."""
+    """A child as it is now. Times are seconds since 1970."""
 
-    path: str
-    """the names from the top of the tree down to it, with slashes between; the top itself is not named"""
-    name: str
-    kind: str
-    """function, process, container or supervisor"""
-    status: Status
-    pid: int | None = None
-    since: float | None = None
-    """when the instance that is there, or was there last, was started"""
-    restarts: int = 0
-    """how often it was started again since the supervisor was started"""
-    next_try_at: float | None = None
-    """when its backoff ends"""
-    last_exit: Exit | None = None
-    exhausted: bool = False
-    """whether it was given up because it was restarted too often"""
-    reason: str = ""
-    """why it is not up, if it is not"""
-    strategy: str | None = None
-    """of a supervisor"""
-    children: list["ChildInfo"] = []
-    """of a supervisor, in the order in which they start"""
+    path: Annotated[str, doc("Names from the top of the tree down to the child, joined by slashes; empty for the top.")]
+    name: Annotated[str, doc("Name.")]
+    kind: Annotated[str, doc("`function`, `process`, `container` or `supervisor`.")]
+    status: Annotated[Status, doc("Status.")]
+    pid: Annotated[int | None, doc("Id of the process, if there is one.")] = None
+    since: Annotated[float | None, doc("Time of the latest start.")] = None
+    restarts: Annotated[int, doc("Restarts since the supervisor started.")] = 0
+    next_try_at: Annotated[float | None, doc("End of the backoff before the next restart.")] = None
+    last_exit: Annotated[Exit | None, doc("Latest end.")] = None
+    exhausted: Annotated[bool, doc("Whether the supervisor gave up after too many restarts.")] = False
+    reason: Annotated[str, doc("Reason why the child is not up.")] = ""
+    strategy: Annotated[str | None, doc("Of a supervisor: `one_for_one`, `one_for_all` or `rest_for_one`.")] = None
+    children: Annotated[list["ChildInfo"], doc("Of a supervisor: its children, in the order in which they start.")] = []
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """Something happened to a child; neither side has `children`."""
+    """A change of a child; neither side has `children`."""
 
     at: float
     path: str
     before: ChildInfo | None
-    """None: it was added"""
+    """None if the child was added"""
     after: ChildInfo | None
-    """None: it was removed"""
+    """None if the child was removed"""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is handed from one life of a child to the next."""
+    """The memory handed from one life of a child to the next."""
 
     resume_id: str
     last_exit: Exit | None = None
-    """None if there is none, or nobody saw it end"""
+    """None before the first end, and for an end that nobody saw"""
 
 
 class ServiceAction(StrEnum):
     START = "start"
     STOP = "stop"
-    """it stays down until it is started, or until the next start of everything"""
+    """stays down until it is started, or until the server restarts"""
     RESTART = "restart"
     SUSPEND = "suspend"
     RESUME = "resume"

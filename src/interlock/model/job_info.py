@@ -1,100 +1,95 @@
-"""What is shown of jobs and of the timetable: the same values from Python, over HTTP and on the command line."""
+"""Views of jobs and of the timetable: the same values from Python, over HTTP and on the command line."""
+
+from typing import Annotated
 
 import msgspec
 
+from interlock.model.doc import doc
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 
+Times = Annotated[list[float], doc("Fire times, in order; fewer than asked for if there are no more.")]
+JobId = Annotated[str, doc("Id of the job.")]
+RunId = Annotated[str, doc("Id of the run.")]
+RunState = Annotated[State, doc("State of the run.")]
+Reason = Annotated[str, doc("Reason for the state.")]
+ScheduledAt = Annotated[float, doc("Time at which the run was first due.")]
+EndedAt = Annotated[float | None, doc("Time of the end; null if the run has not ended.")]
+
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it stands. Times are seconds since 1970."""
+    """A job as it is now. Times are seconds since 1970."""
 
-    id: str
-    source: str
-    """where it is declared: `file.yaml:12`, `python`, or `api`"""
-    kind: str
-    """how it is run: `handler` (a function of the app), `function` or `process`"""
-    command: str | None
-    """what it runs, in words; null for a function of the app"""
-    lane: str
-    version: str
-    max_concurrent_runs: int
-    schedule: Schedule | None
-    schedule_text: str | None
-    """the same in words"""
-    paused: bool
-    next_at: float | None
-    """when it fires next; null if it does not, or is paused"""
-    live: int = 0
-    """runs that have not ended, where they were asked for"""
-    last_run: "LastRun | None" = None
-    """the newest that has begun or ended, where it was asked for"""
+    id: JobId
+    source: Annotated[str, doc("Place of the declaration: file and line, `python`, or `api`.")]
+    kind: Annotated[str, doc("Kind of work: `handler` (a function of the app), `function` or `process`.")]
+    command: Annotated[str | None, doc("Program or function, in words; null for a function of the app.")]
+    lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
+    version: Annotated[str, doc("Hash of the definition.")]
+    max_concurrent_runs: Annotated[int, doc("Most occurrences that may be live at once.")]
+    schedule: Annotated[
+        Schedule | None, doc("Schedule, with times in seconds; null for a job that is only submitted or triggered.")
+    ]
+    schedule_text: Annotated[str | None, doc("Schedule, in words.")]
+    paused: Annotated[bool, doc("Whether the schedule is paused.")]
+    next_at: Annotated[float | None, doc("Next fire time; null if there is none, or the schedule is paused.")]
+    live: Annotated[int, doc("Runs that have not ended.")] = 0
+    last_run: Annotated["LastRun | None", doc("Newest run that has begun or ended.")] = None
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
-    id: str
-    state: State
-    reason: str
-    scheduled_at: float
-    ended_at: float | None
+    id: RunId
+    state: RunState
+    reason: Reason
+    scheduled_at: ScheduledAt
+    ended_at: EndedAt
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs in the order of their declaration."""
-
-    jobs: list[JobInfo]
-    next: str | None
-    """the cursor of the page that follows; null on the last"""
+    jobs: Annotated[list[JobInfo], doc("Jobs, in the order of their declaration.")]
+    next: Annotated[str | None, doc("Cursor of the next page; null on the last.")]
 
 
 class FireTimes(msgspec.Struct, frozen=True, kw_only=True):
-    times: list[float]
-    """in order; fewer than asked for if there are no more"""
+    times: Times
 
 
 class JobTimes(msgspec.Struct, frozen=True, kw_only=True):
-    job_id: str
-    times: list[float]
-    more: bool
-    """whether it fires more often than is told here"""
+    job_id: JobId
+    times: Times
+    more: Annotated[bool, doc("Whether times were left out: a job lists at most 20,000, a timetable 50,000.")]
 
 
 class Timetable(msgspec.Struct, frozen=True, kw_only=True):
-    """What fires from `now` until `until`; those jobs come first that fire first."""
+    """The fire times from `now` until `until`."""
 
-    now: float
-    until: float
-    jobs: list[JobTimes]
-    left_out: int
-    """jobs that fire too, and would have been too many"""
+    now: Annotated[float, doc("Start.")]
+    until: Annotated[float, doc("End.")]
+    jobs: Annotated[list[JobTimes], doc("Jobs that fire, the first to fire first.")]
+    left_out: Annotated[int, doc("Further jobs that fire, beyond `limit`.")]
 
 
 class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
-    created: list[str]
-    """ids of the new runs"""
-    existing: list[str]
-    """ids of runs that those occurrences have already, and that were left as they are"""
+    created: Annotated[list[str], doc("Ids of the new runs.")]
+    existing: Annotated[list[str], doc("Ids of runs that already existed; they are left as they are.")]
 
 
 class LoggedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run in a job's log."""
+    """A run with its output."""
 
-    id: str
-    state: State
-    reason: str
-    origin: str
-    scheduled_at: float
-    started_at: float | None
-    ended_at: float | None
-    attempt: int
-    exit_code: int | None
-    error: str | None
-    output: str
-    """what it printed and logged; of much, the beginning, and a mark where it is cut"""
-    cut: bool
+    id: RunId
+    state: RunState
+    reason: Reason
+    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
+    scheduled_at: ScheduledAt
+    started_at: Annotated[float | None, doc("Start of the first attempt.")]
+    ended_at: EndedAt
+    attempt: Annotated[int, doc("Number of the latest attempt.")]
+    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
+    error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
+    output: Annotated[str, doc("Printed and logged lines, without secrets; only the first 16 KiB.")]
+    cut: Annotated[bool, doc("Whether there is more output.")]
 
 
 class JobLog(msgspec.Struct, frozen=True, kw_only=True):
-    """The runs of a job, the newest first."""
-
-    runs: list[LoggedRun]
+    runs: Annotated[list[LoggedRun], doc("Runs that have begun or ended, newest first.")]

@@ -1,18 +1,21 @@
-"""What reading the files again has changed."""
+"""The changes that a reload of the files made."""
+
+from typing import Annotated
 
 import msgspec
 
+from interlock.model.doc import doc
+
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the things of one kind, by their names."""
+    """Names of one kind of thing, by what happened to them."""
 
-    added: list[str] = []
-    changed: list[str] = []
-    removed: list[str] = []
-    unchanged: list[str] = []
+    added: Annotated[list[str], doc("New.")] = []
+    changed: Annotated[list[str], doc("Defined differently; services were restarted.")] = []
+    removed: Annotated[list[str], doc("Removed; services were stopped.")] = []
+    unchanged: Annotated[list[str], doc("Left as they are.")] = []
 
 
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
-    jobs: Difference
-    services: Difference
-    """and groups of them"""
+    jobs: Annotated[Difference, doc("Changes of jobs.")]
+    services: Annotated[Difference, doc("Changes of services and their groups.")]

@@ -2,10 +2,11 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Protocol
 
 import msgspec
 
+from interlock.model.doc import doc
 from interlock.model.facets import Facets, shown
 from interlock.model.state import ENTRY, EXECUTION, State
 
@@ -130,21 +131,21 @@ def update_id(run_id: str, attempt: int, seq: int) -> str:
 
 
 class RunStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run's record adds up to."""
+    """The figures of a run."""
 
-    seconds_in: dict[State, float]
-    transitions: int
-    constraints_checked: int
-    constraints_violated: int
-    actions_run: int
-    actions_failed: int
-    attempts: int
-    failures: int
-    crashes: int
-    heartbeats: int
-    start_latency: float | None
-    exit_code: int | None
-    outcome: str | None
+    seconds_in: Annotated[dict[State, float], doc("Seconds spent in each state.")]
+    transitions: Annotated[int, doc("Transitions.")]
+    constraints_checked: Annotated[int, doc("Always 0: there are no constraints yet.")]
+    constraints_violated: Annotated[int, doc("Always 0: there are no constraints yet.")]
+    actions_run: Annotated[int, doc("Always 0: there are no constraints yet.")]
+    actions_failed: Annotated[int, doc("Always 0: there are no constraints yet.")]
+    attempts: Annotated[int, doc("Attempts.")]
+    failures: Annotated[int, doc("Attempts that failed.")]
+    crashes: Annotated[int, doc("Attempts lost with their process or worker.")]
+    heartbeats: Annotated[int, doc("Signs of life received from workers.")]
+    start_latency: Annotated[float | None, doc("Seconds from when the run was due to its start.")]
+    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
+    outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
 
 
 class Step(Protocol):

@@ -1,216 +1,208 @@
-"""What is shown of runs: the same values from Python, over HTTP and on the command line."""
+"""Views of runs: the same values from Python, over HTTP and on the command line."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
+from interlock.model.doc import doc
 from interlock.model.facets import shown
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 
+Cursor = Annotated[str | None, doc("Cursor of the next page; null on the last.")]
+RunId = Annotated[str, doc("Id of the run.")]
+JobOf = Annotated[str, doc("Job of the run.")]
+TenantOf = Annotated[str, doc("Tenant of the run.")]
+Percent = Annotated[float, doc("Progress from 0 to 100.")]
+Said = Annotated[str, doc("What the attempt is doing.")]
+
 
 class ProgressInfo(msgspec.Struct, frozen=True):
-    percent: float
-    text: str
+    percent: Percent
+    text: Said
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it stands. Times are seconds since 1970."""
+    """A run as it is now. Times are seconds since 1970."""
 
-    id: str
-    job_id: str
-    tenant: str
-    session: str | None
-    idempotency_key: str | None
-    created_at: float
-    scheduled_at: float
-    deadline_at: float | None
-    job_version: str
-    lane: str
-    state: State
-    previous: State | None
-    reason: str
-    actor: str
-    changed_at: float
-    seq: int
-    attempt: int
-    fence: int
-    failures: int
-    crashes: int
-    worker_id: str | None
-    due_at: float | None
-    started_at: float | None
-    attempt_started_at: float | None
-    stop: str | None
-    stop_reason: str | None
-    stop_actor: str | None
-    ended_at: float | None
-    outcome: str | None
-    exit_code: int | None
-    heartbeats: int
-    has_checkpoint: bool
-    origin: str
-    """how it came to be: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`"""
-    error: str | None
-    facets: dict[str, dict[str, Any]] = {}
-    """name → fields of what only some runs have"""
-    progress: ProgressInfo | None = None
-    """the latest that a running attempt reported"""
+    id: Annotated[str, doc("Id. A later run has a greater id, occurrences excepted.")]
+    job_id: JobOf
+    tenant: TenantOf
+    session: Annotated[str | None, doc("Session given at the submit.")]
+    idempotency_key: Annotated[str | None, doc("Idempotency key given at the submit.")]
+    created_at: Annotated[float, doc("Time of creation.")]
+    scheduled_at: Annotated[float, doc("Time at which the run is, or was, first due.")]
+    deadline_at: Annotated[float | None, doc("Time by which the run must have ended.")]
+    job_version: Annotated[str, doc("Hash of the job's definition that the run uses.")]
+    lane: Annotated[str, doc("Lane whose slots the run uses.")]
+    state: Annotated[State, doc("State.")]
+    previous: Annotated[State | None, doc("State before this one.")]
+    reason: Annotated[str, doc("Reason for the state.")]
+    actor: Annotated[str, doc("Who or what caused the state.")]
+    changed_at: Annotated[float, doc("Time of the last transition.")]
+    seq: Annotated[int, doc("Number of transitions so far.")]
+    attempt: Annotated[int, doc("Number of the current attempt, from 1; 0 before the first.")]
+    fence: Annotated[int, doc("Number of the dispatch; reports of an older one have no effect.")]
+    failures: Annotated[int, doc("Attempts that failed.")]
+    crashes: Annotated[int, doc("Attempts lost with their process or worker.")]
+    worker_id: Annotated[str | None, doc("Worker that has the run, or had it last.")]
+    due_at: Annotated[float | None, doc("Time for which the run waits.")]
+    started_at: Annotated[float | None, doc("Start of the first attempt.")]
+    attempt_started_at: Annotated[float | None, doc("Start of the latest attempt.")]
+    stop: Annotated[str | None, doc("Kind of stop under way, such as `cancel` or `timeout`.")]
+    stop_reason: Annotated[str | None, doc("Reason given for the stop.")]
+    stop_actor: Annotated[str | None, doc("Who or what asked for the stop.")]
+    ended_at: Annotated[float | None, doc("Time of the end.")]
+    outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
+    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
+    heartbeats: Annotated[int, doc("Signs of life received from workers.")]
+    has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
+    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
+    error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
+    facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
+    progress: Annotated[ProgressInfo | None, doc("Latest progress of the running attempt; only for a single run.")] = (
+        None
+    )
 
 
 class RunDetail(RunInfo, frozen=True, kw_only=True):
-    """A run with what went in and what came out; secrets in the payload are masked."""
+    """A run with payload, result and figures."""
 
-    payload: Any
-    result: Any
-    stats: RunStats
+    payload: Annotated[Any, doc("Arguments; secrets are shown as `•••`.")]
+    result: Annotated[Any, doc("Return value of the handler.")]
+    stats: Annotated[RunStats, doc("Figures.")]
 
 
 class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One transition. Its id is the same wherever and however often it is read: what was seen once is known again."""
+    """One transition."""
 
-    id: str
-    seq: int
-    before: State | None
-    after: State
-    at: float
-    attempt: int
-    reason: str
-    actor: str
+    id: Annotated[str, doc("Id; the same transition always has the same one.")]
+    seq: Annotated[int, doc("Number of the transition, from 1.")]
+    before: Annotated[State | None, doc("State before; null for the first transition.")]
+    after: Annotated[State, doc("State after.")]
+    at: Annotated[float, doc("Time.")]
+    attempt: Annotated[int, doc("Attempt at that time.")]
+    reason: Annotated[str, doc("Reason.")]
+    actor: Annotated[str, doc("Who or what caused it.")]
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    at: float
-    attempt: int
-    level: str
-    text: str
+    at: Annotated[float, doc("Time of writing.")]
+    attempt: Annotated[int, doc("Attempt that wrote the line.")]
+    level: Annotated[str, doc("Level, such as `info`.")]
+    text: Annotated[str, doc("Line, without secrets.")]
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Runs, the newest first. A page may be short, even empty, though more follow: go on while there is a `next`."""
+    """One page of runs."""
 
-    runs: list[RunInfo]
-    next: str | None
-    """the cursor of the page that follows; null on the last"""
+    runs: Annotated[list[RunInfo], doc("Runs, newest first. A page may be short, even empty, although more follow.")]
+    next: Cursor
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    entries: list[HistoryEntry]
+    entries: Annotated[list[HistoryEntry], doc("Every transition, in order.")]
 
 
 class LogPage(msgspec.Struct, frozen=True, kw_only=True):
-    lines: list[LogLine]
-    next: str | None
-    """the cursor of the page that follows; null on the last"""
+    lines: Annotated[list[LogLine], doc("Lines, oldest first.")]
+    next: Cursor
 
 
 class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A request for many runs at once: which, and how far it has come."""
+    """A bulk request: its filter and its progress."""
 
-    id: str
-    action: RunAction
-    state: list[State]
-    """empty for any"""
-    job: str | None
-    tenant: str | None
-    session: str | None
-    lane: str | None
-    since: float | None
-    until: float | None
-    reason: str
-    actor: str
-    created_at: float
-    ended_at: float | None
-    """null while it is under way"""
-    done: int
-    """runs that have ended by it"""
-    asked: int
-    """running runs that were asked to stop besides; each ends when it has"""
-    left: int
-    """runs that it has not looked at yet"""
+    id: Annotated[str, doc("Id of the request.")]
+    action: Annotated[RunAction, doc("Action on each run.")]
+    state: Annotated[list[State], doc("Only runs in one of these states; empty for any.")]
+    job: Annotated[str | None, doc("Only runs of this job.")]
+    tenant: Annotated[str | None, doc("Only runs of this tenant.")]
+    session: Annotated[str | None, doc("Only runs of this session.")]
+    lane: Annotated[str | None, doc("Only runs in this lane.")]
+    since: Annotated[float | None, doc("Only runs created at this time or later.")]
+    until: Annotated[float | None, doc("Only runs created before this time.")]
+    reason: Annotated[str, doc("Reason.")]
+    actor: Annotated[str, doc("Who asked for it.")]
+    created_at: Annotated[float, doc("Time of the request; runs created later are not touched.")]
+    ended_at: Annotated[float | None, doc("Time at which every run had been looked at; null until then.")]
+    done: Annotated[int, doc("Runs on which the action is complete.")]
+    asked: Annotated[int, doc("Running runs asked to stop, not counted in `done`; each ends once it has stopped.")]
+    left: Annotated[int, doc("Runs not looked at yet.")]
 
 
 class ServiceLine(msgspec.Struct, frozen=True):
-    """Something a service printed, or that happened to it."""
+    """A line that a service printed, or something that happened to it."""
 
-    at: float
-    stream: str
-    """stdout or stderr; status if it is not the service that says it"""
-    text: str
+    at: Annotated[float, doc("Time.")]
+    stream: Annotated[str, doc("`stdout` or `stderr`; `status` for something that happened to the service.")]
+    text: Annotated[str, doc("Line.")]
 
 
 class ServiceLogPage(msgspec.Struct, frozen=True, kw_only=True):
-    lines: list[ServiceLine]
-    next: str
-    """the cursor of what follows, now or later"""
+    lines: Annotated[list[ServiceLine], doc("Lines, oldest first.")]
+    next: Annotated[str, doc("Cursor of what follows; never null, because more may come.")]
 
 
 class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What one commit did to one run; `state` is where that left it."""
+    """The transitions that one commit made to one run."""
 
-    run_id: str
-    job_id: str
-    tenant: str
-    state: State
-    transitions: list[HistoryEntry]
+    run_id: RunId
+    job_id: JobOf
+    tenant: TenantOf
+    state: Annotated[State, doc("State after the transitions.")]
+    transitions: Annotated[list[HistoryEntry], doc("Transitions, in order.")]
 
 
 class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
-    run_id: str
-    job_id: str
-    tenant: str
-    at: float
-    attempt: int
-    level: str
-    text: str
+    run_id: RunId
+    job_id: JobOf
+    tenant: TenantOf
+    at: Annotated[float, doc("Time of writing.")]
+    attempt: Annotated[int, doc("Attempt that wrote the line.")]
+    level: Annotated[str, doc("Level, such as `info`.")]
+    text: Annotated[str, doc("Line, without secrets.")]
 
 
 class ProgressEvent(msgspec.Struct, frozen=True, kw_only=True):
-    run_id: str
-    job_id: str
-    tenant: str
-    percent: float
-    text: str
+    run_id: RunId
+    job_id: JobOf
+    tenant: TenantOf
+    percent: Percent
+    text: Said
 
 
 class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a service."""
+    """A change of a service."""
 
-    service: str
-    at: float
-    text: str
-    """in words"""
-    path: str
-    """where it is in the tree"""
-    before: ChildInfo | None
-    """null if it was added"""
-    after: ChildInfo | None
-    """null if it was removed"""
+    service: Annotated[str, doc("Name of the service.")]
+    at: Annotated[float, doc("Time.")]
+    text: Annotated[str, doc("Change, in words.")]
+    path: Annotated[str, doc("Place in the tree.")]
+    before: Annotated[ChildInfo | None, doc("Service before, without its children; null if it was added.")]
+    after: Annotated[ChildInfo | None, doc("Service after, without its children; null if it was removed.")]
 
 
 class ServiceLogEvent(msgspec.Struct, frozen=True, kw_only=True):
-    service: str
-    at: float
-    stream: str
-    """stdout or stderr; status if it is not the service that says it"""
-    text: str
+    service: Annotated[str, doc("Name of the service.")]
+    at: Annotated[float, doc("Time.")]
+    stream: Annotated[str, doc("`stdout` or `stderr`; `status` for something that happened to the service.")]
+    text: Annotated[str, doc("Line.")]
 
 
 class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """Events after the cursor `after`, up to and including `until`, were left out. A stream opened with `after` sends
-    them."""
+    """Events were left out. A stream opened with `after` sends them."""
 
-    after: str
-    until: str
+    after: Annotated[str, doc("Cursor before the first event left out.")]
+    until: Annotated[str, doc("Cursor of the last event left out.")]
 
 
 class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """The first event of a stream, which sends everything after this cursor."""
+    """The first event of a stream."""
 
-    cursor: str
+    cursor: Annotated[str, doc("Cursor after which the stream sends everything.")]
 
 
 Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | ServiceEvent | ServiceLogEvent | GapEvent
@@ -224,7 +216,7 @@ EVENT_NAMES: dict[type, str] = {
     ServiceLogEvent: "service_log",
     GapEvent: "gap",
 }
-"""what each is called in the stream"""
+"""type → name in the stream"""
 
 
 def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
@@ -242,30 +234,15 @@ _SHOWN = set(RunInfo.__struct_fields__) - {"has_checkpoint", "origin", "facets",
 
 
 def origin_of(origin: str | None) -> str:
-    """How a run came to be, in a word."""
+    """Return the origin of a run as one word."""
     return "submit" if origin is None else origin.partition(":")[0]
 
 
 def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
-    wanted = bulk.wanted
-    return BulkInfo(
-        id=bulk.id,
-        action=bulk.action,
-        state=sorted(wanted.states),
-        job=wanted.job_id,
-        tenant=wanted.tenant,
-        session=wanted.session,
-        lane=wanted.lane,
-        since=wanted.since,
-        until=wanted.until,
-        reason=bulk.reason,
-        actor=bulk.actor,
-        created_at=bulk.created_at,
-        ended_at=bulk.ended_at,
-        done=bulk.done,
-        asked=bulk.asked,
-        left=bulk.left,
-    )
+    fields = {name: getattr(bulk, name) for name in BulkInfo.__struct_fields__ if hasattr(bulk, name)}
+    wanted = msgspec.structs.asdict(bulk.wanted)
+    del wanted["live"]
+    return BulkInfo(state=sorted(wanted.pop("states")), job=wanted.pop("job_id"), **wanted, **fields)
 
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:
