@@ -1,8 +1,10 @@
 """Interlock: a job scheduler and orchestrator for work that must not go wrong."""
 
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
+"""true for type checkers; `typing` itself takes long to import"""
 if TYPE_CHECKING:
+    from typing import Any
+
     from interlock.app import App
     from interlock.client.handle import RunHandle
     from interlock.client.http.async_client import AsyncClient
@@ -50,39 +52,27 @@ __all__ = [
     "run",
 ]
 
-# A command must start at once: each name is imported when it is first used, and only what it needs.
-_WHERE = {
-    "Alive": "supervision.spec",
-    "App": "app",
-    "AsyncClient": "client.http.async_client",
-    "Backoff": "supervision.spec",
-    "BlockingRunHandle": "client.http.client",
-    "Budget": "supervision.spec",
-    "Client": "client.http.client",
-    "Constraints": "model.schedules",
-    "Context": "worker.context",
-    "Draining": "model.error",
-    "Fatal": "model.error",
-    "InterlockError": "model.error",
-    "Limits": "supervision.spec",
-    "Ready": "supervision.spec",
-    "Retry": "model.job",
-    "RunEnded": "model.error",
-    "RunHandle": "client.handle",
-    "RunInfo": "model.run_view",
-    "Secret": "model.secret",
-    "ServiceContext": "worker.service",
-    "State": "model.state",
-    "WaitTimeout": "model.error",
-    "at": "model.schedules",
-    "cron": "model.schedules",
-    "every": "model.schedules",
-    "once": "model.schedules",
-    "run": "client.submission",
+# Programs must start at once: each name is imported when it is first used, with only what it needs.
+_MODULES = {
+    "app": "App",
+    "client.handle": "RunHandle",
+    "client.http.async_client": "AsyncClient",
+    "client.http.client": "BlockingRunHandle Client",
+    "client.submission": "run",
+    "model.error": "Draining Fatal InterlockError RunEnded WaitTimeout",
+    "model.job": "Retry",
+    "model.run_view": "RunInfo",
+    "model.schedules": "Constraints at cron every once",
+    "model.secret": "Secret",
+    "model.state": "State",
+    "supervision.spec": "Alive Backoff Budget Limits Ready",
+    "worker.context": "Context",
+    "worker.service": "ServiceContext",
 }
+_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     if name not in _WHERE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

@@ -88,8 +88,8 @@ def test_what_cannot_be_a_token_is_refused_and_not_shown(token: str) -> None:
     [
         ({"timeout": 0}, "timeout: 0"),
         ({"timeout": "soon"}, "timeout: 'soon'"),
-        ({"retries": -1}, "retries: -1"),
-        ({"retries": True}, "retries: True"),
+        ({"patience": -1}, "patience: -1"),
+        ({"first_contact": "soon"}, "first_contact: 'soon'"),
         ({"connections": 0}, "connections: 0"),
         ({"connections": "many"}, "connections: 'many'"),
     ],

@@ -1,33 +1,24 @@
 """When a request is made again, after how long, and what is raised in the end; nothing is sent here."""
 
-from random import Random
 from typing import Any
 
 import pytest
 
 import interlock as il
-from interlock.client.http.address import read_address
-from interlock.client.http.exchange import (
-    RETRIES_AFTER_LOSS,
-    Failure,
-    Operation,
-    Pause,
-    Policy,
-    Request,
-    Response,
-    exchange,
-    retry_after,
-)
+from interlock.client.http.exchange import Exchange, Failure, Request, Response, retry_after
+from tests.client.scripted import ByHand, Clock, Pause, policy, steps
 
 REQUEST = Request("GET", "/api/v1/runs/r1")
 
 
-def policy(**options: Any) -> Policy:
-    return Policy(read_address("http://host:1", {}), random=Random(1), now=lambda: 1000.0, **options)
-
-
-def play(operation: Operation[Any], answers: list[Response | Failure]) -> tuple[Any, list[float]]:
-    """Run an operation on these answers, the last of them for ever; what it returned or raised, and its pauses."""
+def play(
+    answers: list[Response | Failure], request: Request = REQUEST, reached: bool = False, **options: Any
+) -> tuple[Any, list[float]]:
+    """Make a request that gets these answers, the last of them for ever: its result or error, and its pauses."""
+    clock = Clock()
+    exchange = Exchange(policy(clock, **options), ByHand(clock))
+    exchange.reached = reached
+    operation = steps(exchange.ask(request))
     pauses: list[float] = []
     given: Response | Failure | None = None
     left = list(answers)
@@ -61,7 +52,7 @@ OK = status(200, "application/json", b"{}")
     "trouble", [failure("unreachable"), failure("lost"), failure("silent"), *map(status, (429, 502, 503, 504))]
 )
 def test_who_is_away_is_asked_again(trouble: Response | Failure) -> None:
-    answer, pauses = play(exchange(REQUEST, policy()), [trouble, trouble, OK])
+    answer, pauses = play([trouble, trouble, OK])
     assert answer is OK
     assert len(pauses) == 2
 
@@ -76,39 +67,60 @@ def test_who_is_away_is_asked_again(trouble: Response | Failure) -> None:
     ],
 )
 def test_what_repeating_does_not_mend_is_raised_at_once(trouble: Response | Failure) -> None:
-    error, pauses = play(exchange(REQUEST, policy()), [trouble, OK])
+    error, pauses = play([trouble, OK])
     assert isinstance(error, il.InterlockError)
     assert pauses == []
 
 
-@pytest.mark.parametrize(("retries", "asked_again"), [(0, 0), (3, 3 + RETRIES_AFTER_LOSS)])
-def test_a_server_that_was_there_and_is_gone_is_waited_for_longer(retries: int, asked_again: int) -> None:
-    _, pauses = play(exchange(REQUEST, policy(retries=retries)), [failure("lost"), failure("unreachable")])
-    assert len(pauses) == asked_again
+@pytest.mark.behaviour("RUN-17")
+@pytest.mark.parametrize("trouble", [failure("lost"), failure("silent"), status(503)])
+def test_a_server_that_was_there_may_be_away_for_half_a_minute(trouble: Response | Failure) -> None:
+    error, pauses = play([trouble, failure("unreachable")])
+    assert error.code == "not_running"
+    assert 27.5 < sum(pauses) <= 30.0
+    error, pauses = play([failure("unreachable")], reached=True)
+    assert 27.5 < sum(pauses) <= 30.0
+    away = [failure("unreachable")] * (len(pauses) - 1)
+    assert play([trouble, *away, OK])[0] is OK, "it comes back just in time"
 
 
-def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
-    _, pauses = play(exchange(REQUEST, policy(retries=9)), [failure("unreachable")])
-    wholes = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0, 2.0]
-    assert len(pauses) == 9
-    for pause, whole in zip(pauses, wholes, strict=True):
-        assert whole / 2 <= pause <= whole
-    assert len(set(pauses)) == 9
-    assert policy().backoff(10_000) <= 2.0
+def test_a_server_that_never_answered_is_an_error_soon_that_says_where() -> None:
+    for trouble in (failure("unreachable"), status(502, "text/html")):
+        error, pauses = play([trouble])
+        assert "http://host:1" in str(error)
+        assert 0.5 < sum(pauses) <= 2.0
+    assert 50 < sum(play([failure("unreachable")], first_contact=60.0)[1]) <= 60.0
 
 
-def test_without_retries_the_first_answer_counts() -> None:
-    error, pauses = play(exchange(REQUEST, policy(retries=0)), [status(503)])
+@pytest.mark.parametrize("reached", [False, True])
+def test_without_patience_the_first_answer_counts(reached: bool) -> None:
+    error, pauses = play([status(503)], reached=reached, patience=0.0, first_contact=0.0)
     assert (error.code, str(error), pauses) == ("draining", "it stops", [])
 
 
+def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
+    _, pauses = play([failure("unreachable")], reached=True)
+    wholes = [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, *[2.0] * 100]
+    for pause, whole in zip(pauses, wholes, strict=False):
+        assert whole / 2 <= pause <= whole
+    assert len(set(pauses)) == len(pauses)
+    assert policy().backoff(10_000) <= 2.0
+
+
+def test_a_request_that_may_have_taken_effect_is_never_repeated() -> None:
+    once = Request("POST", "/api/v1/reload", once=True)
+    for trouble in (failure("lost"), failure("lost", reused=True), failure("silent"), status(504)):
+        error, pauses = play([trouble, OK], once)
+        assert isinstance(error, il.InterlockError)
+        assert pauses == []
+    assert play([failure("unreachable"), OK], once)[0] is OK
+
+
 def test_the_server_says_how_long_to_leave_it_alone() -> None:
-    _, pauses = play(
-        exchange(REQUEST, policy(retries=2)), [status(503, retry_after="7"), status(503, retry_after="0"), OK]
-    )
+    _, pauses = play([status(503, retry_after="7"), status(503, retry_after="0"), OK])
     assert pauses[0] == 7.0
     assert pauses[1] <= 0.1
-    error, pauses = play(exchange(REQUEST, policy()), [status(503, retry_after="3600")])
+    error, pauses = play([status(503, retry_after="3600")])
     assert (error.code, pauses) == ("draining", [])
 
 
@@ -125,16 +137,19 @@ def test_how_long_is_given_in_seconds_or_as_a_date(value: str | None, seconds: f
 
 def test_connections_that_were_closed_while_idle_cost_no_retry_and_no_pause() -> None:
     stale = failure("lost", reused=True)
-    answer, pauses = play(exchange(REQUEST, policy(retries=0)), [stale] * 8 + [OK])
+    answer, pauses = play([stale] * 8 + [OK], patience=0.0)
     assert (answer, pauses) == (OK, [])
-    error, _ = play(exchange(REQUEST, policy(retries=0)), [stale])
+    error, _ = play([stale], patience=0.0)
     assert error.code == "connection_lost"
 
 
 def test_there_is_no_retry_that_would_begin_too_late() -> None:
-    operation = exchange(REQUEST, policy(elapsed=lambda: 100.0), until=100.02)
-    error, pauses = play(operation, [failure("unreachable")])
-    assert (error.code, pauses) == ("not_running", [])
+    clock = Clock()
+    operation = steps(Exchange(policy(clock), ByHand(clock)).ask(REQUEST, until=clock.at + 0.02))
+    operation.send(None)
+    with pytest.raises(il.InterlockError) as caught:
+        operation.send(failure("unreachable"))
+    assert caught.value.code == "not_running"
 
 
 @pytest.mark.parametrize(
@@ -159,7 +174,7 @@ def test_there_is_no_retry_that_would_begin_too_late() -> None:
     ],
 )
 def test_what_is_raised_in_the_end(answer: Response | Failure, code: str, says: str) -> None:
-    error, _ = play(exchange(Request("GET", "/api/v1/runs/r1?wait=30s"), policy(retries=0)), [answer])
+    error, _ = play([answer], Request("GET", "/api/v1/runs/r1?wait=30s"), patience=0.0, first_contact=0.0)
     assert error.code == code
     assert says in str(error)
     assert "\n" not in str(error)

@@ -1,20 +1,19 @@
 """What the clients ask about services and how they read the answers: played by hand, and over HTTP."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
 import interlock as il
-from interlock.client.http.exchange import Failure, Pause, Request, Response, Tell
-from interlock.client.http.operations import Operations
+from interlock.client.http.exchange import Failure, Request, Response
 from interlock.model.child_info import ChildInfo, Exit, ServiceAction, Status
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.run_view import ServiceLine, ServiceLogPage
 from tests.client.faces import KINDS, face
 from tests.client.faulty import Faulty, Reply, answer, problem
-from tests.client.test_operations import Clock, answered, policy, returned
+from tests.client.scripted import Clock, Pause, Played, Tell, answered, policy, returned
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
@@ -50,7 +49,7 @@ LOST = refused("connection_lost")
 
 
 def test_the_tree_and_what_is_in_it() -> None:
-    operations = Operations(policy())
+    operations = Played(policy())
     whole = operations.tree()
     assert next(whole) == Request("GET", "/api/v1/tree")
     assert returned(whole, answered(SHOP)) == SHOP
@@ -64,16 +63,17 @@ def test_the_tree_and_what_is_in_it() -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a/", "a/.."])
 def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
-    operations = Operations(policy())
-    for begin in (
+    operations = Played(policy())
+    calls: list[Callable[[], Any]] = [
         lambda: next(operations.service(name)),
         lambda: next(operations.act(name, "stop")),
         lambda: operations.service_logs(name, False, None),
-    ):
+    ]
+    for begin in calls:
         with pytest.raises(il.InterlockError) as caught:
             begin()
         assert caught.value.code == "unknown_child"
-        assert ("the name is the last part of it, 'b'" in str(caught.value)) is (name == "a/b")
+        assert (": 'b'" in str(caught.value)) is (name == "a/b"), "the name that was meant"
 
 
 # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -81,7 +81,7 @@ def test_what_can_be_no_name_is_of_no_service(name: str) -> None:
 
 @pytest.mark.parametrize("action", [*ServiceAction, "restart"])
 def test_an_action_waits_for_its_end_beside_the_pool(action: ServiceAction | str) -> None:
-    operation = Operations(policy()).act("web", action)
+    operation = Played(policy()).act("web", action)
     request = next(operation)
     assert request == Request("POST", f"/api/v1/services/web/{action}", within=310.0, alone=True, once=True)
     assert returned(operation, answered(WEB)) == WEB
@@ -89,11 +89,11 @@ def test_an_action_waits_for_its_end_beside_the_pool(action: ServiceAction | str
 
 def test_an_action_that_does_not_exist() -> None:
     with pytest.raises(il.InterlockError, match="action: 'kill' is not one of start, stop, restart, suspend, resume"):
-        next(Operations(policy()).act("web", "kill"))
+        next(Played(policy()).act("web", "kill"))
 
 
 def test_a_reload_says_what_it_changed() -> None:
-    operation = Operations(policy()).reload()
+    operation = Played(policy()).reload()
     assert next(operation) == Request("POST", "/api/v1/reload", within=310.0, alone=True, once=True)
     changed = Reloaded(jobs=Difference(), services=Difference(added=["a"], removed=["b"], unchanged=["c"]))
     assert returned(operation, answered(changed)) == changed
@@ -110,7 +110,7 @@ def test_a_reload_says_what_it_changed() -> None:
     ],
 )
 def test_an_action_that_may_have_happened_is_not_repeated(trouble: Any) -> None:
-    operation = Operations(policy()).act("web", "restart")
+    operation = Played(policy()).act("web", "restart")
     next(operation)
     with pytest.raises(il.InterlockError) as caught:
         operation.send(trouble)
@@ -128,20 +128,20 @@ def test_an_action_that_may_have_happened_is_not_repeated(trouble: Any) -> None:
     ],
 )
 def test_an_action_that_nobody_has_heard_of_is_repeated(trouble: Any) -> None:
-    operation = Operations(policy()).act("web", "restart")
+    operation = Played(policy()).act("web", "restart")
     request = next(operation)
     assert isinstance(operation.send(trouble), Pause)
     assert operation.send(None) == request
 
 
 def test_every_fault_of_the_files_is_told() -> None:
-    operation = Operations(policy()).reload()
+    operation = Played(policy()).reload()
     next(operation)
     faults = ["web.yaml:1: this", "web.yaml:7: that"]
     with pytest.raises(il.InterlockError) as caught:
         operation.send(refused("bad_config", 422, detail="2 faults", faults=faults))
     assert str(caught.value).splitlines() == ["2 faults", *faults]
-    operation = Operations(policy()).reload()
+    operation = Played(policy()).reload()
     next(operation)
     with pytest.raises(il.InterlockError) as caught:
         operation.send(refused("bad_config", 422, detail=faults[0], faults=faults[:1]))
@@ -165,13 +165,13 @@ def told(iteration: Any, first: Any) -> tuple[list[ServiceLine], Any]:
 
 
 def test_the_last_lines_are_read_at_once() -> None:
-    iteration = Operations(policy()).service_logs("web", False, 3)
-    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?last=true&limit=3")
+    iteration = Played(policy()).service_logs("web", False, 3)
+    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?limit=3&last=true")
     assert told(iteration, page(LINES[2:], "s4")) == (LINES[2:], None)
 
 
 def test_all_lines_are_read_page_by_page() -> None:
-    iteration = Operations(policy()).service_logs("web", False, None)
+    iteration = Played(policy()).service_logs("web", False, None)
     assert next(iteration) == Request("GET", "/api/v1/services/web/logs")
     found, request = told(iteration, page(LINES[:3], "s2"))
     assert (found, request) == (LINES[:3], Request("GET", "/api/v1/services/web/logs?cursor=s2"))
@@ -181,15 +181,15 @@ def test_all_lines_are_read_page_by_page() -> None:
 
 
 def test_no_old_line_at_all() -> None:
-    iteration = Operations(policy()).service_logs("web", True, 0)
-    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?last=true&limit=1")
+    iteration = Played(policy()).service_logs("web", True, 0)
+    assert next(iteration) == Request("GET", "/api/v1/services/web/logs?limit=1&last=true")
     found, request = told(iteration, page(LINES[4:], "s4"))
     assert (found, request) == ([], Request("GET", "/api/v1/services/web/logs?cursor=s4"))
 
 
 def test_what_comes_is_waited_for_through_everything() -> None:
     clock = Clock()
-    iteration = Operations(policy(clock, retries=1, timeout=10.0)).service_logs("web", True, 2)
+    iteration = Played(policy(clock, patience=1.0, timeout=10.0)).service_logs("web", True, 2)
     next(iteration)
     found, request = told(iteration, page(LINES[:2], "s1"))
     assert (found, request) == (LINES[:2], Request("GET", "/api/v1/services/web/logs?cursor=s1"))
@@ -208,7 +208,7 @@ def test_what_comes_is_waited_for_through_everything() -> None:
 
 
 def test_a_server_that_was_never_there_is_not_waited_for() -> None:
-    iteration = Operations(policy(retries=0)).service_logs("web", True, None)
+    iteration = Played(policy(first_contact=0.0)).service_logs("web", True, None)
     next(iteration)
     with pytest.raises(il.InterlockError) as caught:
         iteration.send(Failure("unreachable", OSError()))
@@ -241,7 +241,7 @@ def test_both_clients_do_the_same(kind: str) -> None:
         ("GET", "/api/v1/services"),
         ("GET", "/api/v1/services/web"),
         ("POST", "/api/v1/services/web/restart"),
-        ("GET", "/api/v1/services/web/logs?last=true&limit=100"),
+        ("GET", "/api/v1/services/web/logs?limit=100&last=true"),
         ("POST", "/api/v1/reload"),
     ]
 

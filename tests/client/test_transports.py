@@ -47,21 +47,21 @@ def test_a_submit_is_made_once_however_often_it_is_sent(kind: str) -> None:
         Reply(then="reset"),
         Reply(then="close"),
         Reply(answer()[:40], "close"),
-        Reply(answer({"id": "r1"}, 201)),
+        Reply(answer(status=201)),
     ]
     with Faulty(*replies) as server, face(kind, server.url) as client:
         assert client("submit", "echo", {"value": 1}).id == "r1"
         assert len(server.asked) == 4
         assert len({one.headers["idempotency-key"] for one in server.asked}) == 1
         assert {(one.method, one.path, one.body) for one in server.asked} == {
-            ("POST", "/api/v1/runs", b'{"job":"echo","payload":{"value":1}}')
+            ("POST", "/api/v1/runs", b'{"payload":{"value":1},"job":"echo"}')
         }
         assert {one.headers["content-type"] for one in server.asked} == {"application/json"}
 
 
 @pytest.mark.parametrize("method", ["get", "cancel"])
 def test_connections_that_the_server_closed_while_idle_are_no_error(kind: str, method: str) -> None:
-    with Faulty() as server, face(kind, server.url, retries=0) as client:
+    with Faulty() as server, face(kind, server.url, patience=0, first_contact=0) as client:
         for _ in range(3):
             client(method, "r1")
             server.hang_up()
@@ -72,7 +72,7 @@ def test_connections_that_the_server_closed_while_idle_are_no_error(kind: str, m
 def test_a_connection_that_is_closed_as_it_is_taken_up_again_is_no_error(kind: str) -> None:
     with (
         Faulty(OK, Reply(then="close"), OK, Reply(then="reset"), OK) as server,
-        face(kind, server.url, retries=0) as client,
+        face(kind, server.url, patience=0, first_contact=0) as client,
     ):
         for _ in range(3):
             assert client("cancel", "r1") == il.State.SUCCEEDED
@@ -81,7 +81,7 @@ def test_a_connection_that_is_closed_as_it_is_taken_up_again_is_no_error(kind: s
 
 def test_an_answer_that_is_the_last_of_its_connection(kind: str) -> None:
     last = Reply(answer(Connection="close"), "close")
-    with Faulty(last) as server, face(kind, server.url, retries=0) as client:
+    with Faulty(last) as server, face(kind, server.url, patience=0, first_contact=0) as client:
         assert [client("get", "r1").id for _ in range(3)] == ["r1"] * 3
         assert [one.connection for one in server.asked] == [1, 2, 3]
 
@@ -98,11 +98,11 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(kind: str) -> None:
 
 def test_a_server_that_stays_away_is_an_error_in_the_end(kind: str) -> None:
     busy = Reply(problem("store_unavailable", "the store does not work now", 503, Retry_After="0.01"))
-    with Faulty(busy) as server, face(kind, server.url, retries=2) as client:
+    with Faulty(busy) as server, face(kind, server.url, patience="100ms") as client:
         with pytest.raises(il.InterlockError, match="the store does not work now") as caught:
             client("get", "r1")
         assert caught.value.code == "store_unavailable"
-        assert len(server.asked) == 3
+        assert len(server.asked) >= 2
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_server_that_stays_away_is_an_error_in_the_end(kind: str) -> None:
         (Reply(answer('{"id": "r1', 200)), "internal", "status 200 and unexpected content"),
         (Reply(answer({"id": "r1"}, 200)), "internal", "status 200 and unexpected content"),
         (Reply(answer("", 301, Location="http://elsewhere/")), "internal", "status 301"),
-        (Reply(answer()[:-10], "close"), "connection_lost", "the connection broke before the whole answer was there"),
+        (Reply(answer()[:-10], "close"), "connection_lost", "the connection broke before the whole answer came"),
         (Reply(answer()[:45], "close"), "connection_lost", "the connection broke"),
         (Reply(answer()[:20], "close"), "connection_lost", "the connection broke"),
         (Reply(b"HTTP/1.1 2", "close"), None, ""),
@@ -129,7 +129,10 @@ def test_a_server_that_stays_away_is_an_error_in_the_end(kind: str) -> None:
     ],
 )
 def test_an_answer_that_is_of_no_use_is_a_clear_error(kind: str, reply: Reply, code: str | None, says: str) -> None:
-    with Faulty(reply) as server, face(kind, server.url, retries=0, timeout="300ms", token="hunter2") as client:
+    with (
+        Faulty(reply) as server,
+        face(kind, server.url, patience=0, first_contact=0, timeout="300ms", token="hunter2") as client,
+    ):
         with pytest.raises(il.InterlockError) as caught:
             client("get", "r1")
         assert code in (None, caught.value.code)
@@ -143,7 +146,7 @@ def test_nobody_there_says_how_to_start_a_server(kind: str, tmp_path: Path) -> N
     with Faulty() as server:
         gone = server.url
     for url in (gone, f"unix:{tmp_path}/none.http", "http://no-such-host.invalid:1"):
-        with face(kind, url, retries=1) as client:
+        with face(kind, url, first_contact="50ms") as client:
             with pytest.raises(il.InterlockError, match="start one with: interlock up") as caught:
                 client("get", "r1")
             assert caught.value.code == "not_running"
@@ -161,7 +164,7 @@ def test_a_socket_of_somebody_else_is_not_opened(kind: str, tmp_path: Path) -> N
 
 def test_a_secure_address_of_a_server_that_is_not(kind: str) -> None:
     with Faulty(greeting=b"HTTP/1.1 400 Bad Request\r\n\r\n") as server:
-        with face(kind, server.url.replace("http:", "https:"), retries=0) as client:
+        with face(kind, server.url.replace("http:", "https:"), patience=0, first_contact=0) as client:
             with pytest.raises(il.InterlockError, match=r"https://127.0.0.1:\d+: no secure connection"):
                 client("get", "r1")
 
@@ -179,7 +182,7 @@ def test_the_token_is_sent_and_never_told(kind: str, caplog: pytest.LogCaptureFi
 def test_a_wait_goes_on_though_connections_break(kind: str) -> None:
     running = msgspec.structs.replace(DETAIL, state=il.State.RUNNING)
     replies = [Reply(answer(running)), Reply(answer()[:30], "reset"), Reply(then="close"), OK]
-    with Faulty(*replies) as server, face(kind, server.url, retries=0) as client:
+    with Faulty(*replies) as server, face(kind, server.url, patience=0, first_contact=0) as client:
         assert client("handle", "r1")("wait") == il.State.SUCCEEDED
         paths = [one.path for one in server.asked]
         assert paths == ["/api/v1/runs/r1", *["/api/v1/runs/r1?wait=30.000s"] * (len(paths) - 1)]
@@ -187,7 +190,7 @@ def test_a_wait_goes_on_though_connections_break(kind: str) -> None:
 
 def test_an_answer_given_before_the_whole_request_was_read(kind: str) -> None:
     refusal = Reply(problem("body_too_large", "body: larger than 5 bytes", 413), "close")
-    with Faulty(refusal) as server, face(kind, server.url, retries=0) as client:
+    with Faulty(refusal) as server, face(kind, server.url, patience=0, first_contact=0) as client:
         with pytest.raises(il.InterlockError, match="larger than 5 bytes"):
             client("submit", "echo", {"value": "x" * 900_000})
 
@@ -296,7 +299,7 @@ def test_those_who_wait_hold_up_nobody_and_are_woken_by_the_end(kind: str) -> No
             client.close()
             for thread in threads:
                 thread.join(10)
-        assert errors == ["client: it was closed; make a new one"] * 5
+        assert errors == ["client: it is closed; make a new one"] * 5
 
 
 def test_a_closed_client_says_so(kind: str) -> None:
@@ -328,7 +331,7 @@ def test_a_forked_process_neither_waits_for_its_parent_nor_disturbs_it() -> None
     program = """
 import os, signal, sys, threading
 from interlock import Client
-client = Client(sys.argv[1], connections=1, retries=0)
+client = Client(sys.argv[1], connections=1, patience=0, first_contact=0)
 found = []
 thread = threading.Thread(target=lambda: found.append(client.get("r1")))
 thread.start()

@@ -67,13 +67,13 @@ def python(folder: Path, script: str) -> str:
 def test_the_examples_for_python(served: Server) -> None:
     names = put_files("docs/python.md", served.folder)
     said = {name: python(served.folder, name) for name in names}
-    assert said["blocking.py"].splitlines()[:2] == ["hello Ann", "3 pages"]
-    assert "succeeded" in said["blocking.py"]
+    assert said["report.py"].splitlines()[:2] == ["hello Ann", "3 pages"]
+    assert "succeeded" in said["report.py"]
     assert "idempotency_conflict" in said["errors.py"]
     assert "bad_payload" in said["errors.py"]
     assert "cancelled" in said["errors.py"]
-    assert re.search(r"^page 1 of 5|^page \d of 5", said["asynchronous.py"], re.M), said
-    assert said["asynchronous.py"].splitlines()[-1] == "5 pages"
+    assert re.search(r"^page 1 of 5|^page \d of 5", said["async_report.py"], re.M), said
+    assert said["async_report.py"].splitlines()[-1] == "5 pages"
     assert "page 5 written" in said["events.py"]
 
 

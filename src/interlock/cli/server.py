@@ -11,8 +11,8 @@ from interlock.cli.options import Flags
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
 
-RETRIES = 3
-"""a server that is just being started is waited for a moment; one that is not there is said at once"""
+FIRST_CONTACT = "300ms"
+"""long enough for a server that is just starting; a missing one is reported at once"""
 LATEST = ("latest", "-")
 
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run; 'latest' or '-' is the newest.")]
@@ -23,7 +23,7 @@ def client_of(flags: Flags) -> "Client":
     from interlock.client.http.client import Client
 
     resolved = flags.resolve()
-    return Client(flags.url(resolved), token=resolved.client.token, retries=RETRIES)
+    return Client(flags.url(resolved), token=resolved.client.token, first_contact=FIRST_CONTACT)
 
 
 def run_of(client: "Client", given: str) -> str:

@@ -110,15 +110,15 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
     from interlock.client.http.client import Client
 
     try:
-        with Client(url, token=token, timeout=PATIENCE, retries=0) as client:
+        with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()
             yield _allowed(client)
     except InterlockError as error:
         yield Finding("server", "failed", str(error), "see what 'interlock up' says, and start it again")
         return
-    for name, check in found["checks"].items():
-        fix = "" if check["ok"] else "see what 'interlock up' says, and start it again if that goes on"
-        yield Finding(f"server: {name}", "ok" if check["ok"] else "failed", str(check["detail"]) or "works", fix)
+    for name, check in found.checks.items():
+        fix = "" if check.ok else "see what 'interlock up' says, and start it again if that goes on"
+        yield Finding(f"server: {name}", "ok" if check.ok else "failed", check.detail or "works", fix)
 
 
 def _allowed(client: "Client") -> Finding:

@@ -1,4 +1,4 @@
-"""A client's link to the scheduler: questions go out with a number, answers come back with it."""
+"""A link to the scheduler: each request carries a number, and so does its answer."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from interlock.client.access import Ending, RunAccess
+from interlock.client.handle import Ending, RunAccess
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
@@ -21,13 +21,13 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 T = TypeVar("T", bound=m.Message)
 
 PATIENCE = 30.0
-"""seconds for which a question that is safe to repeat is put again to a scheduler that went away"""
+"""seconds for which a request that is safe to repeat is sent again to a scheduler that went away"""
 STEADY = 1.0
-"""seconds a link must have lasted for its end to be a new loss, and not one more of the same"""
+"""seconds after which the end of a link counts as a new loss"""
 
 
 def _check_sendable(message: m.Message) -> None:
-    """Raise here what cannot travel, and not where nobody waits. The texts of a submit were checked one by one."""
+    """Raise here, where the caller waits, if a message cannot be encoded. A submit was checked field by field."""
     if not isinstance(message, r.Submit):
         try:
             frames.encode([message])
@@ -36,7 +36,7 @@ def _check_sendable(message: m.Message) -> None:
 
 
 class Connection(Endpoint, RunAccess):
-    """One link, made anew when it breaks. Questions that change nothing, or nothing twice, survive that."""
+    """One link, which is replaced when it breaks. Requests that are safe to repeat survive that."""
 
     def __init__(self, bus: Bus, patience: float = PATIENCE) -> None:
         self._bus = bus
@@ -47,10 +47,10 @@ class Connection(Endpoint, RunAccess):
         self._count = 0
         self._closed = False
         self.on_news: Callable[[r.News], None] | None = None
-        """called with what a scheduler that was asked to `Watch` tells by itself"""
+        """called with the news that a scheduler sends after a `Watch`"""
 
     async def open(self) -> None:
-        """Connect now, so that a scheduler that is not there is known at once."""
+        """Connect now, so that an absent scheduler is an error at once."""
         await self._connect()
 
     async def close(self) -> None:
@@ -59,7 +59,7 @@ class Connection(Endpoint, RunAccess):
             self._peer.close()
 
     async def ask(self, message: r.Request[T]) -> T:
-        """Send a request under a number of its own and wait for the answer; an error of the other side is raised."""
+        """Send a request and return its answer, or raise the error that the scheduler reports."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
         delay = 0.02
@@ -85,22 +85,18 @@ class Connection(Endpoint, RunAccess):
 
     # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def wait(self, run_id: str, limit: float | None) -> Ending:
-        asking = self.ask(r.Ask(0, run_id, True))
-        if limit is None:
-            report = await asking
-        else:
-            try:
-                report = await asyncio.wait_for(asking, limit)
-            except TimeoutError as error:
-                raise WaitTimeout(run_id, limit) from error
+    async def ending(self, run_id: str, limit: float | None) -> Ending:
+        try:
+            report = await asyncio.wait_for(self.ask(r.Ask(0, run_id, True)), limit)
+        except TimeoutError as error:
+            raise WaitTimeout(run_id, limit or 0.0) from error
         result = None if report.result is None else payload.decode(report.result)
         return Ending(run_id, report.state, report.reason, report.error, result)
 
-    async def act(self, action: RunAction, run_id: str, reason: str) -> State:
+    async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
         return (await self.ask(r.ActOnRun(0, action, run_id, reason))).state
 
-    async def info(self, run_id: str) -> RunInfo:
+    async def get(self, run_id: str) -> RunInfo:
         report = await self.ask(r.Ask(0, run_id, False))
         return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
 
@@ -111,7 +107,7 @@ class Connection(Endpoint, RunAccess):
         return [LogLine(*line) for line in (await self.ask(r.AskLogs(0, run_id))).lines]
 
     async def stats(self, run_id: str) -> RunStats:
-        info = await self.info(run_id)
+        info = await self.get(run_id)
         fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
         return stats_of(Run(**fields), await self._transitions(run_id), time.time())
 

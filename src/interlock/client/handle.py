@@ -1,17 +1,61 @@
-"""A handle on a run: wait for it, stop it, look at it."""
+"""A handle on a run: wait for it, act on it, look at it."""
 
+from abc import ABC, abstractmethod
 from typing import Any
 
-from interlock.client.access import RunAccess
+import msgspec
+
 from interlock.model.duration import Duration, seconds
+from interlock.model.error import RunEnded
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
 
 
+class Ending(msgspec.Struct, frozen=True):
+    """The end of a run, and its result."""
+
+    run_id: str
+    state: State
+    reason: str
+    error: str | None
+    result: Any
+
+    def unpack(self) -> Any:
+        """Return the result, or raise `RunEnded` with the last line of the error, or else the reason."""
+        if self.state is not State.SUCCEEDED:
+            why = self.error.strip().splitlines()[-1] if self.error and self.error.strip() else self.reason
+            raise RunEnded(self.run_id, self.state, why)
+        return self.result
+
+
+class RunAccess(ABC):
+    """Questions about one run by its id. All are safe to repeat, and raise `UnknownRun` for an unknown id."""
+
+    @abstractmethod
+    async def ending(self, run_id: str, limit: float | None) -> Ending:
+        """Return once the run has ended; `WaitTimeout` if that takes longer than `limit` seconds."""
+
+    @abstractmethod
+    async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
+        """Act on the run, unless it has ended; return its state then."""
+
+    @abstractmethod
+    async def get(self, run_id: str) -> RunInfo: ...
+
+    @abstractmethod
+    async def history(self, run_id: str) -> list[HistoryEntry]: ...
+
+    @abstractmethod
+    async def logs(self, run_id: str) -> list[LogLine]: ...
+
+    @abstractmethod
+    async def stats(self, run_id: str) -> RunStats: ...
+
+
 class RunHandle:
-    """Returned by `submit`. It holds only the id: everything else is asked for."""
+    """What `submit` returns: the id of a run, and methods that ask for the rest."""
 
     __slots__ = ("_access", "id")
 
@@ -23,42 +67,43 @@ class RunHandle:
         return f"RunHandle({self.id!r})"
 
     async def result(self, timeout: Duration | None = None) -> Any:
-        """Wait for the end and return what the handler returned.
+        """Wait for the end of the run and return its result.
 
-        Raises `RunEnded` if the run did not succeed, `WaitTimeout` if it has not ended in time; the run goes on then.
+        Raises `RunEnded` if it did not succeed, and `WaitTimeout` if it has not ended in time; then it continues.
         """
-        return (await self._access.wait(self.id, limit_of(timeout))).unpack()
+        return (await self._access.ending(self.id, limit_of(timeout))).unpack()
 
     async def wait(self, timeout: Duration | None = None) -> State:
-        """Wait for the end, whichever it is."""
-        return (await self._access.wait(self.id, limit_of(timeout))).state
+        """Wait for the end of the run and return its state."""
+        return (await self._access.ending(self.id, limit_of(timeout))).state
 
     async def cancel(self, reason: str = "") -> State:
-        """Ask for the run to be stopped; returns the state it then has. What executes ends later: `wait` for it."""
-        return await self._access.act(RunAction.CANCEL, self.id, reason)
+        """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it."""
+        return await self._access.act_on_run(RunAction.CANCEL, self.id, reason)
 
     async def hold(self, reason: str = "") -> State:
-        """Keep the run from starting until it is released; one that executes goes on."""
-        return await self._access.act(RunAction.HOLD, self.id, reason)
+        """Keep the run from starting until it is released. A run that executes continues."""
+        return await self._access.act_on_run(RunAction.HOLD, self.id, reason)
 
     async def release(self, reason: str = "") -> State:
-        return await self._access.act(RunAction.RELEASE, self.id, reason)
+        """Let a held run start."""
+        return await self._access.act_on_run(RunAction.RELEASE, self.id, reason)
 
     async def info(self) -> RunInfo:
-        return await self._access.info(self.id)
+        return await self._access.get(self.id)
 
     async def state(self) -> State:
         return (await self.info()).state
 
     async def history(self) -> list[HistoryEntry]:
-        """Every transition, in order."""
+        """Return every transition, in order."""
         return await self._access.history(self.id)
 
     async def logs(self) -> list[LogLine]:
         return await self._access.logs(self.id)
 
     async def stats(self) -> RunStats:
-        """The figures of the run: time in each state, attempts, heartbeats, latency."""
+        """Return the figures of the run: time in each state, attempts, heartbeats, latency."""
         return await self._access.stats(self.id)
 
 

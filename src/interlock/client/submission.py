@@ -1,8 +1,8 @@
-"""From what a program says to what travels: the runs of a submit."""
+"""The runs of a submit, from the arguments of a program to messages."""
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -12,15 +12,15 @@ from interlock.model import request as r
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue, PayloadTooLarge
 
-if TYPE_CHECKING:  # the blocking client has no use for an event loop, and is to start without one
+if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection
 
 MOST_BYTES = 16 * 1024 * 1024
-"""of all payloads in one submit"""
+"""size of all payloads in one submit"""
 
 
 class PlainOptions(TypedDict, total=False):
-    """What a submit may say of a run and is stored as it is said: alike in Python, over HTTP and in a message."""
+    """Options of a run that have the same form in Python, over HTTP and in a message."""
 
     tenant: str | None
     lane: str | None
@@ -29,13 +29,13 @@ class PlainOptions(TypedDict, total=False):
 
 
 class TriggerOptions(PlainOptions, total=False):
-    """What a trigger may say of its run besides job and payload."""
+    """Options of a triggered run."""
 
     deadline: Duration | datetime | None
 
 
 class RunOptions(TriggerOptions, total=False):
-    """What a submit may say of a run besides job and payload."""
+    """Options of a submitted run."""
 
     at: datetime | float | None
     delay: Duration | None
@@ -57,8 +57,8 @@ def new_run(
     origin: str | None = None,
     **plain: Unpack[PlainOptions],
 ) -> r.NewRun:
-    """A run to submit. A `deadline` may be an instant or a duration from now (or from when the run is due). Without
-    arguments it has those that the job has of its own."""
+    """Return a run to submit. `deadline` is an instant, or a duration from now or from when the run is due. Without
+    arguments, the run gets the job's own."""
     now = time.time() if now is None else now
     data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
@@ -75,6 +75,12 @@ def new_run(
     for field, value in given.items():
         check_text(field, value)
     return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
+
+
+def check_options(given: Mapping[str, object], kind: Any) -> None:
+    """Refuse keyword arguments that are not fields of a TypedDict, as Python does for those of a function."""
+    if unknown := given.keys() - kind.__annotations__.keys():
+        raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
 
 
 def check_text(field: str, value: object) -> None:
@@ -109,7 +115,7 @@ def check_size(runs: Sequence[r.NewRun]) -> None:
 
 
 async def submit(connection: "Connection", runs: list[r.NewRun]) -> list[RunHandle]:
-    """All or none of them, durable when this returns. Safe to repeat only if every one has an idempotency key."""
+    """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key."""
     check_size(runs)
     accepted = await connection.ask(r.Submit(0, runs))
     return [RunHandle(run_id, connection) for run_id in accepted.run_ids]

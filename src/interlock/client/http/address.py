@@ -1,7 +1,9 @@
-"""Where the server is and what opens its door, from what the caller says or the environment."""
+"""The address of the server and the token for it, from arguments or the environment."""
 
 import os
 import re
+import socket
+import sys
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -11,8 +13,8 @@ from interlock.model.error import BadValue
 from interlock.model.sockets import http_socket, scheduler_socket
 
 LOCAL_DATABASE = "interlock.db"
-LONGEST_PATH = 107
-"""bytes of a Unix socket's path that the system takes"""
+LONGEST_PATH = 107 if sys.platform == "linux" else 103
+"""bytes that a system takes for the path of a Unix socket"""
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?)+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z]*\]?")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~%-]+)*")
@@ -22,21 +24,21 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Address(msgspec.Struct, frozen=True):
-    """`path` names a Unix socket; without one it is `host` and `port`."""
+    """A Unix socket at `path`, or else `host` and `port`."""
 
     shown: str
-    """as it appears in messages"""
+    """the address as it appears in messages"""
     host: str = "localhost"
     port: int = 0
     secure: bool = False
     prefix: str = ""
-    """what stands before every path, where a proxy adds it"""
+    """text before every path, where a proxy adds one"""
     path: str | None = None
 
 
 def read_address(url: str | None, environment: Mapping[str, str] = os.environ) -> Address:
-    """What `url` names; without one what INTERLOCK_URL names; without that the server of the local socket, which
-    INTERLOCK_SOCKET names, or INTERLOCK_DATABASE."""
+    """Return the address that `url` or else INTERLOCK_URL names; without either, the local socket that belongs to
+    INTERLOCK_SOCKET or INTERLOCK_DATABASE."""
     if url is None:
         url = environment.get("INTERLOCK_URL") or None
     if url is None:
@@ -52,6 +54,9 @@ def read_address(url: str | None, environment: Mapping[str, str] = os.environ) -
 def _unix(path: str) -> Address:
     if not path or "\0" in path:
         raise BadValue("url", f"unix:{path}", _FORMS)
+    if not hasattr(socket, "AF_UNIX"):
+        expected = "supported by this platform, which has no Unix sockets; use http://host:port, or set INTERLOCK_URL"
+        raise BadValue("url", f"unix:{path}", expected)
     # Absolute, because the program may change its folder between two requests.
     whole = os.path.abspath(path)
     if len(os.fsencode(whole)) > LONGEST_PATH:
@@ -85,7 +90,7 @@ def _without_secrets(url: str) -> str:
 
 
 def read_token(token: str | None, address: Address, environment: Mapping[str, str] = os.environ) -> str | None:
-    """The token to send. It is never shown, not even when it cannot be one."""
+    """Return the token to send. It is never shown, not even when it is refused."""
     if token is None:
         token = environment.get("INTERLOCK_TOKEN") or None
     if token is None:

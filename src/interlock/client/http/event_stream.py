@@ -1,31 +1,20 @@
-"""Follow the events of a server through every break of the stream, without loss and without repeats."""
+"""Follow the events of a server through every break of the stream, without loss or repetition."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import AsyncIterator, Iterable
 from typing import Any, TypedDict
-from urllib.parse import urlencode
 
 import msgspec
 
-from interlock.client.http.exchange import (
-    Failure,
-    Iteration,
-    Open,
-    Pause,
-    Policy,
-    Read,
-    Request,
-    Response,
-    Step,
-    Tell,
-    checked,
-    not_ours,
-)
+from interlock.client.http.exchange import Exchange, Failure, Patience, Request, Response, media_type
+from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
-from interlock.client.submission import check_text
+from interlock.client.submission import check_options
+from interlock.model import operations as table
+from interlock.model.queries import EventsQuery
 from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
 
 SILENCE = 45.0
-"""seconds without a sign of life, which comes every 15, after which a stream is taken for dead"""
+"""seconds without a byte before a stream is taken for dead; the server sends one at least every 15"""
 
 _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
     name: msgspec.json.Decoder(kind) for kind, name in EVENT_NAMES.items()
@@ -33,126 +22,100 @@ _DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
 
 
 class EventFilter(TypedDict, total=False):
-    """Which events to hear of, and from where on."""
-
     run: str | None
     job: str | None
     tenant: str | None
     service: str | None
     types: Iterable[str]
     after: str | None
-    """the id of an event, or `start`"""
+    """id of an event, or `start`"""
     complete: bool
+    """read again what the server left out, instead of yielding a `GapEvent`"""
 
 
 class EventStream:
-    """Where a stream stands: what was told last, and so where to go on after a break."""
+    """The position of a stream: the last event that was yielded, after which a new connection resumes."""
 
-    def __init__(self, policy: Policy, asked: EventFilter) -> None:
-        if unknown := asked.keys() - EventFilter.__annotations__.keys():
-            raise TypeError(f"events() got an unexpected argument {min(unknown)!r}")
-        self._policy = policy
-        self._complete = asked.get("complete", False)
-        types = asked.get("types", ())
-        self._query: dict[str, Any] = {"type": [types] if isinstance(types, str) else list(types)}
-        for name in ("run", "job", "tenant", "service", "after"):
-            text = asked.get(name)
-            if text is not None:
-                self._query[name] = [text]
-        for name, texts in self._query.items():
-            for text in texts:
-                check_text(name, text)
-        self._cursor: str | None = self._query.pop("after", [None])[0]
+    def __init__(self, exchange: Exchange, asked: EventFilter) -> None:
+        check_options(asked, EventFilter)
+        fields: dict[str, Any] = {**asked}
+        self._complete = fields.pop("complete", False)
+        types = fields.pop("types", ())
+        self._query = filled(EventsQuery, **fields, types=[types] if isinstance(types, str) else list(types))
+        self._cursor = self._query.after
+        self._exchange = exchange
+        self._resumes = False
+        """whether the server continues at `_cursor`; otherwise it repeats what is stored after it"""
         self._greeted = False
-        self._opened = False
-        self._failures = 0
-        """in a row: breaks, and attempts to open, since something was told"""
+        self._patience = Patience(exchange.policy, endless=True)
 
-    def events(self) -> Iteration:
-        """Yield pairs of an event's id and the event, until the caller stops or the server refuses."""
-        told_to_resume = False
+    async def events(self) -> AsyncIterator[tuple[str | None, Event]]:
+        """Yield each event with its id, until the caller stops or the server refuses."""
+        exchange = self._exchange
         while True:
-            request = self._request(told_to_resume)
-            answer: Response | Failure = yield Open(request)
-            if isinstance(answer, Failure) and answer.reused:
-                continue
-            if isinstance(answer, Response) and answer.status == 200:
-                self._check_type(request, answer)
-                self._opened = told_to_resume = True
-                if (yield from self._listen(request)):
-                    told_to_resume = False
-                pause = self._policy.backoff(self._failures)
+            request = self._request()
+            stream = await exchange.transport.open(request)
+            broken: Response | Failure = Failure("lost", EOFError())
+            if isinstance(stream, (Response, Failure)):
+                exchange.note(stream)
+                if isinstance(stream, Failure) and stream.reused:
+                    continue
+                broken = stream
             else:
-                pause = self._pause(request, answer)
-            self._failures += 1
-            yield Pause(pause)
+                try:
+                    if media_type(stream) != "text/event-stream":
+                        raise exchange.not_ours(request, 200, "something instead of events")
+                    exchange.reached = self._resumes = True
+                    parser = EventParser()
+                    while self._resumes and isinstance(data := await stream.read(), bytes) and data:
+                        for message in parser.feed(data):
+                            event = self._take(request, message)
+                            if event is not None:
+                                yield message.id, event
+                            if not self._resumes:
+                                break
+                finally:
+                    await stream.close()
+            wait = self._patience.pause(broken, exchange.reached)
+            if wait is None:
+                raise exchange.not_ours(request, exchange.checked(request, broken).status, "no stream")
+            await exchange.transport.pause(wait)
 
-    def _request(self, resuming: bool) -> Request:
-        query, headers = dict(self._query), {"Accept": "text/event-stream"}
-        if self._cursor is not None:
-            if resuming:
-                headers["Last-Event-ID"] = self._cursor
-            else:
-                query["after"] = self._cursor
-        text = urlencode(query, doseq=True)
-        path = f"/api/v1/events?{text}" if text else "/api/v1/events"
-        return Request("GET", path, None, headers, within=max(self._policy.timeout, SILENCE), alone=True)
+    def _request(self) -> Request:
+        headers = {"Accept": "text/event-stream"}
+        if self._resumes and self._cursor is not None:
+            headers["Last-Event-ID"] = self._cursor
+        query = msgspec.structs.replace(self._query, after=None if self._resumes else self._cursor)
+        within = max(self._exchange.policy.timeout, SILENCE)
+        return msgspec.structs.replace(
+            request_of(table.events, query=query), headers=headers, within=within, alone=True
+        )
 
-    def _pause(self, request: Request, answer: Response | Failure) -> float:
-        """Seconds before the next attempt. Nobody there at the start is an error; who was there comes back."""
-        again = self._opened or self._failures < self._policy.retries
-        pause = self._policy.pause(answer, self._failures) if again else None
-        if pause is None:
-            answer = checked(request, answer, self._policy.address)
-            raise not_ours(request, answer, self._policy.address, "no stream")
-        return pause
+    def _take(self, request: Request, message: ServerSentEvent) -> Event | None:
+        """Note the new position; return the event if the caller is to see it."""
+        event = self._decode(request, message)
+        if isinstance(event, GapEvent) and self._complete:
+            self._cursor, self._resumes = event.after, False
+            return None
+        if message.id:
+            self._cursor = message.id
+        elif isinstance(event, GapEvent):
+            self._cursor = event.until
+        if not isinstance(event, HelloEvent):
+            self._patience.restart()
+            return event
+        if self._cursor is None:
+            self._cursor = event.cursor
+        greeted, self._greeted = self._greeted, True
+        return None if greeted else event
 
-    def _check_type(self, request: Request, answer: Response) -> None:
-        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
-            raise not_ours(request, answer, self._policy.address, "something instead of events")
-
-    def _listen(self, request: Request) -> Generator[Step | Tell, Any, bool]:
-        """Until the stream breaks; true if it is left on purpose, to be told what a gap left out."""
-        parser = EventParser()
-        while True:
-            data: bytes | Failure = yield Read()
-            if isinstance(data, Failure) or not data:
-                return False
-            for message in parser.feed(data):
-                event = self._read(request, message)
-                if isinstance(event, GapEvent) and self._complete:
-                    self._cursor = event.after
-                    return True
-                self._advance(message, event)
-                if event is not None and not self._known(event):
-                    yield Tell((message.id, event))
-
-    def _read(self, request: Request, message: ServerSentEvent) -> Event | None:
-        """The event; None if it is of a kind this client does not know."""
+    def _decode(self, request: Request, message: ServerSentEvent) -> Event | None:
+        """Return the event; None if this client does not know its kind."""
         decoder = _DECODERS.get(message.name)
         if decoder is None:
             return None
         try:
             return decoder.decode(message.data)
         except msgspec.DecodeError as error:
-            answer = Response(200, {}, b"")
             what = f"unexpected content in the event {message.name!r} ({error})"
-            raise not_ours(request, answer, self._policy.address, what) from error
-
-    def _advance(self, message: ServerSentEvent, event: Event | None) -> None:
-        """Note where the stream now stands."""
-        if message.id:
-            self._cursor = message.id
-        elif isinstance(event, GapEvent):
-            self._cursor = event.until
-        elif isinstance(event, HelloEvent) and self._cursor is None:
-            self._cursor = event.cursor
-        if not isinstance(event, HelloEvent):
-            self._failures = 0
-
-    def _known(self, event: Event) -> bool:
-        """Whether the caller has heard this: the greeting is repeated with every connection."""
-        if not isinstance(event, HelloEvent):
-            return False
-        greeted, self._greeted = self._greeted, True
-        return greeted
+            raise self._exchange.not_ours(request, 200, what) from error

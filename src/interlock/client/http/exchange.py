@@ -1,15 +1,15 @@
-"""One request and its answer: what is asked of a transport, what it gives back, and when to try again.
+"""One request and its answer: what a transport sends and returns, when to ask again, and which error to raise.
 
-An operation is a generator that yields steps and is sent what came of each. It does no input or output, so the same one
-serves the blocking client, the async one and the tests.
+Operations are coroutines that wait for nothing but a `Transport`. One transport waits on an event loop; the other
+blocks, so that its coroutines never suspend (`sync.py`); tests play a third by hand.
 """
 
 import math
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from random import Random
-from typing import Any, Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -22,52 +22,28 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
 LONGEST_RETRY_AFTER = 60.0
-"""seconds; a server that wants to be left alone for longer is not waited for"""
+"""seconds; a client does not wait for a server that asks for a longer pause"""
 PROBLEM = "application/problem+json"
 IN_DOUBT = "; it may have been done, or still be under way"
 AWAY = frozenset({429, 502, 503, 504})
-"""the server does not work now, or whoever stands before it cannot reach it or wants it left alone"""
+"""statuses of a server, or of a proxy before it, that may answer later"""
 UNKNOWN = frozenset({502, 504})
-"""whoever stands before the server has not heard what came of it"""
+"""statuses of a proxy that does not know the outcome"""
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked may be asked twice, unless it says otherwise: it changes nothing, or nothing twice."""
+    """Safe to repeat unless it is marked `once`: it changes nothing, or nothing twice."""
 
     method: str
     path: str
     body: bytes | None = None
     headers: Mapping[str, str] = {}
     within: float | None = None
-    """seconds for which the server may be silent; None for as long as with any request"""
+    """seconds of silence before it fails; None for the client's `timeout`"""
     alone: bool = False
-    """the server is to wait, or to go on: this has a connection beside the pool, so that it holds up no other"""
+    """a connection beside the pool, for a long answer that must not hold up others"""
     once: bool = False
-    """not to be asked again if it may have happened"""
-
-
-class Pause(msgspec.Struct, frozen=True):
-    seconds: float
-
-
-class Open(msgspec.Struct, frozen=True):
-    """Ask for an answer that is read as it comes; it is closed when the next is opened, or when the operation ends."""
-
-    request: Request
-
-
-class Read(msgspec.Struct, frozen=True):
-    """The next bytes of what was opened; none at its end."""
-
-
-class Tell(msgspec.Struct, frozen=True):
-    """Something for the caller of an operation that goes on."""
-
-    value: Any
-
-
-RETRIES_AFTER_LOSS = 5
-"""more than usual, for a server that was there and is gone: together they last for some seconds"""
+    """never sent again if it may have taken effect"""
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -78,60 +54,81 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """There was no answer, or only a part of one."""
+    """No answer, or only a part of one."""
 
     kind: Literal["unreachable", "denied", "insecure", "lost", "silent", "garbled"]
     cause: Exception
     reused: bool = False
-    """the connection had been kept from an earlier request, and the server may have closed it meanwhile"""
+    """on a connection kept from an earlier request, which the server may have closed since"""
 
 
-Step = Request | Pause | Open | Read
-Operation = Generator[Step, Any, T]
-Iteration = Generator[Step | Tell, Any, None]
+class Stream(Protocol):
+    """An answer with status 200 that is read as it arrives."""
+
+    headers: Mapping[str, str]
+
+    async def read(self) -> bytes | Failure:
+        """Return the next bytes; none at the end."""
+
+    async def close(self) -> None: ...
+
+
+class Transport(Protocol):
+    async def ask(self, request: Request) -> Response | Failure: ...
+
+    async def open(self, request: Request) -> Stream | Response | Failure: ...
+
+    async def pause(self, seconds: float) -> None: ...
+
+    async def close(self) -> None:
+        """End everything. Calls that wait in other threads or tasks raise an error."""
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """How patient the client is, and where its time and its dice come from."""
+    """A client's address and patience, and its sources of time and chance."""
 
     address: Address
     timeout: float = 30.0
-    retries: int = 5
+    patience: float = 30.0
+    """seconds of retries while a server that has answered before is away"""
+    first_contact: float = 2.0
+    """seconds of retries for a server that has never answered"""
     connections: int = 8
     random: Random = msgspec.field(default_factory=Random)
     elapsed: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
     def backoff(self, attempt: int) -> float:
-        """Seconds before trying again after `attempt` earlier retries: doubled each time, and spread by half."""
+        """Return the seconds before a retry: doubled with each earlier `attempt`, and spread by half."""
         whole = min(FIRST_PAUSE * 2.0 ** min(attempt, 30), LONGEST_PAUSE)
         return whole * self.random.uniform(0.5, 1.0)
 
     def pause(self, answer: Response | Failure, attempt: int) -> float | None:
-        """Seconds before this is asked again, or None if it makes no sense to."""
+        """Return the seconds before a retry, or None if a retry cannot help."""
         if isinstance(answer, Failure):
             return self.backoff(attempt) if answer.kind in ("unreachable", "lost", "silent") else None
         if answer.status not in AWAY:
             return None
         wanted = retry_after(answer.headers.get("retry-after"), self.now())
-        if wanted > LONGEST_RETRY_AFTER:
-            return None
-        return max(self.backoff(attempt), wanted)
+        return None if wanted > LONGEST_RETRY_AFTER else max(self.backoff(attempt), wanted)
 
 
-def read_policy(url: str | None, timeout: Duration, retries: int, connections: int) -> Policy:
-    """What a client was told, checked."""
+def read_policy(
+    url: str | None, timeout: Duration, patience: Duration, first_contact: Duration, connections: int
+) -> Policy:
+    """Check the arguments of a client."""
     limit = seconds(timeout, "timeout")
     if limit == 0:
         raise BadDuration("timeout", timeout, "longer than zero")
-    for field, value, least in (("retries", retries, 0), ("connections", connections, 1)):
-        if not isinstance(value, int) or isinstance(value, bool) or value < least:
-            raise BadValue(field, value, f"a whole number of {least} or more")
-    return Policy(read_address(url), limit, retries, connections)
+    if not isinstance(connections, int) or isinstance(connections, bool) or connections < 1:
+        raise BadValue("connections", connections, "a whole number of 1 or more")
+    return Policy(
+        read_address(url), limit, seconds(patience, "patience"), seconds(first_contact, "first_contact"), connections
+    )
 
 
 def retry_after(value: str | None, now: float) -> float:
-    """Seconds the server asks to be left alone for, given as such or as a date; 0 if it does not say."""
+    """Return the seconds that a Retry-After header asks for, given as a number or as a date; 0 without one."""
     if value is None:
         return 0.0
     try:
@@ -144,61 +141,107 @@ def retry_after(value: str | None, now: float) -> float:
     return max(0.0, wanted) if math.isfinite(wanted) else 0.0
 
 
-def exchange(
-    request: Request,
-    policy: Policy,
-    until: float | None = None,
-    also: frozenset[int] = frozenset(),
-    patient: bool = False,
-) -> Operation[Response]:
-    """Ask, again if that may help and time is left, until there is an answer; raise what the answer says is wrong.
+class Patience:
+    """How long one call retries: briefly until the server has ever answered, then for as long as a restart takes."""
 
-    `also` are statuses that may be answers too, besides those of success. With `patient`, time alone is the limit.
-    """
-    retried, stale, most = 0, 0, policy.retries
-    while True:
-        answer: Response | Failure = yield request
-        if isinstance(answer, Response) and answer.status in also and _media_type(answer) != PROBLEM:
+    def __init__(self, policy: Policy, until: float | None = None, endless: bool = False) -> None:
+        self._policy = policy
+        self._until = math.inf if until is None else until
+        self._endless = endless
+        """no limit once the server has answered: for waits, which take as long as they take"""
+        self._began: float | None = None
+        self._retries = 0
+
+    def restart(self) -> None:
+        """Forget earlier failures, after a success."""
+        self._began, self._retries = None, 0
+
+    def pause(self, answer: Response | Failure, reached: bool) -> float | None:
+        """Return the seconds before the next try, or None to give up."""
+        now = self._policy.elapsed()
+        began = self._began = now if self._began is None else self._began
+        wait = self._policy.pause(answer, self._retries)
+        limit = self._policy.patience if reached else self._policy.first_contact
+        end = math.inf if reached and self._endless else began + limit
+        if wait is None or now + wait > min(end, self._until):
+            return None
+        self._retries += 1
+        return wait
+
+
+class Exchange:
+    """Asks one server, again where that is safe and may help, and reads its answers."""
+
+    def __init__(self, policy: Policy, transport: Transport) -> None:
+        self.policy = policy
+        self.transport = transport
+        self.reached = False
+        """whether the server has ever answered: only then is an absence taken for a restart"""
+
+    async def ask(
+        self, request: Request, until: float | None = None, also: frozenset[int] = frozenset(), endless: bool = False
+    ) -> Response:
+        """Return the answer, or raise the error that it reports. `also` are statuses of answers besides success."""
+        patience, stale = Patience(self.policy, until, endless), 0
+        while True:
+            answer = await self.transport.ask(request)
+            self.note(answer)
+            if isinstance(answer, Response) and answer.status in also and media_type(answer) != PROBLEM:
+                return answer
+            if isinstance(answer, Failure) and answer.reused and not request.once and stale < self.policy.connections:
+                # The server closed an idle connection; at the latest, the attempt after these uses a fresh one.
+                stale += 1
+                continue
+            in_doubt = request.once and self._may_have_happened(request, answer)
+            wait = None if in_doubt else patience.pause(answer, self.reached)
+            if wait is None:
+                return self.checked(request, answer)
+            await self.transport.pause(wait)
+
+    async def fetch(self, request: Request, kind: type[T], until: float | None = None, endless: bool = False) -> T:
+        """Return the answer as the type that it must have."""
+        return self.decoded(request, await self.ask(request, until, endless=endless), kind)
+
+    def note(self, answer: Response | Failure) -> None:
+        """Remember whether anybody is there: our own answers, and connections that broke, are signs of a server."""
+        if isinstance(answer, Failure):
+            self.reached |= answer.kind in ("lost", "silent")
+        else:
+            self.reached |= answer.status not in AWAY or media_type(answer) == PROBLEM
+
+    def checked(self, request: Request, answer: Response | Failure) -> Response:
+        """Return a successful answer, or raise the error that was reported."""
+        if isinstance(answer, Failure):
+            raise _error_of(request, answer, self.policy.address) from answer.cause
+        if 200 <= answer.status < 300:
             return answer
-        if isinstance(answer, Failure) and answer.reused and stale < policy.connections:
-            # Found closed when it was taken up again: no sign of trouble, and the next one is fresh at the latest.
-            stale += 1
-            continue
-        if isinstance(answer, Failure) and answer.kind == "lost" and policy.retries:
-            # Somebody was there and went away: who is started again needs longer than one that is just slow.
-            most = policy.retries + RETRIES_AFTER_LOSS
-        if request.once and _may_have_happened(request, answer, policy.address):
-            return checked(request, answer, policy.address)
-        pause = policy.pause(answer, retried) if patient or retried < most else None
-        if pause is None or (until is not None and policy.elapsed() + pause > until):
-            return checked(request, answer, policy.address)
-        retried += 1
-        yield Pause(pause)
+        kind = media_type(answer)
+        if kind == PROBLEM:
+            problem = self.decoded(request, answer, _Problem)
+            faults = [] if problem.faults == [problem.detail] else problem.faults
+            raise rebuild(problem.code, "\n".join([problem.detail, *faults]))
+        doubt = IN_DOUBT if request.once and answer.status in UNKNOWN else ""
+        raise self.not_ours(request, answer.status, f"an answer that is not ours ({kind or 'of no type'}){doubt}")
 
+    def decoded(self, request: Request, answer: Response, kind: type[T]) -> T:
+        found = media_type(answer)
+        if found not in ("application/json", PROBLEM):
+            raise self.not_ours(request, answer.status, f"{found or 'something'} instead of JSON")
+        try:
+            return msgspec.json.decode(answer.body, type=kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise self.not_ours(request, answer.status, f"unexpected content ({error})") from error
 
-def _may_have_happened(request: Request, answer: Response | Failure, address: Address) -> bool:
-    """Whether somebody has heard of it, and it is not known what came of it."""
-    if isinstance(answer, Failure):
-        return answer.kind in ("lost", "silent")
-    if answer.status == 503 and _media_type(answer) == PROBLEM:
-        return decoded(request, answer, _Problem, address).code == ConnectionLost.code
-    return answer.status in UNKNOWN
+    def not_ours(self, request: Request, status: int, what: str) -> InterlockError:
+        return InterlockError(f"{_target(request, self.policy.address)} was answered with status {status} and {what}")
 
-
-def checked(request: Request, answer: Response | Failure, address: Address) -> Response:
-    """The answer of a request that went well; otherwise the error that was reported."""
-    if isinstance(answer, Failure):
-        raise _error_of(request, answer, address) from answer.cause
-    if 200 <= answer.status < 300:
-        return answer
-    if _media_type(answer) == PROBLEM:
-        problem = decoded(request, answer, _Problem, address)
-        text = problem.detail if problem.faults == [problem.detail] else "\n".join([problem.detail, *problem.faults])
-        raise rebuild(problem.code, text)
-    doubt = IN_DOUBT if request.once and answer.status in UNKNOWN else ""
-    raise not_ours(
-        request, answer, address, f"an answer that is not ours ({_media_type(answer) or 'of no type'}){doubt}"
-    )
+    def _may_have_happened(self, request: Request, answer: Response | Failure) -> bool:
+        """Return whether a server may have acted on the request and its outcome is unknown."""
+        if isinstance(answer, Failure):
+            return answer.kind in ("lost", "silent")
+        if answer.status == 503 and media_type(answer) == PROBLEM:
+            return self.decoded(request, answer, _Problem).code == ConnectionLost.code
+        return answer.status in UNKNOWN
 
 
 class _Problem(msgspec.Struct):
@@ -207,18 +250,8 @@ class _Problem(msgspec.Struct):
     faults: list[str] = []
 
 
-def decoded(request: Request, answer: Response, kind: type[T], address: Address) -> T:
-    """The body, of the type it must have."""
-    if _media_type(answer) not in ("application/json", PROBLEM):
-        raise not_ours(request, answer, address, f"{_media_type(answer) or 'something'} instead of JSON")
-    try:
-        return msgspec.json.decode(answer.body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise not_ours(request, answer, address, f"unexpected content ({error})") from error
-
-
-def not_ours(request: Request, answer: Response, address: Address, what: str) -> InterlockError:
-    return InterlockError(f"{_target(request, address)} was answered with status {answer.status} and {what}")
+def media_type(answer: Response | Stream) -> str:
+    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def _error_of(request: Request, failure: Failure, address: Address) -> InterlockError:
@@ -228,17 +261,15 @@ def _error_of(request: Request, failure: Failure, address: Address) -> Interlock
         case "unreachable":
             return NotRunning(address.shown)
         case "denied":
-            return Forbidden(
-                f"{address.shown} cannot be opened ({_one_line(failure.cause)}): it belongs to another user"
-            )
+            why = _one_line(failure.cause)
+            return Forbidden(f"{address.shown} cannot be opened ({why}): it belongs to another user")
         case "insecure":
             return InterlockError(f"{address.shown}: no secure connection ({_one_line(failure.cause)})")
         case "silent":
-            text = f"{target} was not answered in time; the server may be overloaded"
-            return rebuild(ConnectionLost.code, text + doubt)
+            text = f"{target} was not answered in time; the server may be overloaded{doubt}"
+            return rebuild(ConnectionLost.code, text)
         case "lost":
-            text = f"{target}: the connection broke before the whole answer was there"
-            return rebuild(ConnectionLost.code, text + doubt)
+            return rebuild(ConnectionLost.code, f"{target}: the connection broke before the whole answer came{doubt}")
         case "garbled":
             return InterlockError(f"{target} was answered with something that is not HTTP; is this the right address?")
 
@@ -247,13 +278,9 @@ def _target(request: Request, address: Address) -> str:
     return f"{request.method} {address.shown}{request.path.partition('?')[0]}"
 
 
-def _media_type(answer: Response) -> str:
-    return answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
 def _one_line(error: Exception) -> str:
     return " ".join(str(getattr(error, "strerror", None) or error).split()) or type(error).__name__
 
 
 def closed() -> InterlockError:
-    return InterlockError("client: it was closed; make a new one")
+    return InterlockError("client: it is closed; make a new one")

@@ -1,150 +1,156 @@
-"""What the clients do with jobs: look at them and their times, run them, pause them, define them."""
+"""The operations of both clients on jobs and schedules, each written once."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
-from urllib.parse import quote
+from typing import Any, TypeVar, Unpack, cast
 
 import msgspec
 
-from interlock.client.http.asking import Asking, Submitted, body_of, key_for, with_query
-from interlock.client.http.exchange import Iteration, Operation, Request, Tell
-from interlock.client.submission import TriggerOptions, check_text, instant, new_run
+from interlock.client.handle import RunHandle
+from interlock.client.http.exchange import Exchange, Policy, Transport
+from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
+from interlock.client.submission import TriggerOptions, check_options, instant, new_run
+from interlock.model import operations as table
 from interlock.model import payload as payloads
+from interlock.model.bodies import BackfillBody, JobsBody, TriggerBody
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue, UnknownJob
-from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, LoggedRun, Timetable
+from interlock.model.error import BadValue
+from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
+from interlock.model.operation import Operation, Query
+from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
 from interlock.model.schedule import Schedule
 from interlock.model.schedule import instant as written_instant
 
+T = TypeVar("T")
+
 Instant = datetime | float | str
-"""a time with its zone, seconds since 1970, or a text like 2030-01-31T02:00:00Z"""
-MOST_JOBS = 10_000
-"""jobs that are put at once"""
-MOST_TIMES = 100
-MOST_LOGGED = 200
+"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z"""
 PAGE = 500
-PATIENCE = 70.0
-"""seconds that a change of many jobs, or a backfill, may take; the server gives up a little earlier"""
-DEFINING = 300.0
 
 
-class _Defined(msgspec.Struct):
-    ids: list[str]
+class JobOperations:
+    def __init__(self, policy: Policy, transport: Transport) -> None:
+        self._policy = policy
+        self._exchange = Exchange(policy, transport)
+        self._waiting: set[object] = set()
 
+    async def _call(
+        self,
+        operation: Operation[T],
+        *path: str,
+        query: Query | None = None,
+        body: msgspec.Struct | bytes | None = None,
+        key: str | None = None,
+        endless: bool = False,
+    ) -> T:
+        request = request_of(operation, *path, query=query, body=body, key=key)
+        return await self._exchange.fetch(request, operation.answer, endless=endless)
 
-class JobOperations(Asking):
-    # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    def handle(self, run_id: str) -> RunHandle:
+        raise NotImplementedError
 
-    def jobs(self) -> Iteration:
-        query = {"limit": str(PAGE)}
+    async def jobs(self) -> AsyncIterator[JobInfo]:
+        """Yield every job, in the order of declaration."""
+        query = JobsQuery(limit=PAGE)
         while True:
-            page = yield from self._fetch(Request("GET", with_query("/api/v1/jobs", query)), JobPage)
+            page = await self._call(table.jobs, query=query)
             for job in page.jobs:
-                yield Tell(job)
+                yield job
             if page.next is None:
                 return
-            query["cursor"] = page.next
+            query = JobsQuery(limit=PAGE, cursor=page.next)
 
-    def job(self, job_id: str) -> Operation[JobInfo]:
-        return (yield from self._fetch(Request("GET", _path(job_id)), JobInfo))
+    async def job(self, job_id: str) -> JobInfo:
+        """Return a job as it is now."""
+        return await self._call(table.job, job_id)
 
-    def job_log(self, job_id: str, limit: int) -> Operation[list[LoggedRun]]:
-        query = {"limit": str(_count("limit", limit, MOST_LOGGED))}
-        return (yield from self._fetch(Request("GET", with_query(_path(job_id, "/log"), query)), JobLog)).runs
+    async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
+        """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""
+        return (await self._call(table.job_log, job_id, query=filled(JobLogQuery, limit=limit))).runs
 
-    def next_times(self, job_id: str, count: int, after: Instant | None) -> Operation[list[float]]:
-        query = _times(count, after)
-        return (yield from self._fetch(Request("GET", with_query(_path(job_id, "/next"), query)), FireTimes)).times
+    async def next_times(self, job_id: str, count: int = 5, after: Instant | None = None) -> list[float]:
+        """Return the next times at which a job fires, in seconds since 1970; with `after`, those later than it."""
+        return (await self._call(table.next_times, job_id, query=filled(TimesQuery, **_times(count, after)))).times
 
-    def schedule_times(self, schedule: Schedule, count: int, after: Instant | None) -> Operation[list[float]]:
+    async def schedule_times(self, schedule: Schedule, count: int = 5, after: Instant | None = None) -> list[float]:
+        """Return when a schedule would fire if it were declared now, or at `after`."""
         if schedule.once:
             raise BadValue("schedule", "once", "one of at, every and cron, which have times of their own")
-        query = _times(count, after)
-        for name in ("cron", "tz"):
-            if (text := getattr(schedule, name)) is not None:
-                query[name] = text
-        if schedule.every is not None:
-            query |= {"every": f"{schedule.every}s", "wait": f"{schedule.wait}s"}
-        if schedule.at is not None:
-            query["at"] = datetime.fromtimestamp(schedule.at, UTC).isoformat()
-        return (yield from self._fetch(Request("GET", with_query("/api/v1/next", query)), FireTimes)).times
+        query = filled(
+            ScheduleQuery,
+            **_times(count, after),
+            cron=schedule.cron,
+            tz=schedule.tz,
+            every=None if schedule.every is None else f"{schedule.every}s",
+            wait=None if schedule.every is None else f"{schedule.wait}s",
+            at=None if schedule.at is None else datetime.fromtimestamp(schedule.at, UTC).isoformat(),
+        )
+        return (await self._call(table.schedule_times, query=query)).times
 
-    def timetable(self, span: Duration, limit: int) -> Operation[Timetable]:
-        length = seconds(span, "span")
-        query = {"for": f"{length:.3f}s", "limit": str(_count("limit", limit, 1000))}
-        return (yield from self._fetch(Request("GET", with_query("/api/v1/timetable", query)), Timetable))
+    async def timetable(self, span: Duration = "24h", limit: int = 100) -> Timetable:
+        """Return when jobs fire within `span` from now, for at most `limit` jobs."""
+        query = filled(TimetableQuery, span=f"{seconds(span, 'span'):.3f}s", limit=limit)
+        return await self._call(table.timetable, query=query)
 
-    # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def trigger(self, job_id: str, payload: Mapping[str, Any] | None, options: TriggerOptions) -> Operation[str]:
-        if unknown := options.keys() - TriggerOptions.__annotations__.keys():
-            raise TypeError(f"trigger() got an unexpected argument {min(unknown)!r}")
+    async def trigger(
+        self, job_id: str, payload: Mapping[str, Any] | None = None, **options: Unpack[TriggerOptions]
+    ) -> RunHandle:
+        """Run a job now, besides its schedule, by default with its own payload. The run is durable when this
+        returns."""
+        check_options(options, TriggerOptions)
         now = self._policy.now()
         new = new_run(job_id, payload, now=now, **options)
-        body = body_of(new, now, options.get("tenant"))
-        del body["job"]
-        return (yield from self._post(_path(job_id, "/trigger"), body, Submitted, key_for([new]))).id
+        body = TriggerBody(**run_fields(new, now, options.get("tenant")))
+        request = request_of(table.trigger, job_id, body=body, key=call_key([new]))
+        return self.handle((await self._exchange.fetch(request, Submitted)).id)
 
-    def pause(self, job_id: str, paused: bool) -> Operation[JobInfo]:
-        path = _path(job_id, "/pause" if paused else "/resume")
-        return (yield from self._fetch(Request("POST", path, within=PATIENCE), JobInfo))
+    async def pause(self, job_id: str) -> JobInfo:
+        """Pause the schedule of a job until it is resumed. Active runs continue."""
+        return await self._call(table.pause, job_id)
 
-    def backfill(
+    async def resume(self, job_id: str) -> JobInfo:
+        """Let a paused job fire again from its next time on; nothing is caught up."""
+        return await self._call(table.resume, job_id)
+
+    async def backfill(
         self,
         job_id: str,
         start: Instant,
         end: Instant,
-        max_parallel: int,
-        payload: Mapping[str, Any] | None,
-        tenant: str | None,
-    ) -> Operation[Backfilled]:
-        body: dict[str, Any] = {"from": _instant(start, "start"), "to": _instant(end, "end")}
-        if body["from"] >= body["to"]:
-            raise BadValue("start", start, f"earlier than the end ({end})")
-        body["max_parallel"] = _count("max_parallel", max_parallel, 1000)
+        *,
+        max_parallel: int = 1,
+        payload: Mapping[str, Any] | None = None,
+        tenant: str | None = None,
+    ) -> Backfilled:
+        """Create the runs that a job's schedule has from `start` up to before `end`, at most `max_parallel` of them
+        live at once. Occurrences that already have a run are left alone."""
+        body = filled(
+            BackfillBody, start=_seconds(start, "start"), end=_seconds(end, "end"), max_parallel=max_parallel,
+            tenant=tenant,
+        )  # fmt: skip
         if payload is not None:
-            body["payload"] = msgspec.Raw(payloads.encode(payload, "payload"))
-        if tenant is not None:
-            check_text("tenant", tenant)
-            body["tenant"] = tenant
-        request = Request("POST", _path(job_id, "/backfill"), msgspec.json.encode(body), within=PATIENCE)
-        return (yield from self._fetch(request, Backfilled))
+            encoded = cast(Any, msgspec.Raw(payloads.encode(payload, "payload")))
+            body = msgspec.structs.replace(body, payload=encoded)
+        return await self._call(table.backfill, job_id, body=body)
 
-    # ── defining ────────────────────────────────────────────────────────────────────────────────────────────────────
+    async def put_job(self, job_id: str, definition: Mapping[str, Any]) -> JobInfo:
+        """Define a job, or replace one that was put before, by the fields of a document `kind: Job`. `BadConfig`, with
+        a line for each fault, if the server refuses it."""
+        return await self._call(table.put_job, job_id, body=payloads.encode(definition, "definition"))
 
-    def put_job(self, job_id: str, definition: Mapping[str, Any]) -> Operation[JobInfo]:
-        body = payloads.encode(definition, "definition")
-        return (yield from self._fetch(Request("PUT", _path(job_id), body, within=PATIENCE), JobInfo))
+    async def put_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Define up to 10,000 jobs, each with its `id`, all or none; return their ids."""
+        jobs = [msgspec.Raw(payloads.encode(one, f"definitions[{place}]")) for place, one in enumerate(definitions)]
+        return (await self._call(table.put_jobs, body=JobsBody(jobs=cast(Any, jobs)))).ids
 
-    def put_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> Operation[list[str]]:
-        bodies = [msgspec.Raw(payloads.encode(one, f"definitions[{place}]")) for place, one in enumerate(definitions)]
-        if not 1 <= len(bodies) <= MOST_JOBS:
-            raise BadValue("definitions", len(bodies), f"a number of jobs from 1 to {MOST_JOBS:,}")
-        request = Request("POST", "/api/v1/jobs", msgspec.json.encode({"jobs": bodies}), within=DEFINING)
-        return (yield from self._fetch(request, _Defined)).ids
-
-    def delete_job(self, job_id: str) -> Operation[JobInfo]:
-        return (yield from self._fetch(Request("DELETE", _path(job_id), within=PATIENCE, once=True), JobInfo))
+    async def delete_job(self, job_id: str) -> JobInfo:
+        """Delete a job that was put; return it as it was. Its runs are kept."""
+        return await self._call(table.delete_job, job_id)
 
 
-def _path(job_id: str, rest: str = "") -> str:
-    check_text("job", job_id)
-    if job_id in ("", ".", "..") or "/" in job_id:
-        raise UnknownJob(job_id)
-    return f"/api/v1/jobs/{quote(job_id, safe='')}{rest}"
+def _times(count: int, after: Instant | None) -> dict[str, Any]:
+    return {"count": count, "after": None if after is None else _seconds(after, "after")}
 
 
-def _times(count: int, after: Instant | None) -> dict[str, str]:
-    query = {"count": str(_count("count", count, MOST_TIMES))}
-    return query if after is None else query | {"after": repr(_instant(after, "after"))}
-
-
-def _instant(value: Instant, field: str) -> float:
+def _seconds(value: Instant, field: str) -> float:
     return written_instant(value, field) if isinstance(value, str) else instant(value, field)
-
-
-def _count(field: str, value: int, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
-        raise BadValue(field, value, f"a whole number from 1 to {most:,}")
-    return value

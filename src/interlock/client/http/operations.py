@@ -1,76 +1,49 @@
-"""What the clients do, written once: each operation builds its requests, reads the answers and follows the pages."""
+"""The operations of both clients on runs, services and the server, each written once."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypedDict
-from urllib.parse import quote, urlencode
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from interlock.client.access import Ending
-from interlock.client.http.asking import Submitted, body_of, key_for, with_query
-from interlock.client.http.exchange import (
-    Iteration,
-    Operation,
-    Pause,
-    Policy,
-    Request,
-    Tell,
-    decoded,
-    exchange,
-    not_ours,
-)
+from interlock.client.handle import Ending, RunAccess, RunHandle
+from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.job_operations import JobOperations
-from interlock.client.submission import RunOptions, check_size, check_text, instant, new_run
+from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
+from interlock.client.submission import RunOptions, check_options, check_size, instant, new_run
+from interlock.model import operations as table
+from interlock.model.bodies import ActionBody, BatchBody, BulkBody, NewRunBody, Readiness
 from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.error import (
-    BadValue,
-    ConnectionLost,
-    NotRunning,
-    UnknownBulk,
-    UnknownChild,
-    UnknownRun,
-    WaitTimeout,
-    rebuild,
-    shown,
-)
+from interlock.model.duration import Duration
+from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
+from interlock.model.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
 from interlock.model.reload_report import Reloaded
-from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
+from interlock.model.request import NewRun
+from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import (
-    BulkInfo,
-    History,
-    HistoryEntry,
-    LogLine,
-    LogPage,
-    RunDetail,
-    RunPage,
-    ServiceLogPage,
-)
+from interlock.model.run_view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 from interlock.model.state import TERMINAL, State
 
 PAGE = 200
 LONGEST_WAIT = 30.0
-"""seconds for which the server is asked to wait; then it is asked again"""
+"""seconds for which one request asks the server to wait"""
 SPARE = 5.0
-"""seconds that a wait with a limit may take longer, if the server does not answer"""
+"""seconds by which a silent server may exceed the limit of a wait"""
 MOST_WAITING = 256
-"""waits that have a connection each; when there are more, those look now and then instead, through the pool"""
-ASKS_A_SECOND = 200
-"""how often they look, all of them together"""
+"""waits with a connection each; above that, all of them poll through the pool"""
+POLLS_A_SECOND = 200
+"""polls of all such waits together"""
 MOST_LINES = 10_000
-"""lines of a service's log that are read at once"""
-LONGEST_ACTION = 310.0
-"""seconds that it may take to do something to a service; the server gives up a little earlier"""
+"""lines of a service's log in one request"""
 SHORT_PAUSE = 0.5
-"""seconds before a server that does not wait, though asked to, is asked again"""
+"""seconds before another request to a server that answers at once though asked to wait"""
 
 States = State | str | Iterable[State | str]
 
 
 class BulkFilter(TypedDict, total=False):
-    """Which runs are meant."""
+    """A choice of runs."""
 
     state: States
     job: str | None
@@ -82,77 +55,91 @@ class BulkFilter(TypedDict, total=False):
 
 
 class RunFilter(BulkFilter, total=False):
-    """Which runs to list."""
+    """A choice of runs to list."""
 
     live: bool | None
     limit: int | None
 
 
-class _SubmittedBatch(msgspec.Struct):
-    ids: list[str]
+class Operations(JobOperations, RunAccess):
+    # ── submits ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    async def submit(
+        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> RunHandle:
+        """Submit one run; it is durable when this returns. The options are those of `App.submit`."""
+        check_options(options, RunOptions)
+        new = new_run(job, payload, now=self._policy.now(), **options)
+        request = request_of(table.submit, body=self._run_body(new, options.get("tenant")), key=call_key([new]))
+        return self.handle((await self._exchange.fetch(request, Submitted)).id)
 
-class _ActedOn(msgspec.Struct):
-    state: State
+    async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
+        """Submit up to 1,000 runs, all or none: pairs of job and payload, or values of `interlock.run(...)`."""
+        new = [_new_run(place, one, self._policy.now()) for place, one in enumerate(runs)]
+        check_size(new)
+        # A run of no particular tenant gets the one that the token belongs to.
+        bodies = [self._run_body(one, None if one.tenant == "default" else one.tenant) for one in new]
+        submitted = await self._call(table.submit_many, body=BatchBody(runs=bodies), key=call_key(new))
+        return [self.handle(run_id) for run_id in submitted.ids]
 
-
-class _Services(msgspec.Struct):
-    services: list[ChildInfo]
-
-
-class Operations(JobOperations):
-    def __init__(self, policy: Policy) -> None:
-        super().__init__(policy)
-        self._waiting: set[object] = set()
-
-    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def submit(self, job: str, payload: Mapping[str, Any] | None, options: RunOptions) -> Operation[str]:
-        if unknown := options.keys() - RunOptions.__annotations__.keys():
-            raise TypeError(f"submit() got an unexpected argument {min(unknown)!r}")
-        now = self._policy.now()
-        new = new_run(job, payload, now=now, **options)
-        body = body_of(new, now, options.get("tenant"))
-        submitted = yield from self._post("/api/v1/runs", body, Submitted, key_for([new]))
-        return submitted.id
-
-    def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> Operation[list[str]]:
-        now = self._policy.now()
-        ready = [_new_run(place, one, now) for place, one in enumerate(runs)]
-        if not 1 <= len(ready) <= MOST_RUNS_OVER_HTTP:
-            raise BadValue("runs", len(ready), f"a number of runs from 1 to {MOST_RUNS_OVER_HTTP:,}")
-        check_size(ready)
-        # A token may belong to a tenant of its own, which is what a run of no particular tenant then gets.
-        bodies = [body_of(new, now, None if new.tenant == "default" else new.tenant) for new in ready]
-        submitted = yield from self._post("/api/v1/runs/batch", {"runs": bodies}, _SubmittedBatch, key_for(ready))
-        return submitted.ids
+    def _run_body(self, new: NewRun, tenant: str | None) -> NewRunBody:
+        fields = run_fields(new, self._policy.now(), tenant)
+        return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def get(self, run_id: str) -> Operation[RunDetail]:
-        return (yield from self._fetch(Request("GET", _path(run_id)), RunDetail))
+    async def get(self, run_id: str) -> RunDetail:
+        """Return a run as it is now."""
+        return await self._call(table.run, run_id)
 
-    def wait(self, run_id: str, limit: float | None) -> Operation[Ending]:
+    async def stats(self, run_id: str) -> RunStats:
+        """Return the figures of a run: time in each state, attempts, heartbeats, latency."""
+        return (await self.get(run_id)).stats
+
+    async def history(self, run_id: str) -> list[HistoryEntry]:
+        """Return every transition of a run, in order."""
+        return (await self._call(table.history, run_id)).entries
+
+    async def logs(self, run_id: str) -> list[LogLine]:
+        """Return every log line of a run, oldest first."""
+        lines: list[LogLine] = []
+        query = LogsQuery()
+        while True:
+            page = await self._call(table.logs, run_id, query=query)
+            lines += page.lines
+            if page.next is None:
+                return lines
+            query = LogsQuery(cursor=page.next)
+
+    async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
+        """Wait for the end of a run and return its result, as `RunHandle.result` does."""
+        return await self.handle(run_id).result(timeout)
+
+    async def ending(self, run_id: str, limit: float | None = None) -> Ending:
+        """Wait for the end of a run and return it; `WaitTimeout` if that takes longer than `limit` seconds."""
         place = object()
         self._waiting.add(place)
         try:
-            return (yield from self._until_ended(run_id, limit))
+            return await self._ending(run_id, limit)
         except (NotRunning, ConnectionLost) as error:
             raise rebuild(error.code, f"run {run_id}: {error}") from error
         finally:
             self._waiting.discard(place)
 
-    def _until_ended(self, run_id: str, limit: float | None) -> Operation[Ending]:
-        elapsed, timeout = self._policy.elapsed, self._policy.timeout
+    async def _ending(self, run_id: str, limit: float | None) -> Ending:
+        exchange, elapsed, timeout = self._exchange, self._policy.elapsed, self._policy.timeout
         end = None if limit is None else elapsed() + limit
         while True:
             asked, crowd = elapsed(), len(self._waiting)
             wait = LONGEST_WAIT if end is None else round(max(0.0, min(LONGEST_WAIT, end - asked)), 3)
-            wait = 0.0 if crowd > MOST_WAITING or not self._reached else wait
-            query = {"wait": f"{wait:.3f}s"} if wait else {}
-            within = wait + (timeout if end is None else min(timeout, SPARE))
-            request = Request("GET", _path(run_id, query=query), within=within, alone=crowd <= MOST_WAITING)
-            run = yield from self._fetch(request, RunDetail, end, patient=self._reached)
+            # The first request returns at once, so that an absent server is noticed.
+            wait = 0.0 if crowd > MOST_WAITING or not exchange.reached else wait
+            request = msgspec.structs.replace(
+                request_of(table.run, run_id, query=WaitQuery(wait=f"{wait:.3f}s" if wait else None)),
+                within=wait + (timeout if end is None else min(timeout, SPARE)),
+                alone=crowd <= MOST_WAITING,
+            )
+            run = await exchange.fetch(request, RunDetail, end, endless=True)
             if run.state in TERMINAL:
                 return Ending(run_id, run.state, run.reason, run.error, run.result)
             now = elapsed()
@@ -160,192 +147,189 @@ class Operations(JobOperations):
                 raise WaitTimeout(run_id, limit)
             pause = 0.0
             if crowd > MOST_WAITING:
-                pause = crowd / ASKS_A_SECOND
+                pause = crowd / POLLS_A_SECOND
             elif now - asked < min(wait, SHORT_PAUSE):
                 pause = SHORT_PAUSE
             if pause:
-                yield Pause(pause if end is None else min(pause, end - now))
+                await exchange.transport.pause(pause if end is None else min(pause, end - now))
 
-    def act_on_run(self, action: RunAction, run_id: str, reason: str) -> Operation[State]:
-        check_text("reason", reason)
-        return (yield from self._post(_path(run_id, f"/{action}"), {"reason": reason}, _ActedOn)).state
+    async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
+        """Act on a run that has not ended; return its state then."""
+        body = filled(ActionBody, reason=reason)
+        return (await self._call(table.run_actions[RunAction(action)], run_id, body=body)).state
 
-    def act_on_many(self, action: RunAction, reason: str, everything: bool, asked: BulkFilter) -> Operation[BulkInfo]:
-        if unknown := asked.keys() - BulkFilter.__annotations__.keys():
-            raise TypeError(f"{action}_many() got an unexpected argument {min(unknown)!r}")
-        check_text("reason", reason)
-        body: dict[str, Any] = {"reason": reason, "all": everything}
-        for name, value in _query(asked).items():
-            body[name] = float(value) if name in ("since", "until") else value
-        return (yield from self._post(f"/api/v1/runs/{action}", body, BulkInfo, os.urandom(16).hex()))
+    async def cancel(self, run_id: str, reason: str = "") -> State:
+        """Ask a run to stop; return its state then. A run that executes ends later."""
+        return await self.act_on_run(RunAction.CANCEL, run_id, reason)
 
-    def bulk(self, bulk_id: str) -> Operation[BulkInfo]:
-        check_text("bulk request", bulk_id)
-        if bulk_id in ("", ".", "..") or "/" in bulk_id:
-            raise UnknownBulk(bulk_id)
-        return (
-            yield from self._fetch(Request("GET", f"/api/v1/bulk/{quote(bulk_id)}"), BulkInfo, patient=self._reached)
-        )
+    async def hold(self, run_id: str, reason: str = "") -> State:
+        """Keep a waiting run from starting until it is released."""
+        return await self.act_on_run(RunAction.HOLD, run_id, reason)
 
-    def bulk_progress(self, bulk_id: str) -> Iteration:
-        pause = SHORT_PAUSE / 16
-        while True:
-            found = yield from self.bulk(bulk_id)
-            yield Tell(found)
-            if found.ended_at is not None:
-                return
-            yield Pause(pause)
-            pause = min(2 * pause, SHORT_PAUSE)
+    async def release(self, run_id: str, reason: str = "") -> State:
+        """Let a held run start."""
+        return await self.act_on_run(RunAction.RELEASE, run_id, reason)
 
-    def history(self, run_id: str) -> Operation[list[HistoryEntry]]:
-        return (yield from self._fetch(Request("GET", _path(run_id, "/history")), History)).entries
+    def handle(self, run_id: str) -> RunHandle:
+        """Return a handle on the run with this id."""
+        return RunHandle(run_id, self)
 
-    def logs(self, run_id: str) -> Operation[list[LogLine]]:
-        lines: list[LogLine] = []
-        query: dict[str, str] = {}
-        while True:
-            page = yield from self._fetch(Request("GET", _path(run_id, "/logs", query)), LogPage)
-            lines += page.lines
-            if page.next is None:
-                return lines
-            query = {"cursor": page.next}
+    # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def runs(self, asked: RunFilter) -> Iteration:
-        if unknown := asked.keys() - RunFilter.__annotations__.keys():
-            raise TypeError(f"runs() got an unexpected argument {min(unknown)!r}")
+    def runs(self, **asked: Unpack[RunFilter]) -> AsyncIterator[RunInfo]:
+        """Yield runs, newest first: all that match the filter, or `limit` of them."""
+        check_options(asked, RunFilter)
         limit = asked.get("limit")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise BadValue("limit", limit, "a whole number of 1 or more")
-        return self._pages(_query(asked), limit)
+        return self._pages(filled(RunsQuery, **_choice(asked), live=asked.get("live")), limit)
 
-    def _pages(self, query: dict[str, Any], left: int | None) -> Iteration:
-        while True:
-            query["limit"] = str(PAGE if left is None else min(PAGE, left))
-            page = yield from self._fetch(Request("GET", f"/api/v1/runs?{urlencode(query, doseq=True)}"), RunPage)
+    async def _pages(self, query: RunsQuery, left: int | None) -> AsyncIterator[RunInfo]:
+        while left is None or left > 0:
+            query = msgspec.structs.replace(query, limit=PAGE if left is None else min(PAGE, left))
+            page = await self._call(table.runs, query=query)
             for run in page.runs[:left]:
-                yield Tell(run)
-            if left is not None:
-                left -= len(page.runs)
-            if page.next is None or (left is not None and left <= 0):
+                yield run
+            if page.next is None:
                 return
-            query["cursor"] = page.next
+            left = None if left is None else left - len(page.runs)
+            query = msgspec.structs.replace(query, cursor=page.next)
+
+    async def act_on_many(
+        self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
+    ) -> BulkInfo:
+        """Act on the runs that have not ended and match the filter; on all of them with `everything`. The request is
+        durable when this returns; `bulk_progress` follows its execution on the server."""
+        check_options(asked, BulkFilter)
+        body = filled(BulkBody, reason=reason, everything=everything, **_choice(asked))
+        return await self._call(table.bulk_actions[RunAction(action)], body=body, key=os.urandom(16).hex())
+
+    async def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
+        """Cancel the runs that match the filter, as `act_on_many` does."""
+        return await self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
+
+    async def bulk(self, bulk_id: str) -> BulkInfo:
+        """Return the progress of a bulk request."""
+        return await self._call(table.bulk, bulk_id, endless=True)
+
+    async def bulk_progress(self, bulk_id: str) -> AsyncIterator[BulkInfo]:
+        """Yield the progress of a bulk request until it has finished, through restarts of the server."""
+        pause = SHORT_PAUSE / 16
+        while True:
+            found = await self.bulk(bulk_id)
+            yield found
+            if found.ended_at is not None:
+                return
+            await self._exchange.transport.pause(pause)
+            pause = min(2 * pause, SHORT_PAUSE)
+
+    def events(self, **asked: Unpack[EventFilter]) -> AsyncIterator[tuple[str | None, Event]]:
+        """Yield events as they happen, each with its id, until you leave. It survives restarts of the server.
+
+        With `after`, the id of an event or `start`, everything stored after it comes first. Where the server leaves
+        events out, it yields a `GapEvent`; with `complete`, it reads those events again instead.
+        """
+        return EventStream(self._exchange, asked).events()
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def tree(self) -> Operation[ChildInfo]:
-        return (yield from self._fetch(Request("GET", "/api/v1/tree"), ChildInfo))
+    async def tree(self) -> ChildInfo:
+        """Return the supervision tree, from the top."""
+        return await self._call(table.tree)
 
-    def services(self) -> Operation[list[ChildInfo]]:
-        return (yield from self._fetch(Request("GET", "/api/v1/services"), _Services)).services
+    async def services(self) -> list[ChildInfo]:
+        """Return services and groups, in the order in which they start, without their `children`."""
+        return (await self._call(table.services)).services
 
-    def service(self, name: str) -> Operation[ChildInfo]:
-        return (yield from self._fetch(Request("GET", _service_path(name)), ChildInfo))
+    async def service(self, name: str) -> ChildInfo:
+        """Return a service, a group or a worker."""
+        return await self._call(table.service, _service(name))
 
-    def act(self, name: str, action: ServiceAction | str) -> Operation[ChildInfo]:
-        if action not in list(ServiceAction):
+    async def act(self, name: str, action: ServiceAction | str) -> ChildInfo:
+        """Start, stop, restart, suspend or resume a service or a group; return it once that is done.
+
+        If the connection breaks, the call is not repeated, because the action may have happened.
+        """
+        if action not in table.service_actions:
             raise BadValue("action", action, f"one of {', '.join(ServiceAction)}")
-        return (yield from self._fetch(_once(_service_path(name, f"/{action}")), ChildInfo))
+        return await self._call(table.service_actions[ServiceAction(action)], _service(name))
 
-    def reload(self) -> Operation[Reloaded]:
-        return (yield from self._fetch(_once("/api/v1/reload"), Reloaded))
+    async def reload(self) -> Reloaded:
+        """Make the server read its files again; `BadConfig`, with a line for each fault, if it refuses them."""
+        return await self._call(table.reload)
 
-    def service_logs(self, name: str, follow: bool, last: int | None) -> Iteration:
-        path = _service_path(name, "/logs")
+    def service_logs(self, name: str, follow: bool = False, last: int | None = 100) -> AsyncIterator[ServiceLine]:
+        """Yield the output and the changes of a service: the `last` lines, or all that are kept with None. With
+        `follow`, new lines come until you leave, through restarts of the server."""
+        request_of(table.service_logs, _service(name))
         if last is not None and (not isinstance(last, int) or isinstance(last, bool) or not 0 <= last <= MOST_LINES):
             raise BadValue("last", last, f"a whole number from 0 to {MOST_LINES:,}, or None for all")
-        return self._lines(path, follow, last)
+        return self._lines(name, follow, last)
 
-    def _lines(self, path: str, follow: bool, last: int | None) -> Iteration:
-        query: dict[str, str] = {}
+    async def _lines(self, name: str, follow: bool, last: int | None) -> AsyncIterator[ServiceLine]:
+        exchange, operation = self._exchange, table.service_logs
+        cursor, waiting = None, False
         if last is not None:
-            first = {"last": "true", "limit": str(max(1, last))}
-            page = yield from self._fetch(Request("GET", f"{path}?{urlencode(first)}"), ServiceLogPage)
+            page = await self._call(operation, name, query=ServiceLogsQuery(last=True, limit=max(1, last)))
             for line in page.lines if last else ():
-                yield Tell(line)
-            query["cursor"] = page.next
-        waiting = False
+                yield line
+            cursor = page.next
         while last is None or follow:
             asked = self._policy.elapsed()
-            wait = {"wait": f"{LONGEST_WAIT:g}s"} if waiting else {}
-            within = LONGEST_WAIT + self._policy.timeout if waiting else None
-            request = Request("GET", with_query(path, query | wait), within=within, alone=waiting)
-            page = yield from self._fetch(request, ServiceLogPage, patient=follow and self._reached)
+            query = ServiceLogsQuery(cursor=cursor, wait=f"{LONGEST_WAIT:g}s" if waiting else None)
+            request = request_of(operation, name, query=query)
+            if waiting:
+                within = LONGEST_WAIT + self._policy.timeout
+                request = msgspec.structs.replace(request, within=within, alone=True)
+            page = await exchange.fetch(request, operation.answer, endless=follow)
             for line in page.lines:
-                yield Tell(line)
-            query["cursor"] = page.next
+                yield line
+            cursor = page.next
             if not page.lines and not follow:
                 return
             if waiting and not page.lines and self._policy.elapsed() - asked < SHORT_PAUSE:
-                yield Pause(SHORT_PAUSE)
+                await exchange.transport.pause(SHORT_PAUSE)
             waiting = follow and not page.lines
 
     # ── the server ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def ready(self) -> Operation[dict[str, Any]]:
-        request = Request("GET", "/readyz")
-        answer = yield from exchange(request, self._policy, also=frozenset({503}))
-        return decoded(request, answer, dict[str, Any], self._policy.address)
+    async def ready(self) -> Readiness:
+        """Return whether the server works, and what its checks found."""
+        request = request_of(table.readyz)
+        answer = await self._exchange.ask(request, also=frozenset({503}))
+        return self._exchange.decoded(request, answer, Readiness)
 
-    def metrics(self) -> Operation[str]:
-        request = Request("GET", "/metrics")
-        answer = yield from exchange(request, self._policy)
+    async def metrics(self) -> str:
+        """Return the server's figures in the text format of Prometheus."""
+        request = request_of(table.metrics)
+        answer = await self._exchange.ask(request)
         if not answer.headers.get("content-type", "").startswith("text/plain"):
-            raise not_ours(request, answer, self._policy.address, "something instead of metrics")
+            raise self._exchange.not_ours(request, answer.status, "something instead of metrics")
         return answer.body.decode(errors="replace")
 
 
-def _path(run_id: str, rest: str = "", query: Mapping[str, str] | None = None) -> str:
-    check_text("run", run_id)
-    if run_id in ("", ".", "..") or "/" in run_id:
-        raise UnknownRun(run_id)
-    return with_query(f"/api/v1/runs/{quote(run_id, safe=':')}{rest}", query or {})
-
-
-def _service_path(name: str, rest: str = "") -> str:
-    check_text("service", name)
-    last = name.rpartition("/")[2]
-    if last in ("", ".", ".."):
-        raise UnknownChild(name)
-    if last != name:
-        # It may well be in the tree, which shows paths.
-        text = f"name: {shown(name)} is a path; the name is the last part of it, {shown(last)}"
-        raise rebuild(UnknownChild.code, text)
-    return f"/api/v1/services/{quote(name, safe='')}{rest}"
-
-
-def _once(path: str) -> Request:
-    """Something that is done to services: it takes as long as they take."""
-    return Request("POST", path, within=LONGEST_ACTION, alone=True, once=True)
+def _service(name: str) -> str:
+    """Return the name; refuse a path, which the tree shows but no operation takes."""
+    last = name.rpartition("/")[2] if isinstance(name, str) else ""
+    if last not in ("", ".", "..", name):
+        raise UnknownChild(name, f"; this is a path, and its last part is the name: {shown(last)}")
+    return name
 
 
 def _new_run(place: int, one: object, now: float) -> NewRun:
     if isinstance(one, NewRun):
         return one
     if not isinstance(one, (tuple, list)) or len(one) != 2:
-        # Not quoted: it may have a secret in it.
+        # Only its type is shown, because it may contain a secret.
         raise BadValue(f"runs[{place}]", type(one).__name__, "a pair of job and payload, or made by interlock.run(...)")
     return new_run(one[0], one[1], now=now)
 
 
-def _query(asked: RunFilter | BulkFilter) -> dict[str, Any]:
-    query: dict[str, Any] = {}
+def _choice(asked: RunFilter | BulkFilter) -> dict[str, Any]:
+    """Return the fields of a filter as queries and bodies have them."""
     state = asked.get("state") or ()
-    states = [state] if isinstance(state, str) else list(state)
-    for one in states:
-        check_text("state", one)
-    if states:
-        query["state"] = states
-    for name in ("job", "tenant", "session", "lane"):
-        text = asked.get(name)
-        if text is not None:
-            check_text(name, text)
-            query[name] = text
-    for name, when in (("since", asked.get("since")), ("until", asked.get("until"))):
-        if when is not None:
-            query[name] = repr(instant(when, name))
-    live = asked.get("live")
-    if live is not None:
-        query["live"] = "true" if live else "false"
-    return query
+    return {
+        "state": [state] if isinstance(state, str) else list(state),
+        **{name: asked.get(name) for name in ("job", "tenant", "session", "lane")},
+        **{name: None if (at := asked.get(name)) is None else instant(at, name) for name in ("since", "until")},  # type: ignore[arg-type]
+    }

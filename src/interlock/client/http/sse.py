@@ -1,4 +1,4 @@
-"""Reading a stream of server-sent events as the standard has it, from bytes that come in pieces of any size."""
+"""A parser of server-sent events, for bytes that arrive in pieces of any size."""
 
 import re
 from typing import NamedTuple
@@ -11,17 +11,17 @@ class ServerSentEvent(NamedTuple):
     name: str
     data: str
     id: str | None
-    """as this event carried it; None if it carried none"""
+    """None for an event without one"""
 
 
 class EventParser:
-    """Feed it what arrives and it returns the events that are complete. What a broken stream leaves over is dropped."""
+    """`feed` it what arrives; it returns the events that are complete."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
-        """of the line that has not ended"""
+        """parts of the unfinished line"""
         self._at_start: bytes | None = b""
-        """what came so far, while it may yet be the beginning of a byte order mark"""
+        """bytes so far, while they may be the beginning of a byte order mark"""
         self._after_return = False
         self._clear()
 
@@ -55,7 +55,7 @@ class EventParser:
 
     def _take(self, line: bytes, events: list[ServerSentEvent]) -> None:
         if not line:
-            # The standard drops what has no data; an id alone still says how far the stream has come.
+            # The standard drops an event without data, but its id still says how far the stream has come.
             if self._data or self._id:
                 events.append(ServerSentEvent(self._name or "message", "\n".join(self._data), self._id))
             self._clear()

@@ -1,0 +1,144 @@
+"""A transport on an event loop, with aiohttp, which is imported on first use."""
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
+from interlock.model.error import InterlockError
+
+if TYPE_CHECKING:
+    import aiohttp
+
+
+class AsyncTransport:
+    """Belongs to the loop on which it is first used."""
+
+    def __init__(self, policy: Policy, token: str | None) -> None:
+        address = self._address = policy.address
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        where = "localhost" if address.path is not None else f"{host}:{address.port}"
+        self._base = f"{'https' if address.secure else 'http'}://{where}{address.prefix}"
+        self._timeout = policy.timeout
+        self._headers = {"User-Agent": "interlock", "Accept-Encoding": "identity"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._places = asyncio.Semaphore(policy.connections)
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        if self._closed:
+            raise closed()
+
+    async def ask(self, request: Request) -> Response | Failure:
+        async with nullcontext() if request.alone else self._places:
+            opened = await self.open(request)
+            return await opened.whole() if isinstance(opened, _Stream) else opened
+
+    async def open(self, request: Request) -> "_Stream | Response | Failure":
+        import aiohttp
+        from yarl import URL
+
+        session, attempt = self._ready(), {"reused": False}
+        headers = dict(request.headers)
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            response = await session.request(
+                request.method,
+                URL(self._base + request.path, encoded=True),
+                data=request.body,
+                headers=headers,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(sock_connect=self._timeout, sock_read=request.within or self._timeout),
+                trace_request_ctx=attempt,
+            )
+        except (aiohttp.ClientError, OSError) as error:
+            return _failure(error, attempt["reused"])
+        stream = _Stream(response)
+        return stream if response.status == 200 else await stream.whole()
+
+    def _ready(self) -> "aiohttp.ClientSession":
+        """Return the session, which is made when its loop runs."""
+        if self._closed:
+            raise closed()
+        loop = asyncio.get_running_loop()
+        if self._session is None:
+            self._session, self._loop = self._make_session(), loop
+        if self._loop is not loop:
+            raise InterlockError("client: it belongs to another event loop; make one for each")
+        return self._session
+
+    def _make_session(self) -> "aiohttp.ClientSession":
+        import aiohttp
+
+        async def reused(session: aiohttp.ClientSession, context: Any, parameters: Any) -> None:
+            context.trace_request_ctx["reused"] = True
+
+        trace = aiohttp.TraceConfig()
+        trace.on_connection_reuseconn.append(reused)
+        path = self._address.path
+        # `ask` limits the number of connections: only there is it known which requests merely wait.
+        connector = aiohttp.TCPConnector(limit=0) if path is None else aiohttp.UnixConnector(path, limit=0)
+        return aiohttp.ClientSession(
+            connector=connector,
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            trace_configs=[trace],
+        )
+
+
+class _Stream(Stream):
+    def __init__(self, response: "aiohttp.ClientResponse") -> None:
+        self._response = response
+        self.headers = {name.lower(): value for name, value in response.headers.items()}
+
+    async def read(self) -> bytes | Failure:
+        return await self._bytes(self._response.content.readany())
+
+    async def close(self) -> None:
+        self._response.close()
+
+    async def whole(self) -> Response | Failure:
+        """Read the rest of the answer, and give the connection back."""
+        async with self._response:
+            body = await self._bytes(self._response.read())
+        return body if isinstance(body, Failure) else Response(self._response.status, self.headers, body)
+
+    async def _bytes(self, reading: Awaitable[bytes]) -> bytes | Failure:
+        import aiohttp
+
+        try:
+            return await reading
+        except (aiohttp.ClientError, OSError) as error:
+            return _failure(error)
+
+
+def _failure(error: "aiohttp.ClientError | OSError", reused: bool = False) -> Failure:
+    import aiohttp
+
+    match error:
+        case aiohttp.ClientSSLError():
+            return Failure("insecure", error)
+        case aiohttp.ClientConnectorError(os_error=PermissionError()):
+            return Failure("denied", error)
+        case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
+            return Failure("unreachable", error)
+        case TimeoutError():
+            return Failure("silent", error)
+        case aiohttp.ClientResponseError() | aiohttp.InvalidURL():
+            # The error itself has the request, and so the token.
+            return Failure("garbled", ValueError(str(error)))
+        case _:
+            return Failure("lost", error, reused)

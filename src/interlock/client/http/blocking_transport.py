@@ -1,0 +1,203 @@
+"""A transport on blocking sockets: a pool of connections that threads may share.
+
+Its coroutines block instead of suspending: one `send` runs them to their end.
+"""
+
+import os
+import selectors
+import socket
+import ssl
+import threading
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, IncompleteRead, RemoteDisconnected
+
+from interlock.client.http.address import Address
+from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
+
+PIECE = 65536
+
+
+class BlockingTransport:
+    def __init__(self, policy: Policy, token: str | None) -> None:
+        self._policy = policy
+        self._headers = {"User-Agent": "interlock"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._begin(closed=False)
+
+    def _begin(self, closed: bool) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(self._policy.connections)
+        self._idle: list[_Link] = []
+        self._busy: set[_Link] = set()
+        self._closing = threading.Event()
+        if closed:
+            self._closing.set()
+        self._process = os.getpid()
+
+    async def close(self) -> None:
+        self._leave_parent()
+        self._closing.set()
+        with self._lock:
+            idle, self._idle = self._idle, []
+            busy = list(self._busy)
+        for link in idle:
+            link.http.close()
+        for link in busy:
+            link.interrupt()
+
+    async def pause(self, seconds: float) -> None:
+        if self._closing.wait(seconds):
+            raise closed()
+
+    async def ask(self, request: Request) -> Response | Failure:
+        self._leave_parent()
+        with nullcontext() if request.alone else self._places:
+            link = self._send(request)
+            return link if isinstance(link, Failure) else link.whole()
+
+    async def open(self, request: Request) -> Stream | Response | Failure:
+        self._leave_parent()
+        link = self._send(request)
+        return link if isinstance(link, Failure) or link.response.status == 200 else link.whole()
+
+    def _leave_parent(self) -> None:
+        """After a fork, leave connections to the parent process, and locks to its threads."""
+        if os.getpid() != self._process:
+            for link in self._idle:
+                link.http.close()  # the child's copy alone
+            self._begin(self._closing.is_set())
+
+    def _send(self, request: Request) -> "_Link | Failure":
+        """Send a request; return once the head of its answer has arrived."""
+        link = None if request.once else self._take()
+        reused = link is not None
+        if link is None:
+            try:
+                link = _Link(self, self._policy)
+            except OSError as error:
+                if isinstance(error, ssl.SSLError):
+                    return Failure("insecure", error)
+                return Failure("denied" if isinstance(error, PermissionError) else "unreachable", error)
+        with self._lock:
+            if self._closing.is_set():
+                link.http.close()
+                raise closed()
+            self._busy.add(link)
+        try:
+            link.send(request, self._headers)
+        except BaseException as error:
+            self.release(link)
+            if isinstance(error, (HTTPException, OSError)):
+                return _failure(error, reused)
+            raise
+        return link
+
+    def _take(self) -> "_Link | None":
+        """Return an idle connection. One with unread bytes was ended by the server, or cannot be trusted."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                link = self._idle.pop()
+            if link.is_quiet():
+                return link
+            link.http.close()
+
+    def release(self, link: "_Link", keep: bool = False) -> None:
+        """End the use of a link; `keep` it for the next request if there is room."""
+        with self._lock:
+            self._busy.discard(link)
+            if keep and not self._closing.is_set() and len(self._idle) < self._policy.connections:
+                self._idle.append(link)
+                return
+        link.end()
+
+
+class _Link:
+    """An open connection, and the answer that is being read from it."""
+
+    response: HTTPResponse
+    headers: Mapping[str, str]
+
+    def __init__(self, transport: BlockingTransport, policy: Policy) -> None:
+        self._transport = transport
+        self._policy = policy
+        self.http = _connect(policy.address, policy.timeout)
+        # `http` drops its socket when an answer is its last, while the answer still reads from it.
+        self._socket: socket.socket = self.http.sock
+
+    def is_quiet(self) -> bool:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            return not selector.select(0)
+
+    def send(self, request: Request, headers: Mapping[str, str]) -> None:
+        self._socket.settimeout(request.within or self._policy.timeout)
+        headers = {**headers, **request.headers}
+        if request.body is not None:
+            headers["Content-Type"] = "application/json"
+        with suppress(ConnectionError):  # a server that refuses a request answers before it has read all of it
+            self.http.request(request.method, self._policy.address.prefix + request.path, request.body, headers)
+        self.response = self.http.getresponse()
+        self.headers = {name.lower(): value for name, value in self.response.getheaders()}
+
+    def whole(self) -> Response | Failure:
+        """Read the rest of the answer, and give the connection back."""
+        keep = False
+        try:
+            if self.response.length is None and not self.response.chunked:
+                # Only the end of the connection ends this answer, and that may be a break within its head.
+                raise IncompleteRead(b"")
+            body = self.response.read()
+            keep = not self.response.will_close
+            return Response(self.response.status, self.headers, body)
+        except (HTTPException, OSError) as error:
+            return _failure(error)
+        finally:
+            self._transport.release(self, keep)
+
+    async def read(self) -> bytes | Failure:
+        try:
+            return self.response.read1(PIECE)
+        except (HTTPException, OSError) as error:
+            return _failure(error)
+
+    async def close(self) -> None:
+        self._transport.release(self)
+
+    def interrupt(self) -> None:
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def end(self) -> None:
+        self.http.close()
+        if hasattr(self, "response"):
+            self.response.close()
+
+
+def _connect(address: Address, timeout: float) -> HTTPConnection:
+    if address.path is not None:
+        http = HTTPConnection("localhost")
+        http.sock = socket.socket(socket.AF_UNIX)
+        http.sock.settimeout(timeout)
+    else:
+        http = (HTTPSConnection if address.secure else HTTPConnection)(address.host, address.port, timeout=timeout)
+    try:
+        if address.path is not None:
+            http.sock.connect(address.path)
+        else:
+            http.connect()
+    except BaseException:
+        http.close()
+        raise
+    return http
+
+
+def _failure(error: HTTPException | OSError, reused: bool = False) -> Failure:
+    if isinstance(error, TimeoutError):
+        return Failure("silent", error)
+    if isinstance(error, (OSError, IncompleteRead, RemoteDisconnected)):
+        return Failure("lost", error, reused)
+    return Failure("garbled", error)

@@ -1,0 +1,92 @@
+"""Requests made from the table of operations (`model/operations.py`), and from the structs it names."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from interlock.client.http.exchange import Request
+from interlock.client.submission import PLAIN, check_text
+from interlock.model.error import BadValue
+from interlock.model.operation import PATH_PARAMETERS, Operation, Query
+from interlock.model.request import NewRun
+from interlock.model.run import CALL_KEY
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+QUICK = 60.0
+"""seconds: an operation that may take the server longer gets time of its own, and a connection beside the pool"""
+SPARE = 10.0
+"""seconds that a client waits longer than the server does"""
+
+
+class Submitted(msgspec.Struct):
+    """The part of an answer to a submit that a handle needs."""
+
+    id: str
+
+
+def request_of(
+    operation: Operation[Any],
+    *path: str,
+    query: Query | None = None,
+    body: msgspec.Struct | bytes | None = None,
+    key: str | None = None,
+) -> Request:
+    target = operation.path
+    for name, value in zip(operation.parameters, path, strict=True):
+        check_text(name, value)
+        if value in ("", ".", "..") or "/" in value:
+            raise PATH_PARAMETERS[name].unknown[0](value)
+        target = target.replace(f"{{{name}}}", quote(value, safe=":"))
+    slow = operation.limit > QUICK
+    return Request(
+        operation.method,
+        with_query(target, query),
+        msgspec.json.encode(body) if isinstance(body, msgspec.Struct) else body,
+        {} if key is None else {"Idempotency-Key": key},
+        within=operation.limit + SPARE if slow else None,
+        alone=slow and operation.once,
+        once=operation.once,
+    )
+
+
+def with_query(path: str, query: Query | None) -> str:
+    given = {} if query is None else msgspec.to_builtins(query)
+    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in given.items()}
+    return f"{path}?{urlencode(texts, doseq=True)}" if any(texts.values()) else path
+
+
+def filled(kind: type[S], **fields: Any) -> S:
+    """Make a query or a body, checked as the server checks it. None stands for a field that is left out."""
+    names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
+    given = {name: value for name, value in fields.items() if value is not None}
+    for name, value in given.items():
+        if isinstance(value, str):
+            check_text(name, value)
+    try:
+        return msgspec.convert({names[name]: value for name, value in given.items()}, kind)
+    except msgspec.ValidationError as error:
+        what, _, place = str(error).partition(" - at `$.")
+        field = next((name for name in given if place.startswith(names[name])), place)
+        raise BadValue(field, given.get(field), f"valid: {what[:1].lower()}{what[1:].replace('`', '')}") from error
+
+
+def run_fields(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
+    """Return what a submit and a trigger say alike. The deadline is a duration: clocks may differ."""
+    start = new.at or new.occurrence or now + (new.delay or 0.0)
+    return {
+        "payload": msgspec.Raw(new.payload) if new.payload else None,
+        **{name: getattr(new, name) for name in PLAIN},
+        "tenant": tenant,
+        "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
+    }
+
+
+def call_key(runs: Sequence[NewRun]) -> str | None:
+    """Return a new key, which makes this call safe to repeat; None if each run is so by itself."""
+    if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
+        return None
+    return CALL_KEY + os.urandom(16).hex()

@@ -1,0 +1,83 @@
+"""Both clients have the same operations, for type checkers as for readers of `help`.
+
+mypy --strict checks the first two functions (`make check`): the types that `assert_type` names, and by its
+`warn_unused_ignores` that each call with a mistake is an error.
+"""
+
+import inspect
+import pydoc
+import re
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, assert_type
+
+import pytest
+
+import interlock as il
+from interlock.client.http.operations import Operations
+from interlock.model.child_info import ChildInfo
+from interlock.model.job_info import JobInfo, Timetable
+from interlock.model.run_view import BulkInfo, Event, HistoryEntry, RunDetail, RunInfo, ServiceLine
+
+
+def types_of_a_client(client: il.Client) -> None:
+    run = assert_type(client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.BlockingRunHandle)
+    assert_type(client.submit_many([("a", None)]), list[il.BlockingRunHandle])
+    assert_type(client.trigger("a", session="s"), il.BlockingRunHandle)
+    assert_type(run.wait("30s"), il.State)
+    assert_type(run.history(), list[HistoryEntry])
+    assert_type(client.get("r"), RunDetail)
+    assert_type(client.cancel("r", reason="why"), il.State)
+    assert_type(client.act_on_many("hold", everything=True, job="a"), BulkInfo)
+    assert_type(client.runs(state=["failed"], limit=5), Iterator[RunInfo])
+    assert_type(client.events(run="r", complete=True), Iterator[tuple[str | None, Event]])
+    assert_type(client.pause("a"), JobInfo)
+    assert_type(client.timetable("2h", limit=5), Timetable)
+    assert_type(client.tree(), ChildInfo)
+    assert_type(client.service_logs("web", follow=True), Iterator[ServiceLine])
+    client.submit("a", lanes="l")  # type: ignore[call-arg]
+    client.submit("a", delay=[])  # type: ignore[arg-type]
+    client.runs(limit="5")  # type: ignore[arg-type]
+    client.pause()  # type: ignore[call-arg]
+    client.pause(5)  # type: ignore[arg-type]
+    run.cancel(5)  # type: ignore[arg-type]
+
+
+async def types_of_an_async_client(client: il.AsyncClient) -> None:
+    run = assert_type(await client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.RunHandle)
+    assert_type(await client.submit_many([("a", None)]), list[il.RunHandle])
+    assert_type(await client.trigger("a", session="s"), il.RunHandle)
+    assert_type(await run.wait("30s"), il.State)
+    assert_type(await client.get("r"), RunDetail)
+    assert_type(client.runs(state=["failed"], limit=5), AsyncIterator[RunInfo])
+    assert_type(client.events(run="r", complete=True), AsyncIterator[tuple[str | None, Event]])
+    assert_type(await client.pause("a"), JobInfo)
+    assert_type(client.service_logs("web", follow=True), AsyncIterator[ServiceLine])
+    await client.submit("a", lanes="l")  # type: ignore[call-arg]
+    client.runs(limit="5")  # type: ignore[arg-type]
+
+
+def methods(kind: type) -> dict[str, Any]:
+    return {name: method for name, method in inspect.getmembers(kind, callable) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("blocking", "waiting"), [(il.Client, il.AsyncClient), (il.BlockingRunHandle, il.RunHandle)])
+def test_both_have_the_same_methods_with_the_same_parameters(blocking: type, waiting: type) -> None:
+    ours, theirs = methods(blocking), methods(waiting)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        one, other = inspect.signature(ours[name]), inspect.signature(theirs[name])
+        assert list(one.parameters.values()) == list(other.parameters.values())
+        assert not inspect.iscoroutinefunction(ours[name])
+        assert ours[name].__name__ == name
+
+
+def test_help_shows_signature_result_and_docstring() -> None:
+    shown = pydoc.plain(pydoc.render_doc(il.Client))
+    for pattern in (
+        r"pause\(self, job_id: str\) -> interlock\.model\.job_info\.JobInfo\n",
+        r"submit\(self, job: str, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
+        r"runs\(self, \*\*asked: .*RunFilter.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
+        r"Pause the schedule of a job until it is resumed\.",
+    ):
+        assert re.search(pattern, shown)
+    assert all(method.__doc__ for method in methods(Operations).values())
