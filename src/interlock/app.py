@@ -1,4 +1,4 @@
-"""`App`: jobs and services defined in Python, and the door to the scheduler that runs them."""
+"""`App`: jobs and services defined in Python, and the way to the scheduler that runs them."""
 
 import asyncio
 import inspect
@@ -19,8 +19,7 @@ from interlock.model.job import Job, Retry
 from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
 from interlock.model.schedules import Constraints
-from interlock.worker.default_payload import own_payload, settled
-from interlock.worker.definition import Definition, kind_of
+from interlock.worker.definition import Definition, check_default_payload, default_payload, kind_of
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
@@ -35,13 +34,13 @@ class App:
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self.services: list[Declared] = []
-        """and groups of them, in the order in which they were declared"""
+        """services and groups, in the order of their declaration"""
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
         self._connection: Connection | None = None
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
-        """links that were made on first use, one for each event loop: a link belongs to the loop it was made on"""
+        """links made on first use, one for each event loop"""
 
     def job(
         self,
@@ -61,18 +60,17 @@ class App:
     ) -> Callable[[H], H]:
         """Define a job by its function. The function stays callable as it is.
 
-        With a `schedule`, which `interlock.cron`, `every`, `at` and `once` make, it runs by itself. `payload` is what
-        it is given then, and whenever else nobody says otherwise.
+        `schedule` comes from `interlock.cron`, `every`, `at` or `once`. `payload` is the default, also when scheduled.
         """
         if not isinstance(job_id, str):
             raise BadHandler("use @app.job('name'), with the name of the job")
         if retry is not None and not isinstance(retry, Retry):
             raise BadValue("retry", retry, "an interlock.Retry")
         if schedule is not None and not isinstance(schedule, Schedule):
-            raise BadValue("schedule", schedule, "what interlock.cron, every, at or once make")
+            raise BadValue("schedule", schedule, "a schedule from interlock.cron, every, at or once")
         if constraints is not None and not isinstance(constraints, Constraints):
             raise BadValue("constraints", constraints, "an interlock.Constraints")
-        given = own_payload(payload)
+        given = default_payload(payload)
 
         def define(handler: H) -> H:
             job = Job(
@@ -89,7 +87,8 @@ class App:
                 max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
                 payload=given,
             )
-            definition = settled(Definition(job, handler))
+            definition = Definition(job, handler)
+            check_default_payload(definition)
             known = self.definitions.get(job_id)
             if known is not None:
                 raise DuplicateJob(job_id, known.where, definition.where)
@@ -117,11 +116,11 @@ class App:
         alive: "Alive | None" = None,
         limits: "Limits | None" = None,
     ) -> Callable[[H], H]:
-        """Declare a service, which is kept up as long as the scheduler runs: the command `process`, or `container`, an
-        image or a mapping of its fields. With neither, this decorates a function, which runs in a process of its own.
+        """Declare a service, which runs as long as the scheduler does: the command `process`, or `container`, an image
+        or a mapping of its fields. With neither, this decorates a function, which runs in a process of its own.
 
-        The function may take one argument, an `interlock.ServiceContext`. To end it, an async function is cancelled;
-        in a plain one SystemExit is raised.
+        The function may take one argument, an `interlock.ServiceContext`. A stop cancels an async function, and raises
+        SystemExit in a plain one.
         """
         from interlock.config.service_builder import caller, declare_service
 
@@ -165,8 +164,8 @@ class App:
         backoff: "Backoff | None" = None,
         budget: "Budget | None" = None,
     ) -> None:
-        """Declare a group, for services to be in: one_for_one restarts the one that ended, one_for_all all of them,
-        rest_for_one those that were declared after it too."""
+        """Declare a group of services: one_for_one restarts the member that ended, one_for_all all of them,
+        rest_for_one also those declared after it."""
         from interlock.config.service_builder import caller, declare_group
 
         declared = declare_group(
@@ -190,20 +189,20 @@ class App:
     ) -> RunHandle:
         """Submit one run; it is durable when this returns.
 
-        `at` or `delay` let it wait for its time. `occurrence` makes it the job's run for that instant, which exists
-        once however often it is submitted. With an `idempotency_key` a repeated submit returns the first run.
+        `at` or `delay` postpone it. `occurrence` makes it the job's run for that instant, which exists once, however
+        often you submit it. With an `idempotency_key`, a repeated submit returns the first run.
         """
         run = new_run(job_id, payload, **options)
         return (await submit(await self._connected(), [run]))[0]
 
     async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
-        """Submit runs together, all or none: pairs of job and payload, or what `interlock.run(...)` makes."""
+        """Submit runs together, all or none: pairs of job and payload, or `interlock.run(...)` values."""
         now = time.time()
         ready = [one if isinstance(one, NewRun) else new_run(one[0], one[1], now=now) for one in runs]
         return await submit(await self._connected(), ready)
 
     async def handle(self, run_id: str) -> RunHandle:
-        """A handle on a run whose id is known."""
+        """Return a handle on the run with this id."""
         return RunHandle(run_id, await self._connected())
 
     async def _connected(self) -> Connection:
@@ -215,17 +214,17 @@ class App:
             path = os.environ.get("INTERLOCK_SOCKET")
             if path is None:
                 raise NotConnected
-            # In a worker, or in a program that was told where the scheduler is: connect on first use.
+            # In a worker, or in a program that has the variable: connect on first use.
             from interlock.wiring.connection import connect
 
             connection = self._by_loop[loop] = await connect(path)
         return connection
 
-    # ── where it runs ───────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
-        """Submit to the scheduler that `interlock up` runs; by default the one INTERLOCK_SOCKET names."""
+        """Connect to the scheduler of `interlock up`; by default the one that INTERLOCK_SOCKET names."""
         from interlock.wiring.connection import connect
 
         before = self._connection
@@ -259,7 +258,7 @@ class App:
                 yield self
 
     def target(self) -> str:
-        """How a worker finds this app: `module:variable`."""
+        """Return the name by which a worker finds this app: `module:variable`."""
         module = sys.modules.get(self._module)
         names = [name for name, value in vars(module).items() if value is self] if module is not None else []
         if not names:
@@ -268,7 +267,7 @@ class App:
             )
         if self._module == "__main__":
             specification = getattr(module, "__spec__", None)
-            if specification is not None:  # run with `python -m`: the module has a name that can be imported
+            if specification is not None:  # run with `python -m`, so the module can be imported by its name
                 return f"{specification.name}:{names[0]}"
             file = getattr(module, "__file__", None)
             if file is None:

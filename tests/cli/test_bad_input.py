@@ -50,7 +50,7 @@ def refused(folder: Path, *arguments: str, exit_code: int, code: str, says: str,
         ("plain", "plain has no 'app'"),
         ("plain:number", "number is a int, not an interlock App"),
         ("plain:App", "not an interlock App"),
-        ("missing.py:app", "there is no file missing.py"),
+        ("missing.py:app", "missing.py"),
         (":app", "expected module:variable"),
     ],
 )

@@ -188,16 +188,16 @@ def _generator() -> Any:
 @pytest.mark.parametrize(
     ("function", "says"),
     [
-        (_two, "_two needs first, second; it is given its context, and nothing else"),
-        (_by_name, "_by_name needs only; it is given its context, and nothing else"),
-        (_generator, "_generator is a generator; a service is a function that runs until it ends"),
-        (5, "5 cannot be called: a service is a function"),
+        (_two, "_two needs first, second"),
+        (_by_name, "_by_name needs only"),
+        (_generator, "_generator is a generator"),
+        (5, "5 cannot be called"),
     ],
 )
 def test_functions_that_are_no_service(function: Any, says: str) -> None:
     with pytest.raises(InterlockError, match="service 'a': ") as caught:
         il.App().service("a")(function)
-    assert str(caught.value).endswith(says)
+    assert says in str(caught.value)
     assert caught.value.code == "bad_handler"
 
 

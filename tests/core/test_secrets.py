@@ -170,11 +170,11 @@ def test_a_handler_gets_secrets_where_they_are_marked_or_annotated(
 @pytest.mark.parametrize(
     ("handler", "data", "says"),
     [
-        (takes_text, b'{"password": {"$secret": "abc"}}', "'password': a secret is given, so annotate it as interlock"),
-        (takes_texts, b'{"words": ["x", {"$secret": "abc"}]}', "'words[1]': a secret is given"),
-        (takes_mapping, b'{"words": {"a": {"$secret": "abc"}}}', "'words[...]': a secret is given"),
-        (takes_mapping, b'{"words": {"$secret": "abc"}}', "'words': a secret is given"),
-        (takes_options, b'{"options": {"$secret": "abc"}}', "'options': a secret is given"),
+        (takes_text, b'{"password": {"$secret": "abc"}}', "'password': it is a secret; annotate it as interlock"),
+        (takes_texts, b'{"words": ["x", {"$secret": "abc"}]}', "'words[1]': it is a secret"),
+        (takes_mapping, b'{"words": {"a": {"$secret": "abc"}}}', "'words[...]': it is a secret"),
+        (takes_mapping, b'{"words": {"$secret": "abc"}}', "'words': it is a secret"),
+        (takes_options, b'{"options": {"$secret": "abc"}}', "'options': it is a secret"),
         (takes, b'{"password": 12345}', "argument 'password': a secret is a text"),
         (takes, b'{"password": null}', "argument 'password': a secret is a text"),
         (takes, b'{"password": {"$secret": 12345}}', '\'password\': a secret is {"$secret": "text"} and nothing else'),
@@ -261,7 +261,7 @@ def test_a_submit_is_kept_with_the_marks_of_its_secrets() -> None:
 
 def test_a_secret_that_is_taken_as_a_text_by_now_is_refused_with_a_reason() -> None:
     data = define(takes).mark(b'{"password": "hunter2"}')
-    with pytest.raises(BadPayload, match="'password': a secret is given, so annotate it") as caught:
+    with pytest.raises(BadPayload, match="'password': it is a secret") as caught:
         define(takes_text).arguments(data, NOBODY)
     assert "hunter2" not in str(caught.value)
 

@@ -13,7 +13,7 @@ from interlock.worker.host import Host, HostSettings
 from soak.simulation.loop import VirtualLoop
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
-from tests.process.test_lines_kept import Links, Silent
+from tests.process.test_kept_lines import Links, Silent
 
 PROGRAM = ProcessWork(command=("true",))
 DRAIN = 2.0

@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Command
-from tests.services.keeping import Keeper, Life, gone, kill, service
+from tests.services.keeper import Keeper, Life, gone, kill, service
 
 LINES_KEPT = 4
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
-from tests.services.keeping import Keeper, service
+from tests.services.keeper import Keeper, service
 
 NO_CHANGE: dict[str, list[str]] = {"added": [], "changed": [], "removed": [], "unchanged": []}
 

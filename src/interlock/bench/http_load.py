@@ -1,4 +1,4 @@
-"""Load over HTTP: the same request again as fast as it is answered, on bare sockets, to measure the server alone."""
+"""Load over HTTP: the same request again and again, on bare sockets, to measure the server alone."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""The jobs that are measured: they do nothing, or say when they began."""
+"""The measured jobs: they do nothing, or return when they began."""
 
 import time
 
@@ -14,5 +14,5 @@ async def noop() -> None:
 
 @app.job("bench.began", lane="bench")
 async def began() -> int:
-    """Nanoseconds on the system's monotonic clock, which every process of the machine reads alike."""
+    """Return nanoseconds of the monotonic clock, which is the same in every process of the machine."""
     return time.monotonic_ns()

@@ -1,4 +1,4 @@
-"""The measurements of Interlock: each function does one of them once and returns its figure."""
+"""The measurements of Interlock: each function takes one and returns its figure."""
 
 import asyncio
 import time
@@ -36,7 +36,7 @@ def interlock(runs: int, waiting: int) -> dict[str, Measure]:
 
 
 def end_to_end(folder: Path, runs: int) -> float:
-    """Runs a second from the first submit to the last stored result."""
+    """Return runs a second from the first submit to the last stored result."""
     with running(folder, workers=1) as server:
         return throughput(server, runs)
 
@@ -74,7 +74,7 @@ async def _until_ended(server: Server) -> None:
 
 
 def idle_latency(folder: Path, runs: int) -> list[float]:
-    """Milliseconds from submit to the first line of the handler, one run at a time on an idle system."""
+    """Return milliseconds from submit to the first line of the handler, one run at a time on an idle system."""
     with running(folder, workers=1) as server:
         return runtime.run(_one_by_one(server, runs))
 
@@ -93,7 +93,7 @@ async def _one_by_one(server: Server, runs: int) -> list[float]:
 
 
 def single_submits(folder: Path, requests: int) -> float:
-    """Runs a second, each submitted by a request of its own and durable when it is answered."""
+    """Return runs a second, each submitted by its own request and durable when answered."""
     with running(folder, workers=0, http=True) as server:
         post(server.port, "/api/v1/runs", ONE, WARM, CONNECTIONS)
         rate = post(server.port, "/api/v1/runs", ONE, requests, CONNECTIONS)
@@ -102,7 +102,7 @@ def single_submits(folder: Path, requests: int) -> float:
 
 
 def memory_per_waiting_run(folder: Path, runs: int) -> float:
-    """Bytes by which the scheduler grows for each run that waits."""
+    """Return the bytes by which the scheduler grows for each waiting run."""
     with running(folder, workers=0) as server:
         return runtime.run(_pile_up(server, runs))
 

@@ -1,4 +1,4 @@
-"""Have a process end with the one that started it."""
+"""Processes that end with their parent."""
 
 import ctypes
 import os

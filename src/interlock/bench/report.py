@@ -1,4 +1,4 @@
-"""Measures as data: take them in turns, show them as a table, write them as JSON."""
+"""Measures as data: take them in turns, print them as a table, write them as JSON."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Figure(msgspec.Struct):
 
 
 def take_all(measures: Mapping[str, Measure], folder: Path, rounds: int) -> dict[str, Figure]:
-    """Measure everything once a round, so that other load of the machine hits all alike."""
+    """Take every measure once a round, so that other load of the machine affects all alike."""
     taken: dict[str, list[list[float]]] = {key: [] for key in measures}
     for number in range(rounds):
         for key, (label, unit, take) in measures.items():
@@ -76,7 +76,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def workspace(output: str | None, **numbers: int) -> Iterator[Path]:
-    """Check the options, and make the folder for everything measured; it goes however this process ends."""
+    """Check the options, and make the folder for the measurements; it is removed however this process ends."""
     for name, value in numbers.items():
         if value < 1:
             raise BadValue(f"--{name}", value, "1 or more")
@@ -86,7 +86,7 @@ def workspace(output: str | None, **numbers: int) -> Iterator[Path]:
     if folder is not None and not Path(folder).is_dir():
         raise BadValue("INTERLOCK_BENCH_DIR", folder, "a directory")
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # As an exception, so that servers and files of the benchmark go as well.
+        # As an exception, so that servers and files of the benchmark are removed as well.
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     with tempfile.TemporaryDirectory(prefix="interlock-bench-", dir=folder) as name:
         yield Path(name)

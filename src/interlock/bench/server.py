@@ -75,7 +75,7 @@ def running(
 
 @contextmanager
 def started(command: list[str], end: int = signal.SIGINT, **given: Any) -> "Iterator[subprocess.Popen[bytes]]":
-    """Run a process until the block ends; it ends with this process too."""
+    """Run a process until the block, or this process, ends."""
     process: subprocess.Popen[bytes] = subprocess.Popen(command, preexec_fn=with_parent(), **given)
     try:
         yield process
@@ -110,7 +110,7 @@ def free_port() -> int:
 
 
 def answers(port: int) -> bool:
-    """Whether an HTTP answer comes: a socket that listens may still have nobody behind it."""
+    """Return whether an HTTP answer comes: a listening socket may have no server yet."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), START_LIMIT) as probe:
         probe.sendall(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         return probe.recv(12).startswith(b"HTTP/1.1")

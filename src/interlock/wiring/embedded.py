@@ -1,4 +1,4 @@
-"""A scheduler as part of another program."""
+"""A scheduler inside another program."""
 
 import asyncio
 import threading
@@ -57,10 +57,10 @@ class _Thread:
             await self._scheduler.stop()
 
     async def end(self) -> None:
-        """Stop it wherever it is, also while it still starts; wait until nothing of it is left."""
+        """Stop it, even during its start; return when nothing of it is left."""
         self._asked.set()
         if self._inside is not None and not self.stopped.done():
-            with suppress(RuntimeError):  # its loop has just ended by itself
+            with suppress(RuntimeError):  # its loop has just ended
                 self._inside.call_soon_threadsafe(self._ending.set)
         await asyncio.wait([self.stopped])
         self._thread.join()
@@ -72,7 +72,7 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
     if "heartbeat" in options:
         options["heartbeat"] = seconds(options["heartbeat"], "heartbeat")
     try:
-        # A program that has a scheduler inside asks for the front door if it wants one.
+        # HTTP is off unless the program sets it.
         settings = Settings(database=database, **({"http": "off"} | options))
     except TypeError as error:
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error

@@ -1,4 +1,4 @@
-"""Files that are watched: when they have changed, and are left alone again, they are read again."""
+"""A watch on files: reload them when they have changed and are complete."""
 
 import asyncio
 import os
@@ -12,37 +12,37 @@ EVERY = 1.0
 """seconds between two looks"""
 
 Look = list[tuple[str, int, int, int]]
-"""each file with when it was changed, how large it is, and which one it is"""
+"""each file with its time of change, size and inode"""
 
 
 class FileWatch:
-    """Looks at files and folders. Whoever is told reads them, and says what is wrong with them."""
+    """Watches files and folders. `reload` reads them and reports their faults."""
 
     def __init__(self, paths: Sequence[str], reload: Callable[[], Awaitable[None]], every: float = EVERY) -> None:
         self._paths = paths
         self._reload = reload
         self._every = every
         self._read: Look | None = look(paths)
-        """how the files were when they were read"""
+        """the files as they were read"""
 
     async def run(self) -> None:
         before = self._read
         while True:
             await asyncio.sleep(self._every)
             now = await asyncio.to_thread(look, self._paths)
-            # One that is being written differs from one look to the next.
+            # A file that is being written differs between two looks.
             if now == before and now != self._read:
-                await self._tell(now)
+                await self._read_again(now)
             before = now
 
-    async def _tell(self, now: Look) -> None:
+    async def _read_again(self, now: Look) -> None:
         self._read = now
         try:
             await self._reload()
         except BadConfig:
-            pass  # It is told, and stays so until somebody mends it.
+            pass  # It is reported, and stays so until somebody mends it.
         except InterlockError:
-            # The files are not to blame; the next look tries again.
+            # The files are not at fault; the next look tries again.
             self._read = None
 
 

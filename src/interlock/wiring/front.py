@@ -1,7 +1,7 @@
-"""The front door as the scheduler has it: the sockets, and the gateway that serves them.
+"""The HTTP sockets of a scheduler, and the gateway that serves them.
 
-The sockets are made here, once, and live as long as the scheduler does. When a gateway process dies, whoever connects
-meanwhile waits for the next one instead of being refused.
+The sockets are made once and live as long as the scheduler. When a gateway process dies, new connections wait for the
+next one instead of being refused.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 PATIENCE = 5.0
 """seconds a gateway process has to end"""
 LEFTOVER = 2.0
-"""seconds in which the gateway of a scheduler that was killed ends as well, and lets go of its sockets"""
+"""seconds in which the gateway of a killed scheduler ends and releases its sockets"""
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class Front:
         self._reader = reader
         self._sockets: list[socket.socket] = []
         self._options: int | None = None
-        """where a gateway process reads what it needs to know"""
+        """descriptor of the file with the options of gateway processes"""
         self.url: str | None = None
-        """where it is served over TCP, once it is"""
+        """where HTTP is served over TCP, once it is"""
         address = settings.http_address()
         if address is not None and not settings.tokens and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)
@@ -64,7 +64,7 @@ class Front:
         )
 
     async def open(self) -> None:
-        """Take the sockets, or raise and leave none."""
+        """Open the sockets, all or none."""
         settings = self._settings
         if settings.http == "off":
             return
@@ -81,8 +81,7 @@ class Front:
             raise
 
     def children(self) -> list[Child]:
-        """What serves them, once they are open: a process, or a part of this one where nobody else can read the store;
-        nothing if there is nothing to serve."""
+        """Return the gateway, if there are sockets: a process, or a part of this one if no other can read the store."""
         if not self._sockets:
             return []
         if self._settings.database == MEMORY:
@@ -113,7 +112,7 @@ class Front:
         return [one.fileno() for one in self._sockets]
 
     def _written_options(self) -> int:
-        """The descriptor of a file without a name: unlike arguments, others cannot read it."""
+        """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
         if self._options is None:
             settings = self._settings
             options = GatewayOptions(

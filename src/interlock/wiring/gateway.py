@@ -1,8 +1,7 @@
 """The gateway put together from its parts: store, link to the scheduler, HTTP server.
 
-It runs in a process of its own, reading the database file beside the scheduler, so that whatever comes in over HTTP
-takes nothing from the scheduler but the submits themselves. A store in memory can only be read where it is: then it
-runs in the scheduler's process.
+It runs in a process of its own and reads the database file itself, so that HTTP requests cost the scheduler nothing but
+the submits. With a store in memory, which no other process can read, it runs in the scheduler's process.
 """
 
 import asyncio
@@ -27,18 +26,18 @@ from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
 
 RESERVED = 256
-"""descriptors that are not for connections"""
+"""descriptors not available for connections"""
 
 
 KNOCKING = 5.0
-"""seconds in which a gateway has to be let in by its scheduler"""
+"""seconds in which the scheduler must accept its gateway"""
 
 
 class Gateway:
     def __init__(self, reader: Reader, scheduler: str | Path, settings: GatewaySettings) -> None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-        # Whoever connects must not take what the process needs for itself.
+        # Connections must leave descriptors for the process itself.
         connections = max(1, min(settings.max_connections, most - RESERVED))
         settings = msgspec.structs.replace(settings, max_connections=connections)
         self._connection = Connection(SocketBus(scheduler))
@@ -50,7 +49,7 @@ class Gateway:
         await self._server.start(sockets)
 
     async def _connect(self) -> None:
-        """The scheduler is there, or there would be no gateway; but as it starts more may knock than it has let in."""
+        """Connect to the scheduler, which may accept only after other connections during its start."""
         end = asyncio.get_running_loop().time() + KNOCKING
         while True:
             try:
@@ -68,7 +67,7 @@ class Gateway:
 
 
 async def run_gateway(options: GatewayOptions) -> None:
-    """A gateway until it is told to stop; whoever started it ends it with the scheduler's process."""
+    """Run a gateway until TERM; its guard ends it with the scheduler's process."""
     reader = SqliteReader(options.database)
     await reader.open()
     gateway = Gateway(reader, options.socket, options.settings)
@@ -83,7 +82,7 @@ async def run_gateway(options: GatewayOptions) -> None:
 
 
 def read_options(descriptor: int) -> GatewayOptions:
-    """What the scheduler wrote for its gateways; each of them reads it from the start."""
+    """Return the options that the scheduler wrote for its gateways, reading from the start of the file."""
     options = msgspec.json.decode(os.pread(descriptor, os.fstat(descriptor).st_size, 0), type=GatewayOptions)
     os.close(descriptor)
     return options

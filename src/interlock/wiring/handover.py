@@ -1,4 +1,4 @@
-"""Where what is handed from one life of a child to the next is kept: of services in the store, of the rest here."""
+"""The handover between the lives of a child: for services in the store, for other children in memory."""
 
 from collections.abc import Awaitable
 
@@ -12,7 +12,7 @@ class TreeHandover(Handover):
         self._stored = stored
         self._rest = MemoryHandover()
         self.moving: set[str] = set()
-        """services that are removed only to be added in another place, under their resume id"""
+        """services that move to another place in the tree and keep their resume id"""
 
     async def recall(self, path: str) -> Kept | None:
         keeper, name = self._for(path)
@@ -25,7 +25,7 @@ class TreeHandover(Handover):
     def forget(self, path: str) -> Awaitable[None]:
         keeper, name = self._for(path)
         if keeper is self._stored and name in self.moving:
-            keeper = self._rest  # which knows nothing of it
+            keeper = self._rest  # which does not know it
         return keeper.forget(name)
 
     def _for(self, path: str) -> tuple[Handover, str]:
@@ -34,6 +34,6 @@ class TreeHandover(Handover):
 
 
 def service_of(path: str) -> str | None:
-    """The name of the service at this place in the tree, which is its own among all; None if it is none."""
+    """Return the name of the service at this path, which is unique in the tree; None for any other child."""
     first, _, rest = path.partition("/")
     return rest.rpartition("/")[2] if first == SERVICES and rest else None

@@ -1,4 +1,4 @@
-"""A scheduler put together from its parts, as a tree of what is kept up."""
+"""A scheduler put together from its parts, as a supervision tree."""
 
 import asyncio
 import logging
@@ -37,19 +37,19 @@ from interlock.worker.definition import Definition
 logger = logging.getLogger("interlock.scheduler")
 
 LEAD = 0.1
-"""seconds ahead of its time that an occurrence may be handed to a worker"""
+"""seconds before its time at which an occurrence may go to a worker"""
 STARTED_WRONGLY = 2
-"""what a worker exits with that cannot load the app"""
+"""exit code of a worker that cannot load the app"""
 AFTER_DRAIN = 12.0
-"""seconds that a worker has beyond the drain to stop what it still runs, tell of it, and end"""
+"""seconds after the drain in which a worker stops its runs, reports them, and ends"""
 HEARING = 0.3
-"""seconds in which the end of a worker that is killed is heard of; less than a function has to end at once"""
+"""seconds to notice the end of killed workers; less than a function has to end at a kill"""
 WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 
 
 def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[Entry]:
-    """The jobs of an app, for the catalog."""
+    """Return the catalog entries of an app's jobs."""
     return [
         Entry(
             definition.job,
@@ -66,7 +66,7 @@ def store_for(database: str) -> MemoryStore | SqliteStore:
 
 
 class Scheduler:
-    """The engine with its store and its socket, and everything that is kept up around it."""
+    """The engine with its store and socket, and the tree around it."""
 
     def __init__(
         self,
@@ -78,15 +78,14 @@ class Scheduler:
         worker_budget: Budget = WORKER_BUDGET,
         on_reload: Callable[[Reloaded], None] = lambda _: None,
     ) -> None:
-        """Without a `target`, the name of the app, there are workers only if there are jobs that need no app. `load`
-        reads which services and which more jobs there are to be, now and at every reload. `on_reload` is told of those
-        that nobody has asked for, because the files are watched."""
+        """Without a `target`, the name of the app, there are workers only if some jobs need no app. `load` reads the
+        declared services and jobs, now and at every reload. `on_reload` gets the result of each automatic reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
         self._entries = entries_of(definitions, settings.secret_names)
-        """of the app, which is the same at every reload"""
+        """jobs of the app, the same at every reload"""
         self._catalog = Catalog(self._entries)
         self.engine = Engine(
             store=self.store,
@@ -129,12 +128,11 @@ class Scheduler:
         self._target = target
         self._worker_budget = worker_budget
         self._own_workers: set[str] = set()
-        """the names and processes of all that were started here"""
+        """`name-pid` of every worker started here"""
         self._bringing_up: asyncio.Task[None] | None = None
 
     def _children(self) -> list[Child]:
-        """What is kept up, in the order in which it starts; it stops the other way round: at first nothing new begins
-        and what runs is finished, and to the last people can look."""
+        """Return the children in starting order. They stop in reverse: first the workers finish, and HTTP ends last."""
         return [
             *self.front.children(),
             Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
@@ -146,13 +144,13 @@ class Scheduler:
 
     @property
     def _has_work(self) -> bool:
-        """Whether there is anything that workers could do."""
+        """Whether workers have anything to do."""
         known = (*self._catalog.jobs(), *self.engine.state.jobs.values())
         return self._target is not None or any(job.work is not None for job in known)
 
     @property
     def has_schedules(self) -> bool:
-        """Whether anything that is declared runs by itself."""
+        """Whether any declared job has a schedule."""
         return any(job.schedule is not None for job in self._catalog.jobs())
 
     def _workers(self) -> list[Child]:
@@ -164,7 +162,7 @@ class Scheduler:
                 backoff=WORKER_BACKOFF,
                 budget=self._worker_budget,
                 stop_timeout=self.settings.drain + AFTER_DRAIN,
-                # What runs is adopted by the next scheduler, should this one be killed.
+                # The next scheduler adopts its runs if this one is killed.
                 outlives=True,
                 capture=False,
             )
@@ -172,15 +170,15 @@ class Scheduler:
         ]
 
     def _without_tokens(self) -> dict[str, str | None]:
-        """Tokens are for those outside; what runs here has no use for them."""
+        """Return the variables that remove tokens from the environment of children."""
         return {token.env: None for token in self.settings.tokens if token.env is not None}
 
     def _surrounded(self, child: Child) -> Child:
-        """A declared service with what it is given by the scheduler that runs it."""
+        """Add the scheduler's own variables to a declared service."""
         if isinstance(child, Group):
             children = [self._surrounded(one) for one in child.children]
             return msgspec.structs.replace(child, children=children, tolerant=True)
-        # It finds this scheduler, whichever one the person who started that was talking to.
+        # It must find this scheduler, whatever the environment of `interlock up` names.
         given: dict[str, str | None] = {**self._without_tokens(), "INTERLOCK_URL": None, "INTERLOCK_TOKEN": None}
         given["INTERLOCK_SOCKET"] = str(self.settings.socket_path())
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
@@ -203,7 +201,7 @@ class Scheduler:
         )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
-    # ── what is declared ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _load(self) -> Loaded:
         loaded = self._read()
@@ -221,35 +219,34 @@ class Scheduler:
         return difference
 
     async def _reload(self) -> None:
-        """What the files say has changed."""
+        """Reload, because the files have changed."""
         self._on_reload(await self.services.reload("watch"))
 
-    # ── what is kept up ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run_engine(self, context: ChildContext) -> None:
-        """It ends by itself only by an error."""
+        """Run the engine, which ends by itself only with an error."""
         running = asyncio.get_running_loop().create_task(self.engine.run())
         try:
             await asyncio.wait([running])
         finally:
             if not running.done():
-                await self._hear_of_workers()
-                # What services said to the last is stored, then everything else that has arrived.
+                await self._wait_for_workers()
+                # First the last output of services is stored, then everything else that has arrived.
                 await self.book.flush()
             self.engine.stop()
             await running
             await self.engine.requests.finish()
 
-    async def _hear_of_workers(self) -> None:
-        """Until what the workers held is given back. When all is to end at once they are killed only now, and that has
-        yet to be heard of."""
+    async def _wait_for_workers(self) -> None:
+        """Wait until the workers are gone and their runs returned. At a kill they end only now."""
         end = asyncio.get_running_loop().time() + HEARING
         while asyncio.get_running_loop().time() < end:
             if not any(one.rpartition("-")[0] in self._own_workers for one in self.engine.state.workers):
                 break
             await asyncio.sleep(0.005)
 
-    # ── what the tree tells ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── from the tree ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _line(self, path: str, stream: str, text: str, at: float) -> None:
         service = service_of(path)
@@ -269,14 +266,14 @@ class Scheduler:
         """Open everything, or leave nothing open."""
         try:
             if self.settings.watch:
-                # Before they are read: what changes from now on is seen.
+                # Before the files are read, so that no change is missed.
                 self._watch = FileWatch(self.settings.files, self._reload)
             self._catalog.replace(self._with_files(self.services.read().jobs))
             await self.store.open()
-            # Before the door opens: whoever comes in finds a scheduler that can answer.
+            # Before the sockets open, so that the first request can be answered.
             await self.engine.start()
             await self.book.load(self.store)
-            # What was taken out of the files meanwhile was removed, as by a reload.
+            # Services that are not declared any more are forgotten, as by a reload.
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
             await self.front.open()
@@ -290,7 +287,7 @@ class Scheduler:
         self._bringing_up = asyncio.get_running_loop().create_task(self.services.bring_up())
 
     async def ready(self, given_up: asyncio.Event) -> None:
-        """Until a worker has joined, where there are to be any; raises if they cannot load the app."""
+        """Wait until a worker has joined, if there are any; raise if they cannot load the app."""
         while self.workers and not self.engine.links.worker_names() and not given_up.is_set():
             if any(one.last_exit is not None and one.last_exit.code == STARTED_WRONGLY for one in self.workers):
                 raise CannotImport(str(self._target), "a worker could not load it; its message says why")
@@ -301,7 +298,7 @@ class Scheduler:
         return self.tree.child(WORKERS).children
 
     async def stop(self) -> None:
-        """Refuse new work, let workers finish or give back what they have, stop the rest, store what is left, close."""
+        """Refuse new work, let workers finish or return their runs, stop the rest, store what is left, close."""
         self.engine.drain()
         try:
             await self.tree.stop()
@@ -316,11 +313,11 @@ class Scheduler:
         await self.store.close()
 
     def stop_at_once(self) -> None:
-        """Make a `stop` that is under way wait for nobody."""
+        """Make the present `stop` end at once."""
         self.tree.kill()
 
     async def wait(self) -> None:
-        """Until the engine ends by itself, which it does only by an error, or all is stopped."""
+        """Wait until everything is stopped; raise if the engine has failed."""
         exit = await self.tree.wait()
         if not exit.ok:
-            raise InterlockError(f"the scheduler has ended: {exit}")
+            raise InterlockError(f"the scheduler has failed: {exit}")

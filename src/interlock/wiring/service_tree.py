@@ -1,5 +1,4 @@
-"""What users have declared: services, brought up in order, and brought in line with the files at a reload; jobs are
-defined anew then."""
+"""The declared services: started in order, and brought in line with the files at a reload, together with the jobs."""
 
 import asyncio
 import logging
@@ -25,22 +24,21 @@ T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
 Load = Callable[[], Loaded]
-"""reads the declarations; raises, naming every fault, if there is any"""
+"""reads the declarations; raises with every fault"""
 Define = Callable[[Sequence[FileJob], str], Awaitable[Difference]]
-"""has the engine know these jobs of the files, and no others, for whoever asks; raises, naming every fault, and then
-changes nothing"""
+"""defines exactly these jobs of the files, on behalf of an actor; raises with every fault, and then changes nothing"""
 Placed = Mapping[str, Child]
-"""children by their paths, each group before what is in it, and without it"""
+"""children by their paths, each group before its members and without them"""
 
 
 class Services(Operations):
-    """Operates the tree of a scheduler: its services, and its workers."""
+    """Operates the services and workers of a scheduler."""
 
     def __init__(
         self, tree: Supervisor, load: Load, define: Define, workers: Callable[[], Sequence[Child]], moving: set[str]
     ) -> None:
-        """The names of services that go from one place in the tree to another are put into `moving` for as long as that
-        takes: they are removed and added again, and are still the same."""
+        """`moving` gets the names of services while they move to another place in the tree: they are removed and added
+        again, and are still the same."""
         self._tree = tree
         self._load = load
         self._define = define
@@ -49,34 +47,33 @@ class Services(Operations):
         self._moving = moving
         self._declared: Placed = {}
         self._placed: dict[str, Child] = {}
-        """what is in the tree now"""
+        """the present children"""
         self._stopped: set[str] = set()
-        """what somebody has stopped, among those that are moving"""
+        """moving services that were stopped by hand"""
         self._due: set[str] = set()
-        """what is there and has not had its turn to be started"""
+        """children that wait for their turn to start"""
         self._begun = asyncio.Event()
         self._reading = asyncio.Lock()
-        """held while the files are read, so that what was read last is put in place last"""
+        """held while the files are read, so that the latest declarations are applied last"""
         self._changing = asyncio.Lock()
         self._waiting = 0
-        """how many reloads wait for their turn"""
+        """number of reloads that wait for their turn"""
         self._newer = asyncio.Event()
-        """set while there are any"""
+        """set while a reload waits"""
 
     def read(self) -> Loaded:
-        """Read the declarations for the first time; raises, naming every fault, if there is any."""
+        """Read the declarations for the first time; raise with every fault."""
         loaded = self._load()
         self._declared = dict(_flat(loaded.children, SERVICES))
         return loaded
 
     @property
     def names(self) -> set[str]:
-        """Of all services that are declared."""
+        """Names of all declared services."""
         return set(_services(self._declared))
 
     async def bring_up(self) -> None:
-        """Start all, in order; one that cannot be started does not hold up those after it for longer than its own
-        readiness may take."""
+        """Start all in order; one that cannot be started delays the next only for its own readiness timeout."""
         async with self._changing:
             self._begun.set()
             try:
@@ -91,9 +88,9 @@ class Services(Operations):
 
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         path = self._path_of(name)
-        logger.info("%s: %s, asked by %s", path, action.value, actor)
+        logger.info("%s: %s by %s", path, action.value, actor)
         if action is ServiceAction.STOP:
-            # One whose turn has not come stays down as well.
+            # A child that waits for its turn stays down as well.
             self._due = {one for one in self._due if one != path and not one.startswith(f"{path}/")}
         return await self._tree.act(path, action)
 
@@ -101,29 +98,29 @@ class Services(Operations):
         await self._begun.wait()
         async with self._reading:
             self._check_goes_on()
-            # Before it is anybody's turn: a faulty file must not break off what is under way.
+            # Before its turn, because a faulty file must not break off the present reload.
             new, jobs = await self._read_again(actor)
         async with self._turn():
             self._check_goes_on()
             old, self._declared = self._declared, new
             await self._bring_in_line(new)
-        # Others may have been asked for meanwhile, which then go on from there.
+        # A later reload may have continued from there.
         async with self._changing:
             self._check_goes_on()
         reloaded = Reloaded(jobs=jobs, services=_difference(old, new))
         for kind, difference in msgspec.structs.asdict(reloaded).items():
             counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
-            logger.info("reloaded for %s: %s: %s", actor, kind, counts)
+            logger.info("reload by %s: %s: %s", actor, kind, counts)
         return reloaded
 
     async def _read_again(self, actor: str) -> tuple[Placed, Difference]:
-        """The services that there are to be, and what has become of the jobs."""
+        """Return the declared services, and the difference in jobs."""
         try:
             loaded = await asyncio.to_thread(self._load)
             return dict(_flat(loaded.children, SERVICES)), await self._define(loaded.jobs, actor)
         except InterlockError as error:
             what, *faults = str(error).splitlines()
-            logger.error("nothing is changed by the reload that %s asked for: %s", actor, what)
+            logger.error("the reload by %s changed nothing: %s", actor, what)
             for fault in faults:
                 logger.error("%s", fault)
             raise
@@ -155,19 +152,19 @@ class Services(Operations):
             Family(
                 "interlock_service_restarts_total",
                 "counter",
-                "How often it was started again.",
+                "Number of automatic restarts.",
                 [("", {"service": name}, float(one.restarts)) for name, one in kept],
             ),
             Family(
                 "interlock_service_exhausted",
                 "gauge",
-                "Whether it was given up because it was restarted too often.",
+                "Whether its budget of restarts is used up.",
                 [("", {"service": name}, float(one.exhausted)) for name, one in kept],
             ),
         ]
 
     def _path_of(self, name: str) -> str:
-        """A service, a group or a worker is known by its name alone, or by its path."""
+        """Return the path of a service, group or worker, given its name or path."""
         found = [one for above in (WORKERS, SERVICES) for one in _all_below(self._tree.child(above))]
         known = {one.name: one.path for one in found} | {one.path: one.path for one in found}
         if name not in known:
@@ -179,8 +176,8 @@ class Services(Operations):
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
-        """One reload after the other. What is under way when one is asked for waits no longer for what it has started,
-        and leaves what it has not come to to the next."""
+        """Apply one reload after the other. When another one comes, the present one stops waiting for children that it
+        has started, and leaves the rest to the next."""
         self._waiting += 1
         self._newer.set()
         try:
@@ -195,8 +192,8 @@ class Services(Operations):
             self._changing.release()
 
     async def _bring_in_line(self, new: Placed) -> None:
-        """Remove what is not declared any more, in reverse order; put what is new into its place; then start it, and
-        change what has changed, in order, each when those before it are up or have failed."""
+        """Remove children that are not declared any more, in reverse order; add new ones in their places; then start
+        new ones and restart changed ones in order, each when those before it are up or have failed."""
         before, after = _services(self._placed), _services(new)
         self._moving.update(name for name in before.keys() & after.keys() if before[name] != after[name])
         try:
@@ -226,7 +223,7 @@ class Services(Operations):
                 self._due.discard(path)
 
     async def _place(self, new: Placed) -> None:
-        """All at once, so that all are seen; only groups are up then."""
+        """Add all new children at once, so that all are visible; only groups are up then."""
         for group, names in _members(new).items():
             self._tree.arrange(group, names)
             later = [name for name in names if f"{group}/{name}" in self._placed]
@@ -246,18 +243,17 @@ class Services(Operations):
         self._placed = {path: self._placed[path] for path in new}
 
     async def _start(self, path: str) -> bool:
-        """Whether it is up, or has failed, before a newer reload is asked for; it comes up all the same."""
+        """Start a child; return whether it was up, or had failed, before a newer reload came."""
         if self._tree.child(path).status not in (Status.CREATED, Status.STARTING):
             return True
         try:
             return await self._unless_newer(self._tree.act(path, ServiceAction.START)) is not None
         except WrongStatus:
-            # In a group that is down it starts when that does.
+            # In a group that is down it starts with the group.
             return True
 
     async def _unless_newer(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T] | None":
-        """Wait for what has been begun, and is done to the end in any case; None if a newer reload is asked for
-        before that."""
+        """Wait for work, which goes on in any case; return None if a newer reload comes first."""
         newer = asyncio.get_running_loop().create_task(self._newer.wait())
         try:
             task = await unless(work, newer)
@@ -274,7 +270,7 @@ class Services(Operations):
 
     def _check_goes_on(self) -> None:
         if self._is_over:
-            raise WrongStatus("reload: not now, the scheduler is stopping")
+            raise WrongStatus("reload: not possible, because the scheduler is stopping")
 
 
 def _flat(children: Sequence[Child], under: str) -> Iterator[tuple[str, Child]]:
@@ -288,12 +284,12 @@ def _flat(children: Sequence[Child], under: str) -> Iterator[tuple[str, Child]]:
 
 
 def _services(placed: Placed) -> dict[str, str]:
-    """Where each service is, by its name; without groups."""
+    """Return the path of each service by its name, without groups."""
     return {child.name: path for path, child in placed.items() if not isinstance(child, Group)}
 
 
 def _members(placed: Placed) -> dict[str, list[str]]:
-    """The names in each group, by its path, and those at the top."""
+    """Return the names of the members of each group by its path, and of those at the top."""
     found: dict[str, list[str]] = {SERVICES: []}
     for path, child in placed.items():
         found[path.rpartition("/")[0]].append(child.name)
@@ -303,7 +299,7 @@ def _members(placed: Placed) -> dict[str, list[str]]:
 
 
 def _is_other(known: Child, child: Child) -> bool:
-    """Whether it is not the same thing changed, but another one of the same name."""
+    """Return whether it is not a change but another child of the same name."""
     return isinstance(known, Group) != isinstance(child, Group)
 
 

@@ -20,7 +20,7 @@ from interlock.worker.pool import ProcessPool
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     app: str | None = None
-    """without one it runs programs, and functions that jobs name themselves"""
+    """None for programs, and functions that jobs name themselves"""
     socket: str
     name: str = "worker"
     slots: int = 64
@@ -30,7 +30,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_level: str = "warning"
     log_format: str = "text"
     path: list[str] = []
-    """where the app is imported from, besides where Python looks anyway"""
+    """additional places to import the app from"""
     instance: str = ""
     secret_names: Sequence[str] = SECRET_NAMES
 
@@ -39,7 +39,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def run_worker(options: WorkerOptions) -> None:
-    """A worker until it is told to stop; raises if there is no scheduler or the app cannot be loaded."""
+    """Run a worker until TERM; raise if there is no scheduler, or the app cannot be loaded."""
     bus = SocketBus(options.socket)
     os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
@@ -71,7 +71,7 @@ async def run_worker(options: WorkerOptions) -> None:
 
 
 async def _check_scheduler(bus: SocketBus) -> None:
-    """A worker started by a person says at once that nobody is there; later it waits for a scheduler to come back."""
+    """Fail at once if there is no scheduler when a person starts a worker; later it waits for one to come back."""
     try:
         _, writer = await asyncio.open_unix_connection(str(bus.path))
     except OSError as error:

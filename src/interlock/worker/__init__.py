@@ -1,1 +1,1 @@
-"""Workers: a host that keeps the link and the heartbeat, and executor processes in which the work happens."""
+"""Workers: a host with the link and the heartbeat, and executor processes that do the work."""

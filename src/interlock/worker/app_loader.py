@@ -1,4 +1,4 @@
-"""Finding an app, or a function, by its name: `module:variable`, or `path/to/file.py:variable`."""
+"""Load an app or a function by its name: `module:variable`, or `path/to/file.py:variable`."""
 
 import importlib
 import importlib.util
@@ -10,24 +10,28 @@ from threading import Lock
 from types import ModuleType
 from typing import Any, Protocol, runtime_checkable
 
-from interlock.model.error import CannotImport, InterlockError
+from interlock.model.error import BadHandler, CannotImport, InterlockError
+from interlock.model.job import Job
 from interlock.worker.definition import Definition
 
+MOST_KEPT = 1_000
+"""definitions; their modules stay loaded in any case"""
+
 _files: dict[Path, ModuleType] = {}
-"""what was imported by its path"""
+"""modules imported by their path"""
 _locks: dict[Path, Lock] = {}
 _numbers = itertools.count()
 
 
 @runtime_checkable
 class HasDefinitions(Protocol):
-    """What a worker needs of an app."""
+    """The part of an app that a worker needs."""
 
     definitions: dict[str, Definition]
 
 
 def load_app(target: str) -> Any:
-    """The app; `CannotImport` says on one line what was not found or went wrong."""
+    """Return the app; raise `CannotImport` with the reason on one line."""
     name, _, variable = target.partition(":")
     if not name:
         raise CannotImport(target, "expected module:variable, for example jobs:app")
@@ -38,7 +42,7 @@ def load_app(target: str) -> Any:
 
 
 def load_function(target: str) -> Any:
-    """Whatever has the name `module:name`; `CannotImport` says on one line what was not found or went wrong."""
+    """Return the object with the name `module:name`; raise `CannotImport` with the reason on one line."""
     name, _, variable = target.rpartition(":")
     try:
         return _find(target, name, variable)
@@ -76,9 +80,9 @@ def _import(target: str, name: str) -> ModuleType:
 
 def _import_file(target: str, path: Path) -> ModuleType:
     if not path.is_file():
-        raise CannotImport(target, f"there is no file {path}")
+        raise CannotImport(target, f"the file {path} does not exist")
     file = path.absolute()
-    # One lock for each file: one that never ends must not keep others waiting.
+    # One lock for each file, because the import of another may never end.
     with _locks.setdefault(file, Lock()):
         if file not in _files:
             _files[file] = _execute(target, file)
@@ -86,7 +90,7 @@ def _import_file(target: str, path: Path) -> ModuleType:
 
 
 def _execute(target: str, file: Path) -> ModuleType:
-    # Not `__main__`: what a script does when run directly must not happen again in every worker.
+    # Not `__main__`: the main part of a script must not run again in every worker.
     number = next(_numbers)
     name = f"__interlock_main_{number}__" if number else "__interlock_main__"
     specification = importlib.util.spec_from_file_location(name, file)
@@ -103,3 +107,30 @@ def _execute(target: str, file: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+class Functions:
+    """Functions that jobs name themselves: loaded when first needed, and kept."""
+
+    def __init__(self) -> None:
+        self._definitions: dict[str, Definition] = {}
+        """by the name of the function: several jobs may share one, and its definition has the id of the first"""
+
+    def known(self, function: str) -> Definition | None:
+        """Return its definition if it is already loaded."""
+        return self._definitions.get(function)
+
+    def load(self, job_id: str, function: str) -> Definition:
+        """Load a function in the calling thread, however long that takes; raise `CannotImport`. After a failure, the
+        next call tries again."""
+        # Its file may be newer than the cached listing of its folder.
+        importlib.invalidate_caches()
+        handler = load_function(function)
+        try:
+            definition = Definition(Job(id=job_id), handler)
+        except BadHandler as error:
+            raise CannotImport(function, str(error), "function") from error
+        if len(self._definitions) >= MOST_KEPT:
+            self._definitions.clear()
+        self._definitions[function] = definition
+        return definition

@@ -1,4 +1,4 @@
-"""What a handler is given besides its arguments."""
+"""The context of a handler: the attempt that it executes."""
 
 import time
 from collections.abc import Callable
@@ -11,22 +11,22 @@ from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked,
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
 MOST_LINES = 100_000
-"""log lines of one attempt that are sent at all; how many are kept of a run, which is less, the scheduler decides"""
+"""log lines of one attempt that are sent; the scheduler keeps fewer of a run"""
 LONGEST_LINE = 8192
 _IS_SECRET = matcher(SECRET_NAMES)
 _IS_MARK = matcher(())
 
 
 def clean(text: object) -> str:
-    """Any text as one that can travel: what is no valid Unicode is replaced."""
+    """Return a text with invalid Unicode replaced, so that it can be sent."""
     return str(text).encode("utf-8", "replace").decode()
 
 
 class Context:
-    """The attempt a handler executes: ask whether to stop, report, and remember for the next attempt."""
+    """The attempt that a handler executes: check for cancellation, report, and store a checkpoint for the next one."""
 
     _redaction: Redaction | None = None
-    """made when the first text is written: most attempts write none"""
+    """made with the first text; most attempts write none"""
 
     def __init__(
         self,
@@ -63,18 +63,18 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether this attempt was asked to stop: cancelled, out of time, or its worker is leaving."""
+        """Whether this attempt must stop: it is cancelled or out of time, or its worker is leaving."""
         return self.stop_reason is not None
 
     def progress(self, percent: float, message: str = "") -> None:
-        """Report how far this attempt is. It is kept within 0 and 100, because a sum of floats may be slightly off."""
+        """Report progress, limited to 0 to 100, because a sum of floats may be slightly off."""
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
             raise BadValue("percent", percent, "a number from 0 to 100")
         text = self.redact(clean(message))[:LONGEST_LINE]
         self._send(Progress(self.run_id, self._dispatch.fence, float(min(max(percent, 0), 100)), text))
 
     def log(self, text: object, level: str = "info") -> None:
-        """Add a line to the run's log; past the limit one last line says that it was cut."""
+        """Add a line to the run's log; at the limit, one last line says that it was cut."""
         self._lines += 1
         if self._lines > MOST_LINES:
             return
@@ -87,7 +87,7 @@ class Context:
         self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), level, line))
 
     def checkpoint(self, value: Any) -> None:
-        """Remember a JSON value; a later attempt finds it as `last_checkpoint`."""
+        """Store a JSON value; the next attempt finds it as `last_checkpoint`."""
         data = payload.encode(value, "checkpoint")
         if is_marked(data):
             kept = payload.decode(data)
@@ -99,14 +99,14 @@ class Context:
 
     @property
     def last_checkpoint(self) -> Any:
-        """The latest checkpoint of this run, or None; what was a `Secret` in it is one again."""
+        """The latest checkpoint of this run, or None; a `Secret` in it is one again."""
         if self._checkpoint is None:
             return None
         value = payload.decode(self._checkpoint)
         return from_json(value) if is_marked(self._checkpoint) else value
 
     def redact(self, text: str) -> str:
-        """The text without the secrets of this attempt. What is logged, reported or raised goes through it anyway."""
+        """Return the text without the secrets of this attempt. Logs, reports and errors are redacted by themselves."""
         redaction = self._redaction or self._find_secrets()
         return redaction(text) if redaction.secrets else text
 

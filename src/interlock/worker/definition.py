@@ -1,10 +1,10 @@
-"""A job and the function that does it: how a payload becomes the function's arguments."""
+"""A job with its function: how a payload becomes the function's arguments."""
 
 import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -12,7 +12,8 @@ import msgspec
 import msgspec.inspect as types
 from msgspec import UNSET, UnsetType
 
-from interlock.model.error import BadHandler, BadPayload
+from interlock.model import payload as payloads
+from interlock.model.error import BadHandler, BadPayload, BadValue
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.secret import (
     DEEPEST,
@@ -42,11 +43,11 @@ _CLOSED = (
     types.SetType, types.StrType, types.TimeDeltaType, types.TimeType, types.TupleType, types.UnionType,
     types.UUIDType, types.VarTupleType,
 )  # fmt: skip
-"""types that no JSON object is read as, apart from what they are made of"""
+"""types that are never read from a JSON object, apart from their own parts"""
 
 
 class Definition:
-    """Reads the signature once; `arguments` then turns JSON into keyword arguments or says which one is wrong."""
+    """Reads the signature once; `arguments` then turns JSON into keyword arguments, or names the wrong one."""
 
     def __init__(self, job: Job, handler: Handler) -> None:
         self.job = job
@@ -57,7 +58,7 @@ class Definition:
         self._context: str | None = None
         """the name of the argument that takes the context"""
         self._open = False
-        """takes arguments that it does not name"""
+        """whether it takes any argument"""
         self._type = self._read_signature()
         self._decoder = msgspec.json.Decoder(self._type, dec_hook=_read_secret)
         self._takes_objects, secrets = self._read_types()
@@ -89,7 +90,7 @@ class Definition:
                 if parameter.default is parameter.empty:
                     fields.append((parameter.name, hint))
                 else:
-                    # Left out means left out: Python's own default applies, whatever it is.
+                    # Python's own default applies to a missing argument, whatever it is.
                     fields.append((parameter.name, hint | UnsetType if hint is not Any else Any, UNSET))
         try:
             arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open)
@@ -99,7 +100,7 @@ class Definition:
             raise self._bad(f"has arguments that cannot come from JSON: {error}") from error
 
     def _read_types(self) -> tuple[bool, tuple[str, ...]]:
-        """Whether an object may be read as something that is no `Secret`, and the arguments that have one in them."""
+        """Return whether an object may be read as something but a `Secret`, and the arguments that contain one."""
         takes_objects, secrets = self._open, []
         info = types.type_info(self._type)
         assert isinstance(info, types.StructType)
@@ -112,7 +113,7 @@ class Definition:
         return takes_objects, tuple(dict.fromkeys(secrets))
 
     def _read(self, payload: bytes) -> Any:
-        """The arguments, with what is marked as a secret read as one wherever it is."""
+        """Return the arguments, with every marked value read as a secret."""
         return msgspec.convert(
             from_json(msgspec.json.decode(payload)), self._type, dec_hook=_read_secret, str_keys=True
         )
@@ -128,7 +129,7 @@ class Definition:
             raise BadPayload(self.job.id, self._problem(payload, error, secret_names)) from error
 
     def mark(self, payload: bytes) -> bytes:
-        """The same, with the mark of a secret on each text that the handler takes as one. It must have been checked."""
+        """Mark each text that the handler takes as a secret, in a payload that has been checked."""
         read = self._read(payload) if self._takes_objects and is_marked(payload) else self._decoder.decode(payload)
         given = msgspec.json.decode(payload)
         below = {name: _marked(given[name], getattr(read, name)) for name in self.job.secrets if name in given}
@@ -138,9 +139,9 @@ class Definition:
         if is_marked(payload) and not self._takes_objects:
             try:
                 self._read(payload)
-            except Exception as second:  # noqa: BLE001 - the same trouble, said by one who knows a secret from an object
+            except Exception as second:  # noqa: BLE001 - the same error, in better words
                 error = second
-        # First of all, for what changes the text may hide a secret from being found.
+        # First, because a changed text may hide a secret.
         text = " ".join(self._redaction(payload, secret_names)(str(error)).split())
         if isinstance(error, BadSecret):
             return text
@@ -153,12 +154,12 @@ class Definition:
         try:
             value = msgspec.json.decode(payload)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            # What cannot be read at all is not quoted either.
+            # A payload that cannot be read is not quoted either.
             return Redaction(())
         return Redaction(texts_of(value, self.job.secrets, matcher(tuple(secret_names))))
 
     def arguments(self, payload: bytes, context: Context) -> dict[str, Any]:
-        """The keyword arguments to call the handler with."""
+        """Return the keyword arguments for the handler."""
         if not self._names and not self._open:
             return {} if self._context is None else {self._context: context}
         marked = self._takes_objects and payload.find(MARKED) >= 0
@@ -181,22 +182,22 @@ class Definition:
         return given
 
     def _explain(self, text: str) -> str:
-        text = _QUOTED.sub("Not one of the values it may have", text)
+        text = _QUOTED.sub("Not an allowed value", text)
         if match := _MISSING.fullmatch(text):
             return f"argument {_at(match[2], match[1])!r} is missing"
         if match := _UNKNOWN.fullmatch(text):
             close = get_close_matches(match[1], self._names, 1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
-            return f"there is no argument {_at(match[2], match[1])!r}{hint}"
+            return f"argument {_at(match[2], match[1])!r} is unknown{hint}"
         if match := _WRONG.fullmatch(text):
             if match[1].endswith(_TAKES_SECRET):
-                return f"argument {match[2]!r}: a secret is given, so annotate it as interlock.Secret"
+                return f"argument {match[2]!r}: it is a secret; annotate it as interlock.Secret"
             return f"argument {match[2]!r}: {match[1][0].lower()}{match[1][1:].replace('`', '')}"
         return text.replace("`", "")
 
 
 def _read_secret(kind: type, value: Any) -> Any:
-    """How a decoder reads an argument of a type that is not its own: `Secret`, or one of the app."""
+    """Read an argument of a type that msgspec does not know: `Secret`, or one of the app."""
     if kind is not Secret or type(value) is Secret:
         return value
     if type(value) is str:
@@ -207,12 +208,12 @@ def _read_secret(kind: type, value: Any) -> Any:
 
 
 def _marked(given: Any, read: Any, depth: int = 0) -> Any:
-    """A JSON value with a mark on each text that was read as a secret, and with nothing else changed."""
+    """Return a JSON value with a mark on each text that was read as a secret, and nothing else changed."""
     if type(read) is Secret:
         return {MARK: given} if type(given) is str else given
     if type(given) is list and depth < DEEPEST:
         if isinstance(read, (set, frozenset)):
-            # It has no order, and what is in it is all of a kind.
+            # A set has no order, but its items are all of one kind.
             read = [next(iter(read), None)] * len(given)
         if isinstance(read, (list, tuple)):
             return [_marked(item, below, depth + 1) for item, below in zip(given, read, strict=True)]
@@ -223,7 +224,7 @@ def _marked(given: Any, read: Any, depth: int = 0) -> Any:
 
 
 def _parts_read(given: dict[str, Any], read: Any) -> dict[str, Any]:
-    """What was read from an object, by the keys it has in JSON."""
+    """Return the parts that were read from an object, by their keys in JSON."""
     if isinstance(read, dict):
         return {str(key): item for key, item in read.items()}
     if isinstance(read, msgspec.Struct):
@@ -232,7 +233,7 @@ def _parts_read(given: dict[str, Any], read: Any) -> dict[str, Any]:
 
 
 def _parts_of(kind: types.Type) -> Iterator[types.Type]:
-    """A type and all that it is made of."""
+    """Yield a type and all its parts."""
     rest: list[Any] = [kind]
     seen: set[int] = set()
     while rest:
@@ -271,9 +272,38 @@ def where_of(handler: Handler) -> str:
 
 
 def _plain_function(handler: Handler) -> Handler:
-    """The function behind a partial or an object that can be called."""
+    """Return the function behind a partial or a callable object."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     if not callable(handler):
         raise BadHandler(f"{handler!r} cannot be called: a job is a function")
     return handler if inspect.isroutine(handler) or inspect.isclass(handler) else type(handler).__call__
+
+
+def default_payload(given: object) -> dict[str, Any] | None:
+    """Return a job's own payload as JSON, with its secrets marked."""
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        raise BadValue("payload", "…", "a mapping of arguments")
+    found: dict[str, Any] = msgspec.json.decode(payloads.encode(dict(given), "payload"))
+    return found
+
+
+def check_default_payload(definition: Definition) -> None:
+    """Check a job's own payload, and mark its secrets. A scheduled job without one must not need one."""
+    own = definition.job.payload
+    try:
+        if own is not None:
+            data = payloads.encode(own, "payload")
+            definition.check(data)
+            if definition.job.secrets:
+                marked = msgspec.json.decode(definition.mark(data))
+                definition.job = msgspec.structs.replace(definition.job, payload=marked, version="")
+        elif definition.job.schedule is not None:
+            definition.check(payloads.EMPTY)
+    except BadPayload as error:
+        if own is not None:
+            raise
+        problem = str(error).partition(": ")[2]
+        raise BadPayload(definition.job.id, f"{problem}; give a scheduled job its own payload={{…}}") from None

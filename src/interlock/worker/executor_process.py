@@ -1,18 +1,20 @@
 """An executor process: loads the app, if there is one, and runs attempts, async ones on its loop, blocking ones in
-threads. A function that a job names itself is loaded when it is first needed, in the thread of that attempt.
+threads. A function that a job names itself is loaded when first needed, in the thread of that attempt.
 
-The loop reads from the host. While there is work a thread watches the loop, and reads in its place when a handler
-blocks it, so that the process still hears that it should stop, and gives back attempts that have not begun. When the
-host is gone this process ends itself.
+The loop reads from the host. While there is work, a thread watches the loop, and reads in its place when a handler
+blocks it, so that the process still receives stops, and returns attempts that have not begun. When the host is gone,
+this process ends itself.
 """
 
 import asyncio
 import contextvars
+import inspect
 import os
 import select
 import socket
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,17 +25,14 @@ import msgspec
 from interlock import runtime
 from interlock.model import frames, payload
 from interlock.model import message as m
-from interlock.model.error import Fatal, InterlockError
+from interlock.model.error import BadHandler, Fatal, InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
-from interlock.worker import results
-from interlock.worker.app_loader import load_app
-from interlock.worker.attempt import Attempt
+from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
-from interlock.worker.functions import Functions
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.threads import ThreadPool
 
@@ -44,7 +43,22 @@ BLOCKED = 0.25
 Key = tuple[str, int]
 
 
-class Child:
+class Attempt:
+    """An attempt in this process, until its end is reported."""
+
+    __slots__ = ("context", "definition", "dispatch", "entered", "reported", "task")
+
+    def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
+        self.dispatch = dispatch
+        self.definition = definition
+        """None until it is loaded"""
+        self.context = context
+        self.task: asyncio.Task[None] | None = None
+        self.entered = False
+        self.reported = False
+
+
+class ExecutorProcess:
     def __init__(self, link: socket.socket, definitions: dict[str, Definition], secret_names: tuple[str, ...]) -> None:
         self._link = link
         self._definitions = definitions
@@ -56,30 +70,30 @@ class Child:
         self._outbox: list[m.Message] = []
         self._flush_planned = False
         self._pending: dict[Key, Attempt] = {}
-        """received and not begun; taking one out is what decides between beginning and giving back"""
+        """received and not begun; whoever removes one decides whether it begins or is returned"""
         self._arrived: list[Attempt] = []
         self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
         self._busy = threading.Event()
-        """set while the loop must be watched"""
+        """set while the loop is watched"""
 
     def run(self) -> None:
         self.send_now(m.Ready(list(self._definitions)))
         self._loop.add_reader(self._link.fileno(), self._read)
-        # The loop makes what it watches non-blocking; sending must wait for room, or a large result would be lost.
+        # The loop has made it non-blocking, but sending must wait for room, or a large result would be lost.
         self._link.setblocking(True)
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
-        # A handler that forks makes a second process with this link in its hands: it must neither read nor report.
+        # A handler that forks makes a second process with this link, which must neither read nor report.
         os.register_at_fork(after_in_child=self._let_go)
         try:
             self._loop.run_forever()
         finally:
-            # Whatever ended the loop ends the process: its host is to know, and not to wait for threads.
+            # Whatever ended the loop ends the process, so that its host notices without waiting for threads.
             os._exit(1)
 
     def _let_go(self) -> None:
-        """In the copy, and in copies of it: nothing there is to begin, or to be told."""
+        """In a forked copy, begin nothing and report nothing."""
         self._pending.clear()
         self._outbox.clear()
         self._link.close()
@@ -87,7 +101,7 @@ class Child:
     # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_now(self, *messages: m.Message) -> None:
-        """Send messages and whatever waits before them; from any thread."""
+        """Send messages after those that wait; from any thread."""
         with self._lock:
             self._outbox += messages
             if self._outbox:
@@ -95,11 +109,11 @@ class Child:
                 try:
                     self._link.sendall(frames.encode(unsent))
                 except OSError:
-                    # The host is gone, or this is a copy that a handler forked: neither has anybody to report to.
+                    # The host is gone, or this is a copy that a handler forked.
                     os._exit(1)
 
     def _send_soon(self, message: m.Message) -> None:
-        """On the loop: what one turn of it sends goes out together."""
+        """On the loop, send together with the other messages of this turn."""
         with self._lock:
             self._outbox.append(message)
         if not self._flush_planned:
@@ -111,7 +125,7 @@ class Child:
         self.send_now()
 
     def _read(self) -> None:
-        """Take in what is there, on the loop or in the watching thread."""
+        """Receive, on the loop or in the watching thread."""
         with self._reading:
             try:
                 data = self._link.recv(262_144, socket.MSG_DONTWAIT)
@@ -120,7 +134,7 @@ class Child:
             except OSError:
                 data = b""
             if self._link.fileno() < 0:
-                # A copy that a handler forked: its loop waits for the same, and its group is the one of the original.
+                # This is a copy that a handler forked, in the group of the original.
                 return
             if not data:
                 end_group()
@@ -128,7 +142,7 @@ class Child:
                 self._take(messages)
 
     def _watch(self) -> None:
-        """While there is work, see that the loop turns; while it does not, read in its place."""
+        """While there is work, check that the loop turns; while it does not, read in its place."""
         while True:
             self._busy.wait()
             turned = threading.Event()
@@ -157,7 +171,7 @@ class Child:
             self._loop.call_soon_threadsafe(self._begin_arrived)
 
     def _receive(self, dispatch: m.Dispatch) -> bool:
-        """Whether the loop has something to begin."""
+        """Return whether the loop has something to begin."""
         work = dispatch.work
         if isinstance(work, FunctionWork):
             definition = self._functions.known(work.function)
@@ -175,7 +189,7 @@ class Child:
             with self._lock:
                 self._arrived.append(attempt)
             return True
-        # A context of its own, so that variables set by one attempt are not seen by the next in the same thread.
+        # Its own context, so that the next attempt in the same thread does not see the variables of this one.
         self._threads.submit(partial(contextvars.Context().run, self._run_in_thread, attempt))
         return False
 
@@ -190,7 +204,7 @@ class Child:
     def _cancel_task(self, attempt: Attempt) -> None:
         if attempt.task is not None and not attempt.reported:
             if not attempt.entered:
-                # A task that is cancelled before its first step never runs, so it cannot report by itself.
+                # A task that is cancelled before its first step never runs, so it cannot report itself.
                 self._report(attempt, self._send_soon, Outcome.CANCELLED)
             attempt.task.cancel()
 
@@ -247,24 +261,25 @@ class Child:
             self._report_result(attempt, self.send_now, result)
 
     def _load(self, attempt: Attempt) -> Definition | None:
-        """The function that the job names; None if the attempt has ended here: it cannot be loaded, or is to stop."""
+        """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
         assert isinstance(attempt.dispatch.work, FunctionWork)
         try:
             definition = self._functions.load(attempt.dispatch.job_id, attempt.dispatch.work.function)
         except InterlockError as error:
             self._report(attempt, self.send_now, Outcome.FAILED, None, attempt.context.redact(clean(error)))
             return None
-        except BaseException as error:  # noqa: BLE001 - whatever a module does when it is looked into, the run must end
+        except BaseException as error:  # noqa: BLE001 - whatever a module does, the run must end
             self._report_error(attempt, self.send_now, error)
             return None
-        attempt.know(definition)
+        attempt.definition = definition
+        attempt.context.secret_arguments = definition.job.secrets
         if attempt.context.cancelled:
             self._report(attempt, self.send_now, Outcome.CANCELLED)
             return None
         return definition
 
     def _go_on_async(self, attempt: Attempt, definition: Definition) -> None:
-        """On the loop: what was loaded in a thread."""
+        """On the loop, go on with an attempt whose function was loaded in a thread."""
         if attempt.context.cancelled:
             self._report(attempt, self._send_soon, Outcome.CANCELLED)
         else:
@@ -289,10 +304,10 @@ class Child:
 
     def _report_result(self, attempt: Attempt, send: Callable[[m.Message], None], result: Any) -> None:
         try:
-            data = results.encode(result)
+            data = encode_result(result)
         except InterlockError as error:
             self._report(attempt, send, Outcome.FAILED_FATAL, None, attempt.context.redact(clean(error)))
-        except BaseException as error:  # noqa: BLE001 - a result may be an object that raises when it is looked at
+        except BaseException as error:  # noqa: BLE001 - a result may raise when it is read
             self._report_error(attempt, send, error)
         else:
             self._report(attempt, send, Outcome.SUCCEEDED, data)
@@ -303,16 +318,16 @@ class Child:
         try:
             if isinstance(error, SystemExit):
                 exit_code = int(error.code) & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
-            text = attempt.context.redact(clean(error if fatal else results.with_traceback(error)))
+            text = attempt.context.redact(clean(error if fatal else with_traceback(error)))
             text = text[:LONGEST_ERROR] if fatal else text[-LONGEST_ERROR:]
-        except BaseException:  # noqa: BLE001 - whatever the exception does when it is asked for its text, the run must end
+        except BaseException:  # noqa: BLE001 - whatever the exception does, the run must end
             text = ""
         outcome = Outcome.FAILED_FATAL if fatal else Outcome.FAILED
         self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
 
 
 def _start(attempt: Attempt) -> m.Started:
-    """Say that it begins, before it does: what is on the link outlives this process."""
+    """Reported before it begins, because a message on the link outlives this process."""
     return m.Started(attempt.dispatch.run_id, attempt.dispatch.fence, elapsed())
 
 
@@ -320,8 +335,27 @@ def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
     return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
 
 
-class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a host tells its executor process, as one JSON argument."""
+def encode_result(result: Any) -> bytes:
+    if inspect.isawaitable(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise BadHandler("the function returned a coroutine: it, or its decorator, must be 'async def'")
+    return payload.encode_result(result)
+
+
+def with_traceback(error: BaseException) -> str:
+    """Return the traceback; its last line is that of the exception, which is shown where only one line fits."""
+    told = traceback.TracebackException.from_exception(error, compact=True)
+    text = "".join(told.format())
+    if told.__notes__ or isinstance(error, BaseExceptionGroup):
+        # Notes and the exceptions of a group come after it.
+        told.__notes__ = None
+        text = f"{text.rstrip()}\n{list(told.format_exception_only())[-1]}"
+    return text
+
+
+class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of an executor process, as one JSON argument."""
 
     link: int
     app: str | None
@@ -331,7 +365,7 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def main() -> None:
-    options = msgspec.json.decode(sys.argv[1], type=ChildOptions)
+    options = msgspec.json.decode(sys.argv[1], type=ExecutorOptions)
     link = socket.socket(fileno=options.link)
     link.set_inheritable(False)
     end_with_parent()
@@ -344,7 +378,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    Child(link, definitions, options.secret_names).run()
+    ExecutorProcess(link, definitions, options.secret_names).run()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a worker runs attempts with: executor processes for functions, processes of their own for programs."""
+"""The executor of a worker: executor processes for functions, processes of their own for programs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -14,17 +14,18 @@ if TYPE_CHECKING:
 
 
 class Executors(Executor):
-    """Gives each attempt to the one that can run it; what runs programs is there from the first one on."""
+    """Gives each attempt to the executor of its kind; the one for programs is made for the first program."""
 
     def __init__(self, pool: ProcessPool, secret_names: Sequence[str] = SECRET_NAMES) -> None:
         self._pool = pool
         self._secret_names = secret_names
         self._runner: ProcessRunner | None = None
+        self._all: list[Executor] = [pool]
         self._report: Report = lambda message: None
 
     @property
     def jobs(self) -> list[str]:
-        """What the app has, once it is started."""
+        """The jobs of the app, once it is started."""
         return self._pool.jobs
 
     async def start(self, report: Report) -> None:
@@ -39,31 +40,29 @@ class Executors(Executor):
 
     def _programs(self) -> "ProcessRunner":
         if self._runner is None:
-            # Most workers have no use for it.
+            # Most workers never need it.
             from interlock.worker.processes import ProcessRunner
 
             self._runner = ProcessRunner(self._secret_names)
             self._runner.report = self._report
+            self._all.append(self._runner)
         return self._runner
-
-    def _all(self) -> list[Executor]:
-        return [self._pool] if self._runner is None else [self._pool, self._runner]
 
     def flush(self) -> None:
         self._pool.flush()
 
     def ask(self, run_id: str, fence: int, reason: str) -> None:
-        for one in self._all():
+        for one in self._all:
             one.ask(run_id, fence, reason)
 
     def terminate(self, run_id: str, fence: int) -> None:
-        for one in self._all():
+        for one in self._all:
             one.terminate(run_id, fence)
 
     def kill(self, run_id: str, fence: int) -> None:
-        for one in self._all():
+        for one in self._all:
             one.kill(run_id, fence)
 
     async def close(self) -> None:
-        for one in self._all():
+        for one in self._all:
             await one.close()

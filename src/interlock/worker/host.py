@@ -1,8 +1,8 @@
-"""A worker: takes attempts, has them executed, tells the scheduler, and beats while it holds any.
+"""The host of a worker: takes attempts, gives them to the executor, reports to the scheduler, and sends heartbeats.
 
-No user code runs here, so the heartbeat comes whatever the work does: even a handler that holds the interpreter lock
-for minutes is in another process. What a worker has reported it keeps until the scheduler says that it is stored, and
-says again after every new link; so neither side's crash loses an outcome.
+No user code runs here, so heartbeats come whatever the work does: even a handler that holds the interpreter lock for
+minutes is in another process. A worker keeps each outcome until the scheduler has stored it, and repeats it over every
+new link; so a crash of either side loses none.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ logger = logging.getLogger("interlock.worker")
 SHUTDOWN = "shutdown"
 NEVER_BEGUN = "it was stopped before it began"
 UNSETTLED = 60
-"""times longer than otherwise a worker waits for a scheduler while it has something to tell"""
+"""factor by which a worker waits longer for a scheduler while it holds outcomes"""
 REMEMBERED = 4096
-"""settled attempts that are known again, should their dispatch arrive a second time"""
+"""settled attempts to recognise if their dispatch arrives again"""
 SOON = 30.0
-"""seconds in which a scheduler that is gone is looked for more often"""
+"""seconds of frequent attempts to reach a scheduler that is gone"""
 BREATHER = 1.0
-"""seconds after which an attempt is given back for which there was no process"""
+"""seconds after which an attempt without a process is returned"""
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,13 +43,13 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 64
     processes: int = 2
     heartbeat_interval: float = 10.0
-    """until the scheduler has said otherwise"""
+    """until the scheduler sends its own"""
     instance: str = ""
     pid: int = 0
     patience: float = 60.0
-    """seconds without a scheduler after which a worker that holds nothing gives up"""
+    """seconds without a scheduler after which an idle worker ends"""
     stop_grace: float = 5.0
-    """seconds between asking, TERM and KILL when the worker itself is told to stop"""
+    """seconds between asking, TERM and KILL when the worker itself must stop"""
 
 
 class Host(Endpoint):
@@ -62,7 +62,7 @@ class Host(Endpoint):
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
         self._early: list[tuple[float, str, int, HeldAttempt]] = []
-        """a heap of the attempts that have come ahead of their time, by elapsed time"""
+        """heap of attempts that arrived before their time, by elapsed time"""
         self._offers = Offers()
         self._introduced = 0.0
         """elapsed time of the last `Hello`"""
@@ -75,7 +75,7 @@ class Host(Endpoint):
         self._peer: Peer | None = None
         self._leaving = False
         self._interrupted = False
-        """the drain is over"""
+        """whether the drain is over"""
         self._refused: InterlockError | None = None
         self._interval = settings.heartbeat_interval
         self._beating = asyncio.Event()
@@ -84,14 +84,12 @@ class Host(Endpoint):
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Work until told to leave, or until there is no scheduler and nothing to do. Raises if it is refused."""
+        """Work until it leaves, or until there is no scheduler and nothing to do. Raise if the scheduler refuses it."""
         beat = asyncio.get_running_loop().create_task(self._beat())
         try:
             while not self._done():
                 if self._peer is None and not await self._connect():
-                    logger.warning(
-                        "there is no scheduler any more: leaving with %d attempts unsettled", len(self._held)
-                    )
+                    logger.warning("no scheduler answers any more; leaving with %d unsettled attempts", len(self._held))
                     break
                 self._changed.clear()
                 if self._peer is not None and not self._done():
@@ -108,7 +106,7 @@ class Host(Endpoint):
         return self._leaving and not self._held
 
     async def _connect(self) -> bool:
-        """Try until there is a link; False when it is no longer worth trying."""
+        """Try until there is a link; return False when the patience is over."""
         loop = asyncio.get_running_loop()
         since, delay = loop.time(), 0.02
         while not self._done():
@@ -119,7 +117,7 @@ class Host(Endpoint):
                     return False
                 self._changed.clear()
                 await _wait(self._changed, delay)
-                # One that has died is often back within seconds, and what it finds undone waits for this.
+                # A scheduler that died is often back within seconds, and then waits for this.
                 delay = min(delay * 2, 0.1 if loop.time() - since < SOON else 0.5)
             else:
                 self._introduce(self._peer)
@@ -128,7 +126,7 @@ class Host(Endpoint):
 
     def _introduce(self, peer: Peer) -> None:
         settings = self._settings
-        # The report of one that has ended says when it began.
+        # The report of an ended attempt contains its start.
         held = [m.Held(*key, one.begun and one.outcome is None) for key, one in self._held.items()]
         hello = m.Hello(
             settings.worker_id, m.PROTOCOL, settings.pid, settings.slots, settings.processes, self._jobs, held,
@@ -142,7 +140,7 @@ class Host(Endpoint):
         peer.send(messages)
 
     async def _beat(self) -> None:
-        """While an attempt runs, say so; while an outcome is not settled, say it again."""
+        """Send heartbeats while attempts run, and repeat outcomes that are not settled."""
         while True:
             interval = self._interval
             self._beating.clear()
@@ -152,7 +150,7 @@ class Host(Endpoint):
             self._peer.send([*self._heartbeat(), *self._outcomes()])
 
     def _heartbeat(self) -> list[m.Message]:
-        """Return the heartbeat that names every attempt without an outcome; empty if there is none."""
+        """Return a heartbeat that names every attempt without an outcome; empty without any."""
         self._reports.send_all()
         now, named = self._clock.now().elapsed, []
         for key, held in self._held.items():
@@ -211,8 +209,8 @@ class Host(Endpoint):
         if key in self._held:
             return
         if key in self._remembered:
-            # It has come a second time, or is another run of the same name: the scheduler knows which.
-            self._send([m.Returned(*key, "the worker has had it under this fence")])
+            # A repeated dispatch, or another run of the same name: the scheduler knows.
+            self._send([m.Returned(*key, "the worker had this fence before")])
             return
         if self._leaving:
             self._send([m.Returned(*key, "the worker is leaving")])
@@ -222,7 +220,7 @@ class Host(Endpoint):
             held.due = self._clock.now().elapsed + dispatch.hold
 
     def _begin_offered(self) -> None:
-        """Begin what may be begun, now that everything which has arrived with it is known."""
+        """Begin the attempts that may begin, now that everything that arrived with them is known."""
         if not self._offers.taken:
             return
         now = self._clock.now().elapsed
@@ -241,7 +239,7 @@ class Host(Endpoint):
             self._peer.send(self._heartbeat())
 
     def _expired(self, held: HeldAttempt) -> None:
-        """An executor process did not come to begin it in time."""
+        """Ask about an attempt that its executor process did not begin in time."""
         if held.stop is not None:
             self._end(held, m.Returned(*held.key, NEVER_BEGUN))
         else:
@@ -250,7 +248,7 @@ class Host(Endpoint):
             self._ask()
 
     def _begin(self, held: HeldAttempt) -> None:
-        """Begin it, if it has not ended while it waited."""
+        """Begin an attempt, unless it has ended while it waited."""
         if held.outcome is not None or self._held.get(held.key) is not held:
             return
         held.waits = False
@@ -259,7 +257,7 @@ class Host(Endpoint):
         except OSError as error:
             logger.error("run %s cannot be begun: %s", held.dispatch.run_id, error)
             returned = m.Returned(*held.key, f"its worker could not start a process: {error}")
-            # Not at once, for it may well be this worker that gets it again.
+            # Not at once, because this worker may get it again.
             asyncio.get_running_loop().call_later(BREATHER, self.report, returned)
 
     def _wait_for_time(self) -> None:
@@ -269,7 +267,7 @@ class Host(Endpoint):
             self._forget_time = self._clock.wake_after(max(0.0, delay), self._begin_due)
 
     def _begin_due(self) -> None:
-        """Begin the attempts whose time has come. The executor looks whether their offers still stand."""
+        """Begin the attempts whose time has come. The executor checks that their offers still stand."""
         now = self._clock.now().elapsed
         while self._early and self._early[0][0] <= now:
             self._begin(heappop(self._early)[-1])
@@ -291,7 +289,7 @@ class Host(Endpoint):
     # ── executor ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def report(self, message: m.Message) -> None:
-        """From the executor: forward it, and keep what ends an attempt."""
+        """Take a message of the executor: forward it, and keep outcomes."""
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
         if isinstance(message, (m.Finished, m.Lost, m.Returned)):
             if held is not None:
@@ -326,7 +324,7 @@ class Host(Endpoint):
         return [self._reports.of(held) for held in self._held.values() if held.outcome is not None]
 
     def _keep(self, record: m.Message) -> None:
-        """For the next link: the latest of everything, and log lines."""
+        """Keep log lines, and the latest progress and checkpoint, for the next link."""
         if isinstance(record, (m.Checkpoint, m.Progress)):
             held = self._held.get((record.run_id, record.fence))
             if held is not None:
@@ -356,7 +354,7 @@ class Host(Endpoint):
     # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def leave(self) -> None:
-        """Take nothing new; `run` returns when everything held is settled."""
+        """Take nothing new; `run` returns when all attempts are settled."""
         if not self._leaving:
             self._leaving = True
             self._reports.send_all()
@@ -365,7 +363,7 @@ class Host(Endpoint):
                 self._changed.set()
 
     def interrupt(self) -> None:
-        """Stop what still runs, to be given back to the scheduler."""
+        """Stop the running attempts, and return them to the scheduler."""
         self.leave()
         if self._interrupted:
             return
@@ -376,7 +374,7 @@ class Host(Endpoint):
                 self._stop(key, SHUTDOWN)
 
     def abandon(self) -> None:
-        """Leave at once; the scheduler finds out by itself."""
+        """Leave at once; the scheduler notices by itself."""
         self._leaving = True
         self._held.clear()
         self._changed.set()
@@ -387,7 +385,7 @@ class Host(Endpoint):
 
 
 async def _wait(event: asyncio.Event, seconds: float) -> None:
-    """Until the event is set, or so long."""
+    """Wait until the event is set, or for these seconds."""
     timer = asyncio.get_running_loop().call_later(seconds, event.set)
     try:
         await event.wait()

@@ -1,7 +1,7 @@
 """Worker ids of the form `name-pid-host.start`, which tell one process from every other.
 
-A scheduler on the same host, which is the same boot and the same pid namespace, can tell from a stored id alone whether
-that very process still lives. On any other host the id says nothing, and the worker is known by its heartbeat only.
+A scheduler on the same host, in the same boot and pid namespace, knows from a stored id alone whether that very process
+still lives. On another host only the heartbeat tells.
 """
 
 import os

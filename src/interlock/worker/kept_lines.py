@@ -1,4 +1,4 @@
-"""Log lines that a worker keeps for a scheduler which is not there, or may not have stored them."""
+"""Log lines that a worker keeps for a scheduler that is away, or may not have stored them."""
 
 from collections import deque
 from collections.abc import Container
@@ -6,22 +6,21 @@ from collections.abc import Container
 from interlock.model.message import LogLine
 
 MOST = 8 * 1024 * 1024
-"""bytes of log lines, roughly, that are kept"""
+"""bytes of log lines, roughly"""
 IN_DOUBT = 2.0
-"""seconds for which a line that was sent is kept: a link that breaks loses what was under way in it"""
+"""seconds for which a sent line is kept: a link that breaks loses the messages in it"""
 
 
 class KeptLines:
-    """Times are those of a clock that never goes back."""
+    """Times are of a clock that never goes back."""
 
     def __init__(self) -> None:
         self._lines: deque[tuple[float, LogLine]] = deque()
-        """with when they were kept"""
+        """each with its time"""
         self._size = 0
 
     def keep(self, line: LogLine, now: float, is_linked: bool) -> None:
-        """While there is room. Those that were sent long enough ago to be stored make way, and while there is a link
-        any that was sent earlier."""
+        """Keep a line while there is room. Lines sent long ago make way, and while there is a link, any earlier one."""
         size = _size(line)
         if is_linked:
             self.forget(now - IN_DOUBT)
@@ -39,8 +38,8 @@ class KeptLines:
         self._size -= _size(self._lines.popleft()[1])
 
     def again(self, now: float, held: Container[tuple[str, int]]) -> list[LogLine]:
-        """What to say over a new link, which may lose them too. What is settled has been stored, lines and all; one
-        that is stored all the same has its number, and is so once."""
+        """Return the lines to repeat over a new link, except those of settled attempts, which are stored. The number of
+        a line that is stored nevertheless identifies it."""
         lines = [line for _, line in self._lines if (line.run_id, line.fence) in held]
         self._lines = deque((now, line) for line in lines)
         self._size = sum(map(_size, lines))

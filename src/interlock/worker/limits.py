@@ -1,4 +1,4 @@
-"""What the system is told about an executor process: whose it is, and what it may take."""
+"""System settings of an executor process: its parent, its priority when memory runs out, its memory limit."""
 
 import ctypes
 import os
@@ -14,8 +14,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have the system tell this process when the one that started it ends, however that happens, and end then with
-    everything it has started."""
+    """Make this process end, with everything it has started, when its parent ends, however that happens."""
     signal.signal(signal.SIGHUP, lambda *_: end_group())
     parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP, 0, 0, 0)
@@ -24,19 +23,19 @@ def end_with_parent() -> None:
 
 
 def end_group() -> NoReturn:
-    """Kill this process and what handlers have started in it."""
+    """Kill this process and everything that handlers have started in it."""
     os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def prefer_for_oom() -> None:
-    """When memory runs out, this process goes before the scheduler and the host do."""
+    """Make the system end this process before the scheduler and the host when memory runs out."""
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def limit_memory(limit: int) -> None:
-    """Bytes of address space beyond what the process has now; 0 is no limit. Past it, allocation raises MemoryError."""
+    """Limit the address space to these bytes beyond the present size; 0 is no limit. Then MemoryError is raised."""
     if limit <= 0:
         return
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()

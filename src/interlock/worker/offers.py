@@ -1,13 +1,13 @@
-"""Which attempts a worker may begin at once, and which it must ask about first.
+"""Offers: which attempts a worker may begin at once, and which only after asking the scheduler.
 
-A worker that stood still finds old dispatches in its link. Their runs may be with another worker by now, and the stop
-that says so is further behind. So a dispatch is an offer that ends at an instant of the scheduler's elapsed time,
+A worker that was paused finds old dispatches in its link. Another worker may have their runs by now, and the stop for
+this one is further behind. So a dispatch is an offer that ends at an instant of the scheduler's elapsed time,
 `begin_by`. Before that instant the scheduler gives the run to nobody else; after it no worker begins without asking.
 
 The worker knows a bound of the scheduler's time: the scheduler reads its clock after the worker has sent the message
 that it answers. An offer that may be older than a second is in doubt. The worker asks by sending a heartbeat. The
-answer comes behind everything the scheduler sent before, and offers anew what the heartbeat named and no stop took
-away.
+answer comes after everything that the scheduler sent before, and renews the offers that the heartbeat named and no stop
+has withdrawn.
 """
 
 from collections.abc import Iterable
@@ -19,15 +19,15 @@ from interlock.model.message import Dispatch, Heard, Welcome
 from interlock.worker.held import HeldAttempt
 
 FRESH = 1.0
-"""seconds after an offer in which it may be begun without a further question"""
+"""seconds in which an offer may be begun without asking"""
 
 
 class Offers:
     def __init__(self) -> None:
         self.taken: list[HeldAttempt] = []
-        """attempts to begin once everything that arrived with them is known"""
+        """attempts to begin when everything that arrived with them is known"""
         self.doubtful: list[HeldAttempt] = []
-        """attempts to begin once the scheduler has answered"""
+        """attempts to begin when the scheduler has answered"""
         self.asked: float | None = None
         """elapsed time of the heartbeat that awaits its answer"""
         self._ahead = 0.0
@@ -36,7 +36,7 @@ class Offers:
         """seconds for which an offer stands"""
 
     def begin(self, welcome: Welcome, introduced: float) -> None:
-        """A link begins; the worker had introduced itself at that elapsed time."""
+        """Begin a link, on which the worker introduced itself at that elapsed time."""
         self._stands = welcome.offer
         self._ahead = welcome.now - introduced
 
@@ -63,7 +63,7 @@ class Offers:
         return bool(self.doubtful) and self.asked is None
 
     def confirm(self, heard: Heard, every: Iterable[HeldAttempt]) -> None:
-        """The scheduler has answered a heartbeat."""
+        """Take the scheduler's answer to a heartbeat."""
         self._ahead = min(self._ahead, heard.now - heard.at)
         for held in every:
             if held.waits and held.named <= heard.at:

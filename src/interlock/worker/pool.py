@@ -1,8 +1,8 @@
-"""The executor of real workers: attempts run in child processes, never in the worker's own.
+"""The executor of functions: attempts run in executor processes, never in the worker's own.
 
-Most share one child. An attempt that needs a process of its own gets one, and keeps it for itself. When a child dies,
-everything in it is lost and said to be so. When a handler blocks the shared child's loop, attempts that have not begun
-are taken back from it and go to a new one; the blocked child ends once it is empty.
+Most attempts share one process. An attempt that needs a process of its own gets one. When a process dies, its attempts
+are reported as lost. When a handler blocks the shared process's loop, attempts that have not begun move to a new one;
+the blocked process ends when it is empty.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from interlock.task_set import TaskSet
 logger = logging.getLogger("interlock.worker")
 
 STALL = 2.0
-"""seconds an attempt may wait in a child without beginning before the child counts as blocked"""
+"""seconds that an attempt may wait in a process before that counts as blocked"""
 
 Key = tuple[str, int]
 
@@ -43,17 +43,17 @@ class _Child(asyncio.Protocol):
         self.isolated = isolated
         self.attempts: dict[Key, m.Dispatch] = {}
         self.waiting: dict[Key, float] = {}
-        """sent and not begun, with when it was sent"""
+        """attempts sent and not begun, with the time"""
         self.stopping: dict[Key, bool] = {}
-        """the attempts that were asked to stop; True once their grace is over"""
+        """attempts that must stop; True when their grace is over"""
         self.doomed = False
-        """gets TERM as soon as it holds only attempts whose grace is over"""
+        """gets TERM when it holds only attempts whose grace is over"""
         self.retired = False
         """gets nothing new"""
         self.ready = False
         """has loaded the app, if there is one"""
         self.targets: dict[Key, None] = {}
-        """for which of its attempts it was killed"""
+        """the attempts for which it was killed"""
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._transport: asyncio.Transport | None = None
@@ -67,8 +67,8 @@ class _Child(asyncio.Protocol):
             "path": pool.path,
             "secret_names": pool.secret_names,
         }
-        # Unbuffered, for what handlers print must not wait in a process that may be killed. A group of its own, so that
-        # it can be killed with all it has started; in the host's session, so that whoever keeps the host can do so too.
+        # Unbuffered, because output must not wait in a process that may be killed. In a group of its own, to kill it
+        # with everything it has started; in the host's session, so that the supervisor of the host can do so too.
         try:
             self.process = subprocess.Popen(
                 [
@@ -103,7 +103,7 @@ class _Child(asyncio.Protocol):
         if self._exit_code is not None:
             return
         try:
-            # A transport gives up a link unread when a write to it fails; so the socket itself stays open as well.
+            # A transport closes the link unread when a write fails; so the socket itself stays open as well.
             transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket.dup())
         except OSError as error:
             logger.error("executor process %d is given up: %s", self.process.pid, error)
@@ -130,14 +130,14 @@ class _Child(asyncio.Protocol):
     def _exited(self) -> None:
         self._loop.remove_reader(self._pidfd)
         os.close(self._pidfd)
-        # While it is not waited for, its id is nobody else's: what a handler started goes with the one that crashed.
+        # Until it is reaped, its pid is not reused: the processes of a crashed handler end with it.
         self.signal(signal.SIGKILL)
         self._exit_code = self.process.wait()
         with suppress(OSError):
             while data := self._socket.recv(262_144, socket.MSG_DONTWAIT):
                 self.data_received(data)
         self._socket.close()
-        # A process that it forked may keep the link open for ever.
+        # A process that it forked may keep the link open forever.
         if self._transport is not None:
             self._transport.abort()
         self.pool.ended(self, self._exit_code)
@@ -153,13 +153,13 @@ class _Child(asyncio.Protocol):
             self._unsent.clear()
 
     def signal(self, number: int) -> None:
-        """To the whole process group, so that what a handler started ends with it."""
+        """Signal the whole process group, with everything that handlers have started."""
         if self._exit_code is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
     def settle(self, key: Key) -> bool:
-        """An attempt has ended here; False if it was not here at all."""
+        """Remove an attempt; return whether it was here."""
         self.waiting.pop(key, None)
         self.stopping.pop(key, None)
         return self.attempts.pop(key, None) is not None
@@ -192,8 +192,8 @@ class ProcessPool(Executor):
         self.jobs: list[str] = []
 
     async def start(self, report: Report) -> None:
-        """Start the shared child and wait until it has loaded the app; raises what kept it from that. Without an app
-        there is none until it is needed."""
+        """Start the shared process and wait until it has loaded the app; raise why it could not. Without an app, it
+        starts when first needed."""
         self._report = report
         if self.target is None:
             return
@@ -267,7 +267,7 @@ class ProcessPool(Executor):
 
     def heard(self, child: _Child, message: m.Message) -> None:
         if isinstance(message, (m.Started, m.Finished)) and message.ago:
-            # Between an executor process and its host it is an instant of the machine's elapsed time.
+            # Between an executor process and its host, `ago` is an instant of the machine's elapsed time.
             force_setattr(message, "ago", max(0.0, elapsed() - message.ago))
         if isinstance(message, (m.Finished, m.Expired)):
             self._settle(child, message)
@@ -282,10 +282,10 @@ class ProcessPool(Executor):
             self._report(message)
 
     def _settle(self, child: _Child, message: m.Finished | m.Expired) -> None:
-        """An attempt is over for this child."""
+        """Take the end of an attempt."""
         key = (message.run_id, message.fence)
         if child.isolated and key in child.stopping:
-            # It was asked to stop, and may have left behind what it had started: its process goes too.
+            # It had to stop, and may have left processes behind: its process ends too.
             child.retired = True
         if child.settle(key):
             del self._by_key[key]
@@ -319,14 +319,14 @@ class ProcessPool(Executor):
             if child.targets and key not in child.targets:
                 self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
             else:
-                # What had not begun is not suspected of the death: no exit code is reported of it.
+                # An attempt that had not begun did not cause this: it is reported without an exit code.
                 code = None if key in waiting else exit_code
                 self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", code))
         if not self._children:
             self._emptied.set()
 
     def _retire(self, child: _Child) -> None:
-        """Nothing new for this child; what has not begun in it goes elsewhere."""
+        """Give this process nothing new; move attempts that have not begun."""
         if child.retired:
             return
         child.retired = True
@@ -368,14 +368,16 @@ class ProcessPool(Executor):
             asyncio.get_running_loop().call_later(STALL / 2, self._check_blocked)
 
     def _check_blocked(self) -> None:
-        """Look whether the shared child begins what it is given."""
+        """Check that the shared process begins its attempts."""
         self._checking = False
         child = self._shared
         if child is None or self._closing or not child.waiting:
             return
         oldest = next(iter(child.waiting.values()))
         if child.ready and asyncio.get_running_loop().time() - oldest >= STALL:
-            logger.warning("a handler blocks the event loop of process %d: others go to a new one", child.process.pid)
+            logger.warning(
+                "a handler blocks the event loop of process %d; other runs move to a new one", child.process.pid
+            )
             self._retire(child)
             if self._shared is child:
                 self._shared = None

@@ -1,4 +1,4 @@
-"""What the process of an attempt prints, as lines of the run's log: bounded, and without its secrets."""
+"""The output of an attempt's process as lines of the run's log: bounded, and without secrets."""
 
 import os
 import time
@@ -12,18 +12,18 @@ from interlock.worker.context import MOST_LINES
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
 MOST_BYTES = 16 * 2**20
-"""of the lines of one attempt that are sent at all; how much is kept of a run, the scheduler decides"""
+"""bytes of lines of one attempt that are sent; the scheduler decides how many it keeps"""
 LINES_A_SECOND = 50_000
-"""that are sent of one attempt; then it has to wait until it can print on"""
+"""lines of one attempt that are sent; then its writes block"""
 BYTES_A_SECOND = 8 * 2**20
-"""of the lines that are sent of one attempt"""
+"""bytes of the sent lines"""
 READ_A_SECOND = 128 * 2**20
-"""bytes that are read of one attempt at all"""
+"""bytes that are read of one attempt"""
 LAST_BYTES = 4096
 LAST_LINES = 20
-"""of what it wrote to stderr, that stand in the error of an attempt"""
+"""last lines of stderr in the error of an attempt"""
 SHORTEST_INHERITED = 8
-"""characters below which a variable of the worker's own is not looked for: many a name only looks like a secret's"""
+"""characters of the shortest secret variable of the worker itself: many names only look like a secret's"""
 
 STREAMS = {1: "stdout", 2: "stderr"}
 
@@ -31,18 +31,17 @@ STREAMS = {1: "stdout", 2: "stderr"}
 def secrets_of(
     given: Any, env: Mapping[str, str | None], inherited: Mapping[str, str], is_secret: NameTest
 ) -> Redaction:
-    """What leaves out the secrets of a payload, and the variables that have the name of one."""
+    """Return the redaction of a payload's secrets, and of variables with the name of one."""
     found = texts_of(given, (), is_secret)
     found |= {value for name, value in env.items() if value and is_secret(name)}
     found |= {value for name, value in inherited.items() if len(value) >= SHORTEST_INHERITED and is_secret(name)}
-    # And as they are in a line, from which what would move a cursor is gone.
+    # Also in the form of a line, without control characters.
     found |= {readable(os.fsencode(secret)) for secret in found if not secret.isprintable()}
     return Redaction(found) if found else NO_SECRETS
 
 
 class _Bound(Allowance):
-    """How much of one attempt's output is sent at all. What is more is read all the same, or the program would stand
-    still."""
+    """The bounds of one attempt's output. Further output is read all the same, or the program would block."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -85,13 +84,13 @@ class ProcessLog(Pipes):
         super().feed(stream, data)
 
     def last_lines(self) -> list[str]:
-        """The last that it wrote to stderr, whole lines only: of one that is cut a secret might not be known."""
+        """Return the last complete lines of stderr: in an incomplete one, a secret might not be found."""
         start = self._last.find(b"\n") + 1 if len(self._last) > LAST_BYTES else 0
         lines = (readable(line) for line in bytes(self._last[start:]).split(b"\n"))
         return [self._redact(line) for line in lines if line.strip()][-LAST_LINES:]
 
     def _chunk(self) -> int:
-        # A line that is sent costs more than one that is counted, and others are to have their turn.
+        # A sent line costs more than a counted one, and others must have their turn.
         return LOOKED_AT_CHUNK if self._allowance.is_open else CHUNK
 
     def _give(self, stream: str, lines: list[str]) -> None:

@@ -1,7 +1,7 @@
-"""The executor of jobs that are programs: each attempt is a process, started and watched by the worker's own guard.
+"""The executor of programs: each attempt is a process, started and watched by the worker's own guard.
 
-So nothing of it outlives the attempt, whatever it forks, nor the worker, however that ends; and it lives on when the
-scheduler is gone, as the worker does.
+So none of its processes outlives the attempt, or the worker, however that ends; but like the worker it outlives the
+scheduler.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ NOT_HANDED_ON = OWN_VARIABLES | {
     *("INTERLOCK_URL", "INTERLOCK_TOKEN"),
     *("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"),
 }
-"""what is the worker's own, or of whoever started it"""
+"""variables of the worker itself, which its programs do not get"""
 XCPU_IN_SHELL = 128 + signal.SIGXCPU
-"""what a shell exits with when what it ran was ended so"""
+"""exit code of a shell whose command was ended by that signal"""
 
 Key = tuple[str, int]
 
@@ -61,10 +61,10 @@ class ProcessRunner(Executor):
         self.report(message)
 
     def flush(self) -> None:
-        """There is nothing to wait for."""
+        """Every program begins at once."""
 
     def ask(self, run_id: str, fence: int, reason: str) -> None:
-        """A process knows no other way to be asked than TERM."""
+        """Send TERM, the only request that a process knows."""
         if (attempt := self._attempts.get((run_id, fence))) is not None:
             attempt.ask()
 
@@ -106,13 +106,13 @@ class _Attempt:
     def _terminate(self) -> None:
         if self.process is not None:
             self._runner.guard.signal(self.process, signal.SIGTERM)
-            # One that is suspended could not end.
+            # A suspended process could not end.
             self._runner.guard.signal(self.process, signal.SIGCONT)
 
-    # ── its life ────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
-        """Whatever happens, its end is reported."""
+        """Report its end, whatever happens."""
         try:
             message = await self._live()
         except asyncio.CancelledError:
@@ -122,7 +122,7 @@ class _Attempt:
         self._runner.ended((self._dispatch.run_id, self._dispatch.fence), message)
 
     def _tell(self, message: m.Message | None = None) -> None:
-        """It executes; what it prints may be here before the word of that is."""
+        """Report its start if that is not done yet, because its output may arrive first, and then the message."""
         if not self._is_running:
             self._is_running = True
             self._runner.report(m.Started(self._dispatch.run_id, self._dispatch.fence))
@@ -154,7 +154,7 @@ class _Attempt:
         return self._ended(await self.process.exit)
 
     async def _start(self, limits: Limits) -> Spawned:
-        """Until it executes its program."""
+        """Return when it executes its program."""
         given = self._dispatch.payload or payload.EMPTY
         command = check_command("command", self._work.command)
         env = check_env("env", self._work.env)
@@ -183,11 +183,11 @@ class _Attempt:
             for descriptor in descriptors.values():
                 os.close(descriptor)
 
-    # ── its end ─────────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ended(self, ended: Ended) -> m.Message:
         assert self._log is not None
-        # Nothing is left that could still print, so that what it has printed is in the pipes now.
+        # Nothing is left that could still print, so all of its output is in the pipes now.
         self._log.close()
         if ended.code is None and ended.signal is None:
             return self._lost(ended.error)
@@ -195,7 +195,7 @@ class _Attempt:
         if self._runner.is_closing:
             return self._lost(f"its process {how_ended(exit_code)}", exit_code)
         if self._is_asked:
-            # Many a program that is asked to end does so with 0, and has not done what it was to do.
+            # Many programs exit with 0 after TERM although their work is not done.
             return self._finished(Outcome.CANCELLED, None, exit_code)
         if exit_code == 0:
             return self._finished(Outcome.SUCCEEDED, None, 0)
@@ -208,7 +208,7 @@ class _Attempt:
         return how_ended(exit_code)
 
     def _failed(self, why: str, exit_code: int | None = None, last_lines: Sequence[str] = ()) -> m.Message:
-        """The last line says how and why: that one is shown where there is room for no more."""
+        """Put the reason into the last line, which is shown where only one line fits."""
         *before, last = last_lines or ("",)
         text = self._redact(clean(why))
         error = "\n".join([*before, f"{text}: {last}" if last else text])
@@ -223,7 +223,7 @@ class _Attempt:
 
 
 def _variables(dispatch: m.Dispatch) -> dict[str, str]:
-    """What a program is told of its run."""
+    """Return the variables that describe the run."""
     found = {
         "INTERLOCK_RUN_ID": dispatch.run_id,
         "INTERLOCK_JOB_ID": dispatch.job_id,
@@ -236,15 +236,15 @@ def _variables(dispatch: m.Dispatch) -> dict[str, str]:
 
 
 def _line_of(given: bytes) -> bytes:
-    """A payload as one line of JSON. Its secrets are plain texts in it, for the program is whom they are meant for."""
+    """Return a payload as one line of JSON, with its secrets as plain texts for the program."""
     if is_marked(given):
         given = msgspec.json.encode(from_json(payload.decode(given)), enc_hook=Secret.reveal)
-    # Within a text JSON has no line breaks.
+    # JSON texts contain no line breaks.
     return given.replace(b"\n", b" ") + b"\n"
 
 
 def _file_of(data: bytes) -> int:
-    """A file in memory with this to be read: unlike a pipe it holds everything, whether it is ever read or not."""
+    """Return a file in memory with this data: unlike a pipe it holds everything, even if nobody reads it."""
     descriptor = os.memfd_create("payload")
     try:
         written = 0

@@ -1,4 +1,4 @@
-"""Keeping an attempt's secrets out of what is written about it."""
+"""Redaction of an attempt's secrets in logs, reports and errors."""
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -9,24 +9,24 @@ from urllib.parse import quote, quote_plus
 from interlock.model.secret import MARK, MASK, NameTest
 
 SHORTEST_TEXT = 4
-"""characters below which a secret is not looked for: to replace it would spoil every text"""
+"""characters of the shortest secret to look for: replacing shorter ones would spoil every text"""
 SHORTEST_NUMBER = 6
-"""the same for a number, of which a text has many that mean something else, and for a key"""
+"""the same for a number, because texts have many short ones, and for a key"""
 SHORTEST_LINE = 8
-"""the same for one line of a secret that has several"""
+"""the same for one line of a secret of several lines"""
 SHORTEST_START = 16
-"""characters of a longer secret that give it away: whoever quotes it may have cut it"""
+"""first characters of a longer secret that give it away, in case it was cut"""
 MOST = 1000
-"""secrets beyond which a text is not searched for them, but left out whole"""
+"""number of secrets beyond which a text is masked as a whole"""
 
 
 def texts_of(value: Any, names: Collection[str], is_secret: NameTest) -> set[str]:
-    """The secrets in a payload: what is marked, what has the name of one, and the arguments in `names`.
+    """Return the secrets in a payload: marked values, values with the name of a secret, and the arguments in `names`.
 
-    What is below one of these is a secret too, the keys included.
+    Everything below one of these is a secret too, including keys.
     """
     found: set[str] = set()
-    # A list of what is still to be looked at, for a payload may be nested deeper than calls can be.
+    # A list instead of recursion, because a payload may be nested deeper than calls can be.
     rest: list[tuple[Any, bool]] = [(value, False)]
     if type(value) is dict:
         rest = [(item, key in names or is_secret(key)) for key, item in value.items()]
@@ -47,21 +47,21 @@ def texts_of(value: Any, names: Collection[str], is_secret: NameTest) -> set[str
 
 
 def _is_word(key: str) -> bool:
-    """Whether a key is too plain to be looked for: the name of a field, or a small number."""
+    """Return whether a key is too plain to look for: the name of a field, or a small number."""
     return len(key) < SHORTEST_NUMBER or key.replace("_", "").isalpha()
 
 
 class Redaction:
-    """Replaces secrets in texts, as they are and as Python, JSON and URLs write them; also one that is cut short."""
+    """Masks secrets in texts, in plain form and as Python, JSON and URLs write them, even if they are cut short."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = frozenset(secrets)
         self._forms: list[str] = []
         self._starts: dict[str, list[str]] = {}
-        """how the longer forms begin, with the forms that begin so"""
+        """the longer forms, by their first characters"""
         if len(self.secrets) <= MOST:
             forms = {form for secret in self.secrets for part in _parts(secret) for form in _forms(part)}
-            # The longest first: one secret may be part of another.
+            # The longest first, because one secret may be part of another.
             self._forms = sorted(forms, key=len, reverse=True)
             for form in self._forms:
                 if len(form) > SHORTEST_START:
@@ -83,7 +83,7 @@ NO_SECRETS = Redaction(())
 
 
 def _without_parts(text: str, start: str, forms: Sequence[str]) -> str:
-    """The text without what begins as one of the forms does, for as long as it goes on like one of them."""
+    """Mask every beginning of one of the forms, as far as it matches."""
     kept, *found = text.split(start)
     for rest in found:
         known = max(len(commonprefix((rest, form[len(start) :]))) for form in forms)  # noqa: RUF071 - characters are meant

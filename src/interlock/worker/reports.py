@@ -1,5 +1,5 @@
-"""Reports that need not go out at once. The start of an attempt waits a moment, and is left out if the attempt has
-ended by then. The end of an occurrence waits as well, for nobody waits for that. Ages keep the recorded times true.
+"""Delayed reports. The start of an attempt is sent after a moment, or not at all if the attempt has ended by then. The
+end of an occurrence is delayed too, because no client waits for it. Ages keep the recorded times true.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from interlock.worker.held import HeldAttempt, Key
 SHORT_WAIT = 0.005
 """seconds after which the start of an attempt is reported"""
 LONG_WAIT = 0.05
-"""seconds after which the start or the end of an occurrence is"""
+"""seconds after which the start or the end of an occurrence is reported"""
 MOST_WAITING = 16
-"""attempts with such a report after which the end of an occurrence waits no longer, for it holds a slot"""
+"""delayed reports at which all are sent, because each end of an occurrence holds a slot"""
 
 
 class Reports:
@@ -45,7 +45,7 @@ class Reports:
                 self.send_all()
 
     def send_start(self, held: HeldAttempt) -> None:
-        """Report the start now, if that is still to be done."""
+        """Report the start now, unless it is already reported."""
         if self._waiting.pop(held.key, None) is not None:
             self._send([self.of(held)])
 
@@ -61,7 +61,7 @@ class Reports:
             self._timer = None
 
     def of(self, held: HeldAttempt) -> m.Message:
-        """How the attempt ended, or that it has begun, and how long ago."""
+        """Return the report of an attempt: its outcome or its start, with its age."""
         now = self._clock.now().elapsed
         if held.outcome is None:
             return m.Started(*held.key, now - held.began)

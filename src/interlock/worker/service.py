@@ -1,4 +1,4 @@
-"""A service that is a function: how its process is told which one, and how the function is called and ended there."""
+"""A service that is a function: the options of its process, and how it runs and ends there."""
 
 import asyncio
 import inspect
@@ -22,34 +22,34 @@ STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which function: one that an app has under this name, or one that is named itself."""
+    """The function: one that an app has under this name, or one given by its own name."""
 
     name: str
     app: str = ""
     function: str = ""
     """`module:name`, or `path/to/file.py:name`"""
     path: list[str] = []
-    """where it is imported from, besides where Python looks anyway"""
+    """additional places to import from"""
 
     def command(self) -> tuple[str, ...]:
-        """What runs it in a process."""
+        """Return the command of its process."""
         return (sys.executable, "-m", PROGRAM, msgspec.json.encode(self).decode())
 
 
 class ServiceContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service's function is given if it takes an argument."""
+    """The argument of a service's function, if it takes one."""
 
     name: str
     resume_id: str
     """the same for every life of this service"""
     previous_exit: int
-    """the exit code of its last life; -1 if there is none"""
+    """exit code of its last life; -1 if there is none"""
     previous_signal: int | None
-    """the signal that ended its last life, if one did"""
+    """signal that ended its last life, if one did"""
 
     @classmethod
     def from_environment(cls, name: str) -> "ServiceContext":
-        """What the supervisor has put there; a function that is run by hand has had no life before."""
+        """Read the supervisor's variables; a function that is run by hand has no previous life."""
         previous_exit = _number("INTERLOCK_PREV_EXIT")
         return cls(
             name=name,
@@ -65,7 +65,7 @@ def _number(variable: str) -> int | None:
 
 
 def takes_context(name: str, function: Callable[..., Any]) -> bool:
-    """Whether the function of a service wants its context; raises if it wants more than that."""
+    """Return whether a service's function takes its context; raise if it needs other arguments."""
     if not callable(function):
         raise BadHandler(f"service {name!r}: {shown(function)} cannot be called: a service is a function")
     where = where_of(function)
@@ -79,12 +79,12 @@ def takes_context(name: str, function: Callable[..., Any]) -> bool:
     needed = [one for one in parameters if one.default is one.empty and one.kind not in open_ended]
     if len(needed) > 1 or any(one.kind is one.KEYWORD_ONLY for one in needed):
         names = ", ".join(one.name for one in needed)
-        raise BadHandler(f"service {name!r}: {where} needs {names}; it is given its context, and nothing else")
+        raise BadHandler(f"service {name!r}: {where} needs {names}; a service takes its context, and nothing else")
     return bool(needed)
 
 
 def run_service(options: ServiceOptions) -> int:
-    """Find the function and run it in this process; returns the exit code. Raises if it cannot be found."""
+    """Find the function and run it in this process; return the exit code. Raise if it cannot be found."""
     sys.path[:0] = [part for part in options.path if part not in sys.path]
     function = _function_of(options)
     arguments = [ServiceContext.from_environment(options.name)] if takes_context(options.name, function) else []
@@ -107,7 +107,7 @@ def _function_of(options: ServiceOptions) -> Callable[..., Any]:
 
 
 async def _run_async(call: Callable[[], Coroutine[Any, Any, Any]]) -> int:
-    """TERM cancels it, and it may clean up; a second one ends it at once."""
+    """Run it until TERM cancels it, so that it can clean up; a second one ends it at once."""
     loop = asyncio.get_running_loop()
     task = asyncio.current_task()
     assert task is not None
@@ -128,13 +128,13 @@ async def _run_async(call: Callable[[], Coroutine[Any, Any, Any]]) -> int:
     except asyncio.CancelledError as error:
         if not asked:
             return _failed(error)
-    except Exception as error:  # noqa: BLE001 - whatever a service raises is told, and is its end
+    except Exception as error:  # noqa: BLE001 - whatever a service raises is its end
         return _failed(error)
     return 0
 
 
 def _run_plain(call: Callable[[], Any]) -> int:
-    """TERM raises SystemExit in it, so that `finally` and `with` do their work; a second one ends it at once."""
+    """Run it until TERM raises SystemExit in it, so that `finally` and `with` run; a second one ends it at once."""
 
     def stop(_number: int, _frame: FrameType | None) -> NoReturn:
         for number in STOPS:
@@ -145,13 +145,13 @@ def _run_plain(call: Callable[[], Any]) -> int:
         signal.signal(number, stop)
     try:
         call()
-    except Exception as error:  # noqa: BLE001 - whatever a service raises is told, and is its end
+    except Exception as error:  # noqa: BLE001 - whatever a service raises is its end
         return _failed(error)
     return 0
 
 
 def _failed(error: BaseException) -> int:
-    """Tell what it raised, without the frames that are ours."""
+    """Print the exception without our own frames."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
         trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""How an attempt is stopped: ask, then TERM, then KILL, with a grace between."""
+"""The steps to stop an attempt: ask, then TERM, then KILL, with a grace between."""
 
 import asyncio
 from collections.abc import Iterable
@@ -15,14 +15,14 @@ class StopSteps:
         self._is_hurried = False
 
     def begin(self, held: HeldAttempt, reason: str) -> None:
-        # To ask a program is to send it TERM, so what follows is the end.
+        # Asking a program means TERM, so KILL is the next step.
         held.is_termed = isinstance(held.dispatch.work, ProcessWork)
         self._executor.ask(*held.key, reason)
         self._press_later(held)
 
     def hurry(self, attempts: Iterable[HeldAttempt]) -> None:
-        """Give no more than the shortest grace from now on. Where an attempt of these is being stopped, TERM follows at
-        once, and KILL within that grace."""
+        """Give at most the shortest grace from now on. Attempts already stopping get TERM at once, and KILL within
+        that grace."""
         self._is_hurried = True
         loop = asyncio.get_running_loop()
         for held in attempts:
@@ -38,7 +38,7 @@ class StopSteps:
         held.timer = asyncio.get_running_loop().call_later(grace, self._press, held)
 
     def _press(self, held: HeldAttempt) -> None:
-        """Take the next step: the grace of the step before is over."""
+        """Take the next step, after the grace of the one before."""
         if held.is_termed:
             self._executor.kill(*held.key)
         else:

@@ -1,4 +1,4 @@
-"""Threads for blocking attempts: as many as the work keeps busy; a thread without work ends after a while."""
+"""Threads for blocking attempts: as many as are busy; an idle thread ends after a while."""
 
 import threading
 from collections import deque
@@ -44,7 +44,7 @@ class ThreadPool:
         try:
             threading.Thread(target=self._work, name="attempt", daemon=True).start()
         except RuntimeError:
-            # There is no room for another thread now. The next thread that finishes its call tries again, or the next
+            # The system allows no more threads now. The next thread that finishes its call tries again, or the next
             # submit does.
             self._is_coming = False
 
@@ -70,7 +70,7 @@ class ThreadPool:
                 return
 
     def _is_woken(self, bell: threading.Lock) -> bool:
-        """Whether a thread was woken at the last moment; otherwise it is no longer idle, and may end."""
+        """Return whether a thread was woken at the last moment; otherwise it is no longer idle, and may end."""
         with self._lock:
             if bell in self._idle:
                 del self._idle[bell]

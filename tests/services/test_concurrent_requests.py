@@ -1,4 +1,4 @@
-"""Two things that are asked for at the same time: neither takes from the other what it has said it would do."""
+"""Requests at the same time: reloads, starts and stops of services do not undo each other."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -8,7 +8,7 @@ import pytest
 
 from tests.helpers.processes import wait_until
 from tests.helpers.server import Server
-from tests.services.keeping import Keeper, group, service
+from tests.services.keeper import Keeper, group, service
 
 READY = "ready: {log: is ready}"
 

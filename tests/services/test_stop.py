@@ -18,7 +18,7 @@ from tests.helpers.invariants import check_database
 from tests.helpers.places import tell_to_go
 from tests.helpers.processes import processes_of, wait_until
 from tests.helpers.server import environment
-from tests.services.keeping import Keeper, group, service, state_of
+from tests.services.keeper import Keeper, group, service, state_of
 
 APP = """
 import asyncio, os, time

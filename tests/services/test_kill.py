@@ -9,7 +9,7 @@ import pytest
 from tests.helpers.invariants import check_database
 from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.processes import Found, alive, children_of, processes_of, wait_until
-from tests.services.keeping import Keeper, gone, group, kill, service
+from tests.services.keeper import Keeper, gone, group, kill, service
 
 DECLARED = (
     group("pair", "strategy: one_for_all"),

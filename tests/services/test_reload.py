@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers.processes import alive, wait_until
 from tests.helpers.server import interlock
-from tests.services.keeping import Keeper, gone, group, kept, kill, service
+from tests.services.keeper import Keeper, gone, group, kept, kill, service
 
 READY = "ready: {log: is ready}"
 NEVER_AGAIN = "backoff: {initial: 1h, max: 1h}"

@@ -1,4 +1,4 @@
-"""Handlers that do what nobody expects of them: each ends as something, and nobody else is harmed."""
+"""Handlers with unusual results, exceptions, processes or submits: each run ends, and no other is harmed."""
 
 import asyncio
 import os

@@ -12,7 +12,7 @@ from interlock.model.error import BadConfig, StoreUnavailable
 from interlock.wiring.file_watch import FileWatch
 from tests.helpers.places import run_async, until
 from tests.helpers.processes import wait_until
-from tests.services.keeping import Keeper
+from tests.services.keeper import Keeper
 
 EVERY = 0.02
 
