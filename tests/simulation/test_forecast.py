@@ -1,4 +1,4 @@
-"""What would run: schedules with known answers, on the scheduler itself and on virtual time."""
+"""Forecasts of schedules with known answers, by the real scheduler on virtual time."""
 
 import asyncio
 from collections.abc import Mapping
@@ -170,21 +170,27 @@ def test_a_run_that_outlasts_its_interval() -> None:
     assert [(run.waited, run.waited_for) for run in found.runs if run.waited] == [
         (10, PREVIOUS), (20, PREVIOUS), (30, PREVIOUS), (40, PREVIOUS),
     ]  # fmt: skip
-    told = only(found)
-    assert (told.runs, told.missed, told.waited, told.longest_wait, told.most_at_once) == (10, 5, 4, 40, 1)
-    assert told.longest_wait_at == START + 480
+    figures = only(found)
+    assert (figures.runs, figures.missed, figures.waited, figures.longest_wait, figures.most_at_once) == (
+        10,
+        5,
+        4,
+        40,
+        1,
+    )
+    assert figures.longest_wait_at == START + 480
     assert [(one.what, one.count) for one in found.notable] == [("missed", 5), ("waited", 4)]
     assert found.notable[1].text.startswith("4 of 10 ")
     assert found.notable[1].text.endswith(" 40s")
-    assert told.busy == 5 * 130
+    assert figures.busy == 5 * 130
 
 
 @pytest.mark.behaviour("TIM-5")
 def test_one_that_ends_just_as_the_next_is_due() -> None:
     found = look([job(every="1m")], "1h", lengths={"job": 150.0})
-    told = only(found)
-    assert told.most_at_once == 1
-    assert told.states == {"succeeded": 60 - told.missed, "skipped": told.missed}
+    figures = only(found)
+    assert figures.most_at_once == 1
+    assert figures.states == {"succeeded": 60 - figures.missed, "skipped": figures.missed}
     # As soon as one ends the next begins, so that they follow each other without a gap.
     assert begins(found) == [150.0 * place for place in range(len(begins(found)))]
     assert 24 <= len(begins(found)) <= 25
@@ -193,9 +199,9 @@ def test_one_that_ends_just_as_the_next_is_due() -> None:
 @pytest.mark.behaviour("TIM-5")
 def test_runs_of_a_job_at_the_same_time() -> None:
     found = look([job(every="1m", max_concurrent_runs=2)], "10m", lengths={"job": 90.0})
-    told = only(found)
+    figures = only(found)
     assert begins(found) == [60.0 * place for place in range(10)]
-    assert (told.missed, told.waited, told.overlaps, told.most_at_once) == (0, 0, 9, 2)
+    assert (figures.missed, figures.waited, figures.overlaps, figures.most_at_once) == (0, 0, 9, 2)
     assert [(one.what, one.count) for one in found.notable] == [("overlap", 9)]
 
 
@@ -209,7 +215,7 @@ def test_two_jobs_in_a_lane_of_one() -> None:
     assert [(run.waited, run.waited_for) for run in found.runs if run.job_id == "second"] == [(600, LANE)] * 2
     (lane,) = found.lanes
     assert (lane.name, lane.limit, lane.most, lane.most_at, lane.full) == ("narrow", 1, 1, START + two, 1800)
-    assert [one.text for one in found.notable] == ["2 of 2 for a slot of lane narrow, at most 10m"]
+    assert [(one.job_id, one.what, one.count) for one in found.notable] == [("second", "waited", 2)]
 
 
 def test_a_full_lane_is_nothing_to_another() -> None:
@@ -225,7 +231,7 @@ def test_workers_without_room() -> None:
     assert sorted(begins(found, "a") + begins(found, "b") + begins(found, "c")) == [0, 0, 60]
     (late,) = [run for run in found.runs if run.waited]
     assert (late.waited, late.waited_for) == (60, WORKER)
-    assert [one.text for one in found.notable] == ["1 of 1 for room on a worker, at most 1m"]
+    assert [(one.what, one.count) for one in found.notable] == [("waited", 1)]
 
 
 def test_no_workers_at_all() -> None:

@@ -16,7 +16,7 @@ LAST_LINES = 10
 
 
 class Picture(NamedTuple):
-    """All that is known of a run at one moment."""
+    """Everything about a run at one moment."""
 
     run: RunDetail
     history: list[HistoryEntry]
@@ -24,34 +24,33 @@ class Picture(NamedTuple):
 
 
 class Stay(NamedTuple):
-    """One state of the timeline: how long the run was in it, and where that lies on the whole."""
+    """One state of the timeline."""
 
     entry: HistoryEntry
     start: float
+    """seconds since the first state began"""
     seconds: float | None
-    """None at the end"""
+    """length; None for a final state"""
+
+    def bar(self, total: float) -> str:
+        """Return its part of the timeline: at least one character, so that a short stay is visible."""
+        if self.seconds is None or total <= 0:
+            return ""
+        begin = min(int(self.start / total * BAR), BAR - 1)
+        return " " * begin + "█" * min(max(1, round(self.seconds / total * BAR)), BAR - begin)
 
 
 def stays(history: list[HistoryEntry], now: float) -> list[Stay]:
-    found = []
-    for place, entry in enumerate(history):
-        after = history[place + 1].at if place + 1 < len(history) else now
-        lasted = None if entry.after in TERMINAL else max(0.0, after - entry.at)
-        found.append(Stay(entry, entry.at - history[0].at, lasted))
-    return found
-
-
-def bar(stay: Stay, total: float, width: int = BAR) -> str:
-    """Where this state lies in the life of the run; never empty, so that a short stay is seen too."""
-    if stay.seconds is None or total <= 0:
-        return ""
-    begin = min(int(stay.start / total * width), width - 1)
-    length = max(1, round(stay.seconds / total * width))
-    return " " * begin + "█" * min(length, width - begin)
+    ends = [entry.at for entry in history[1:]] + [now]
+    return [
+        Stay(entry, entry.at - history[0].at, None if entry.after in TERMINAL else max(0.0, end - entry.at))
+        for entry, end in zip(history, ends, strict=False)
+    ]
 
 
 def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str, str]]:
-    """Names and values, those left out that say nothing; `when` is how a time reads."""
+    """Return the names and values of fields that have one; `when` formats a time."""
+    failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
     pairs: Iterable[tuple[str, Any]] = (
         ("run", run.id),
         ("job", f"{run.job_id} ({run.job_version})"),
@@ -67,7 +66,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("deadline", when(run.deadline_at)),
         ("started", when(run.started_at)),
         ("ended", when(run.ended_at)),
-        ("attempts", _attempts(run)),
+        ("attempts", f"{run.attempt}" + (f" ({', '.join(failed)})" if failed else "")),
         ("worker", run.worker_id),
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.stop_actor})"),
@@ -82,47 +81,30 @@ def _facet(fields: dict[str, Any], when: Callable[[float | None], str]) -> str:
     return ", ".join(f"{name} {when(value) if name == 'at' else value}" for name, value in fields.items())
 
 
-def _attempts(run: RunDetail) -> str:
-    parts = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
-    return f"{run.attempt}" + (f" ({', '.join(parts)})" if parts else "")
-
-
-def result_of(run: RunDetail, indent: bool = False) -> str | None:
-    """None if there is none to show."""
-    return json_text(run.result, indent) if run.state is State.SUCCEEDED else None
-
-
 def print_plain(picture: Picture) -> None:
-    """For a program: names and values, then the states, then the rest, with tabs and nothing cut."""
+    """Print tabbed lines for programs: fields, then states, then the rest, nothing cut."""
     run = picture.run
-    now = time.time()
     for name, value in facts(run, exact):
         out(f"{name}\t{plain(value)}")
-    if (result := result_of(run)) is not None:
-        out(f"result\t{result}")
+    if run.state is State.SUCCEEDED:
+        out(f"result\t{json_text(run.result)}")
     for line in (run.error or "").splitlines():
         out(f"error\t{on_one_line(line)}")
-    for stay in stays(picture.history, now):
-        out(stay_line(stay))
+    for entry, _, seconds in stays(picture.history, time.time()):
+        lasted = "" if seconds is None else f"{seconds:.3f}"
+        out(f"state\t{entry.after}\t{exact(entry.at)}\t{lasted}\t{entry.attempt}\t{plain(entry.reason)}")
     for one in picture.logs[-LAST_LINES:]:
         out(f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}")
 
 
-def stay_line(stay: Stay) -> str:
-    entry = stay.entry
-    lasted = "" if stay.seconds is None else f"{stay.seconds:.3f}"
-    return f"state\t{entry.after}\t{exact(entry.at)}\t{lasted}\t{entry.attempt}\t{plain(entry.reason)}"
-
-
 def drawing(picture: Picture) -> Any:
-    """The same for a terminal."""
+    """Return the same for a terminal."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    run = picture.run
-    now = time.time()
+    run, now = picture.run, time.time()
     head = Table.grid(padding=(0, 2, 0, 0))
     head.add_column(style="dim", no_wrap=True)
     head.add_column(overflow="fold")
@@ -132,13 +114,13 @@ def drawing(picture: Picture) -> Any:
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
-    if (result := result_of(run, indent=True)) is not None:
-        parts += [Text("\nresult", style="bold"), Text(result)]
+    if run.state is State.SUCCEEDED:
+        parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
     if run.error and run.error.strip():
         parts += [Text("\nerror", style="bold"), Text(safe(run.error.rstrip()), style="red")]
     if picture.logs:
-        hidden = len(picture.logs) - LAST_LINES
-        more = f" (the last {LAST_LINES} of {len(picture.logs):,}: interlock logs {run.id})" if hidden > 0 else ""
+        is_cut = len(picture.logs) > LAST_LINES
+        more = f" (the last {LAST_LINES} of {len(picture.logs):,}: interlock logs {run.id})" if is_cut else ""
         parts.append(Text.assemble(("\nlog", "bold"), (more, "dim")))
         parts += [log_text(one) for one in picture.logs[-LAST_LINES:]]
     return Group(*parts)
@@ -149,14 +131,12 @@ def _timeline(history: list[HistoryEntry], now: float) -> Any:
 
     columns = [Column("state"), Column("at", right=True), Column("for", right=True), Column("timeline")]
     columns += [Column("try", right=True), Column("why", gives_way=True)]
-    all_stays = stays(history, now)
-    total = max((stay.start + (stay.seconds or 0.0) for stay in all_stays), default=0.0)
-    rows = []
-    for stay in all_stays:
-        entry = stay.entry
-        colour = COLOURS.get(entry.after, "")
+    found, rows = stays(history, now), []
+    total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
+    for stay in found:
+        entry, colour = stay.entry, COLOURS.get(stay.entry.after, "")
         lasted = "" if stay.seconds is None else span(stay.seconds)
-        cells = [Text(entry.after, style=colour), f"+{span(stay.start)}", lasted, Text(bar(stay, total), style=colour)]
+        cells = [Text(entry.after, style=colour), f"+{span(stay.start)}", lasted, Text(stay.bar(total), style=colour)]
         rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
     return rich_table(columns, rows)
 
