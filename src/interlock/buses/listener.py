@@ -1,4 +1,4 @@
-"""Sockets to listen on: made so that only one program has them, and that one which died is no obstacle."""
+"""Listening sockets: only one program has each, and one left by a dead program is replaced."""
 
 import errno
 import ipaddress
@@ -15,7 +15,7 @@ BACKLOG = 4096
 
 
 def bind_unix(path: Path) -> socket.socket:
-    """A listening Unix socket that only its owner can open."""
+    """Return a listening Unix socket that only its owner can open."""
     name = str(path)
     if len(os.fsencode(name)) > LONGEST_PATH:
         raise CannotListen(name, f"a socket's path has at most {LONGEST_PATH} bytes; choose another with --socket")
@@ -23,7 +23,7 @@ def bind_unix(path: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         listener.bind(name)
-        # Before anybody can connect, which nobody can until it listens.
+        # Before it listens, so that nobody can connect in between.
         os.chmod(name, 0o600)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -34,7 +34,7 @@ def bind_unix(path: Path) -> socket.socket:
 
 
 def _clear_leftover(path: Path) -> None:
-    """Remove the socket of a scheduler that died; refuse one that is alive, and anything that is no socket."""
+    """Remove the socket of a dead scheduler; refuse one in use, and any file that is not a socket."""
     name = str(path)
     try:
         mode = path.lstat().st_mode
@@ -60,7 +60,7 @@ def _clear_leftover(path: Path) -> None:
 
 
 def bind_tcp(host: str, port: int) -> socket.socket:
-    """A listening TCP socket; port 0 takes one that is free."""
+    """Return a listening TCP socket; port 0 takes a free one."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
@@ -81,7 +81,7 @@ def bind_tcp(host: str, port: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Whether only this machine can reach an address."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

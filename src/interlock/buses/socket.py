@@ -20,9 +20,9 @@ from interlock.worker.identity import process_of
 logger = logging.getLogger("interlock.links")
 
 LAST_WORDS = 2.0
-"""seconds in which the link of a process that has ended should end too"""
+"""seconds after the end of a process in which its link should end too"""
 MOST_UNSENT = 256 * 1024 * 1024
-"""bytes a peer may leave unread before it is cut off"""
+"""bytes that a peer may leave unread before it is cut off"""
 
 
 class _SocketPeer(Peer, asyncio.Protocol):
@@ -63,7 +63,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
         if self._transport is None:
             return
         if not self._unsent:
-            # What one turn of the loop sends to one peer goes out as one frame.
+            # All messages to one peer in one turn of the loop go out as one frame.
             self._loop.call_soon(self.flush)
         self._unsent.extend(messages)
 
@@ -76,7 +76,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
         except (Refused, UnicodeEncodeError):
             self._transport.write(encode([_or_problem(message) for message in unsent]))
         if self._transport.get_write_buffer_size() > MOST_UNSENT:
-            logger.warning("a peer does not read what it is sent, and is cut off")
+            logger.warning("a peer does not read its messages and is cut off")
             self._transport.abort()
 
     def close(self) -> None:
@@ -97,31 +97,27 @@ class _SocketPeer(Peer, asyncio.Protocol):
             self._bus.watch(int(self.process), lambda: self.process_ended(call))
 
     def process_ended(self, call: Callable[[], None]) -> None:
-        """The process is gone. What it sent before must be heard first: the link ends behind it."""
+        """Call after the last messages of an ended process: its link ends behind them."""
         if self._transport is None:
             call()
         else:
             self._when_closed.append(call)
-            self._loop.call_later(LAST_WORDS, self._hang_up)
-
-    def _hang_up(self) -> None:
-        """Something else still has the dead process's end open, and would keep it so."""
-        if self._transport is not None:
-            self._transport.abort()
+            # Another process may have inherited the dead one's end, and would keep it open.
+            self._loop.call_later(LAST_WORDS, self._transport.abort)
 
 
 def _or_problem(message: Message) -> Message:
-    """The message, or the news that it cannot be sent, for whoever waits for it."""
+    """Return the message, or a problem for the other side if it cannot be sent."""
     try:
         encode([message])
     except (Refused, UnicodeEncodeError) as error:
         logger.error("a %s cannot be sent: %s", type(message).__name__, error)
-        return Problem(getattr(message, "request", 0) or -1, Refused.code, f"link: it cannot be sent ({error})")
+        return Problem(getattr(message, "request", 0) or -1, Refused.code, f"link: the answer cannot be sent ({error})")
     return message
 
 
 def _process_of(transport: asyncio.Transport) -> str:
-    """The process id the system gives for the other end."""
+    """Return the process id of the other end, as the system knows it."""
     sock = transport.get_extra_info("socket")
     if sock is None or not hasattr(socket, "SO_PEERCRED"):
         return ""
@@ -153,8 +149,8 @@ class SocketBus(Bus):
         return peer
 
     def watch_worker(self, worker_id: str, call: Callable[[], None]) -> None:
-        """Call `call` when the process of a worker without a link ends: at once if it has ended, never if that cannot
-        be known. A new link of that process replaces this watch."""
+        """Call when the process of a worker without a link ends: at once if it has, never if that cannot be known. A
+        new link of that process replaces this watch."""
         pid = process_of(worker_id)
         if pid == 0:
             asyncio.get_running_loop().call_soon(call)
@@ -162,7 +158,7 @@ class SocketBus(Bus):
             self.watch(pid, call)
 
     def watch(self, pid: int, call: Callable[[], None]) -> None:
-        """Tell when a process ends. A new link of the same process takes the place of its earlier one."""
+        """Call when a process ends. A new link of the same process replaces its earlier watch."""
         loop = asyncio.get_running_loop()
         known = self._watched.get(pid)
         try:
@@ -171,7 +167,7 @@ class SocketBus(Bus):
             loop.call_soon(call)
             return
         except OSError as error:
-            logger.warning("process %d cannot be watched, so its end shows only by its silence: %s", pid, error)
+            logger.warning("process %d cannot be watched; its end is noticed only by its silence: %s", pid, error)
             return
         self._watched[pid] = (pidfd, call)
         if known is None:

@@ -1,4 +1,4 @@
-"""What waits to be stored of one service, in order; there is a mark where something was too much."""
+"""The rows of one service that wait to be stored, in order, with a mark where some were dropped."""
 
 from collections import deque
 
@@ -7,14 +7,14 @@ import msgspec
 from interlock.model.command import ServiceRow
 
 MOST_CHANGES = 100
-"""that wait; of lines there may be as many as the services together are granted"""
+"""changes that may wait; lines may until all services together exceed their share of memory"""
 ROW_BYTES = 300
-"""what a row takes in memory besides its text"""
+"""memory of a row besides its text"""
 
 
 class Waiting(msgspec.Struct, frozen=True):
     order: int
-    """in which it came, among those of all services"""
+    """order of arrival among the rows of all services"""
     row: ServiceRow
     size: int
 
@@ -24,13 +24,13 @@ class Backlog:
         self._service = service
         self._lines: deque[Waiting] = deque()
         self._changes: deque[Waiting] = deque()
-        """apart, for a flood of lines must not push them out"""
+        """apart, so that a flood of lines does not push them out"""
         self._last_number = 0
         self._dropped = 0
-        """since something was taken"""
+        """since the last mark"""
         self._newest_dropped: Waiting | None = None
         self.size = 0
-        """bytes that the lines take"""
+        """bytes of the lines"""
 
     def __len__(self) -> int:
         return len(self._lines) + len(self._changes) + (self._newest_dropped is not None)
@@ -41,7 +41,7 @@ class Backlog:
         self.size += line.size
 
     def add_change(self, order: int, at: float, text: str, change: bytes) -> int:
-        """Returns how many older ones were dropped for it."""
+        """Return how many older changes were dropped for it."""
         self._changes.append(self._waiting(order, at, "status", text, change))
         too_many = len(self._changes) - MOST_CHANGES
         for _ in range(too_many):
@@ -49,13 +49,13 @@ class Backlog:
         return max(0, too_many)
 
     def _waiting(self, order: int, at: float, stream: str, text: str, change: bytes | None) -> Waiting:
-        # Greater than before a restart as well, unless the clock was set back.
+        # Grows over a restart too, unless the clock was set back.
         number = self._last_number = max(self._last_number + 1, int(at * 1e6))
         size = ROW_BYTES + len(text.encode()) + len(change or b"")
         return Waiting(order, (self._service, number, at, stream, text, change), size)
 
     def shed(self) -> int:
-        """Drop the older half of the lines; returns how many that is."""
+        """Drop the older half of the lines, and return how many."""
         count = (len(self._lines) + 1) // 2
         for _ in range(count):
             self.size -= self._lines[0].size
@@ -68,7 +68,7 @@ class Backlog:
         self._dropped += 1
 
     def take(self, most: int, most_bytes: int) -> list[Waiting]:
-        """The oldest, in order; one at least if there is any."""
+        """Remove and return the oldest rows in order, at least one if there is any."""
         taken: list[Waiting] = []
         size = 0
         while self and (not taken or (len(taken) < most and size < most_bytes)):
@@ -87,7 +87,7 @@ class Backlog:
         return some.popleft()
 
     def _mark(self, gap: Waiting) -> Waiting:
-        """That so many were dropped, in the place of the last of them."""
+        """Return a row that replaces the dropped ones, in the place of the last."""
         _, number, at, _, _, _ = gap.row
         dropped = "1 line was" if self._dropped == 1 else f"{self._dropped} lines were"
         text = f"{dropped} left out: more came than could be stored"

@@ -1,5 +1,5 @@
-"""The jobs a scheduler is told of at its start or at a reload, where they come from, and the check of a payload against
-each. Jobs that were put are in its state, and take any object."""
+"""The declared jobs of a scheduler, their sources and payload checks. Jobs that were put are in the state, and take any
+object."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -13,21 +13,21 @@ from interlock.model.error import BadPayload, UnknownJob
 from interlock.model.job import Job
 
 PayloadCheck = Callable[[bytes], None]
-"""raises `BadPayload` naming the argument"""
+"""raises `BadPayload`, which names the argument"""
 PayloadMark = Callable[[bytes], bytes]
-"""marks what the handler takes as secrets"""
+"""marks the secrets that the handler takes"""
 PUT = "api"
 PYTHON = "python"
 """sources that are no files"""
 MOST_COMPARED = 10_000
-"""names that are looked through for one that was meant"""
+"""names compared with an unknown one to suggest the closest"""
 
 
 class Entry(msgspec.Struct, frozen=True):
     job: Job
     check: PayloadCheck
     mark: PayloadMark | None = None
-    """None if the handler takes none"""
+    """None if the handler takes no secrets"""
     source: str = PYTHON
     """where it is declared"""
 
@@ -43,7 +43,6 @@ class Catalog:
         return Define(request, self.jobs(), actor, {entry.job.id: entry.source for entry in self._entries.values()})
 
     def replace(self, entries: Iterable[Entry]) -> None:
-        """These are declared from now on."""
         self._entries = {entry.job.id: entry for entry in entries}
 
     def source(self, job_id: str) -> str:
@@ -51,7 +50,7 @@ class Catalog:
         return PUT if entry is None else entry.source
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
-        """The entry of a job, of those that are `known` too."""
+        """Return the entry of a declared job, or one made for a `known` job."""
         entry = self._entries.get(job_id)
         if entry is not None:
             return entry
@@ -64,7 +63,7 @@ class Catalog:
 
 
 def any_object(job_id: str) -> PayloadCheck:
-    """The check of a job that takes whatever it is given."""
+    """Return the check of a job that takes any object."""
 
     def check(data: bytes) -> None:
         try:

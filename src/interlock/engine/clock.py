@@ -13,5 +13,5 @@ class SystemClock(Clock):
         return Now(time.time(), elapsed())
 
     def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
-        # A millisecond more, for some loops count in milliseconds and round down: who is woken too early turns round.
+        # A millisecond more, because some loops round down to milliseconds and would wake too early.
         return asyncio.get_running_loop().call_later(delay + 0.001, wake).cancel

@@ -1,4 +1,4 @@
-"""Which jobs are declared: checked against what is stored, and adopted as a whole or not at all."""
+"""Declarations of jobs: checked against the stored jobs, and adopted as a whole or not at all."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,11 +19,10 @@ class Declarations:
         self._catalog = catalog
         self._count = 0
         self._waiting: dict[int, tuple[asyncio.Future[Difference], Sequence[Entry]]] = {}
-        """those that are on their way into the store"""
+        """declarations on their way into the store"""
 
     async def declare(self, entries: Sequence[Entry], actor: str) -> Difference:
-        """Declare these jobs instead of those that were. Raises `BadConfig`, naming everything that is wrong with them,
-        and then all is as it was."""
+        """Replace the declared jobs. Raises `BadConfig` with every fault, and then changes nothing."""
         catalog = Catalog(entries)
         self.check(catalog)
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
@@ -38,12 +37,12 @@ class Declarations:
             for job, text in refusals(self._engine.state, catalog.jobs(), self._engine.now())
         ]
         if len(found) > 1:
-            found.insert(0, f"{len(found)} faults in what is declared")
+            found.insert(0, f"{len(found)} faults in the declared jobs")
         if found:
             raise BadConfig("\n".join(found))
 
     def settle(self, request: int, outcome: Difference | Exception) -> None:
-        """A declaration is stored, or void."""
+        """Finish a declaration that is stored or void."""
         future, entries = self._waiting.pop(request, (None, ()))
         if isinstance(outcome, Difference):
             self._catalog.replace(entries)

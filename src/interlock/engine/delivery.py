@@ -1,4 +1,4 @@
-"""After the commit: messages to workers, effects, answers, and everybody who wants to know."""
+"""Delivery after the commit: messages to workers, effects, answers, metrics and logs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -22,12 +22,12 @@ class Delivery:
         self._sent: list[Command] = []
 
     def take_sent(self) -> list[Command]:
-        """What went out since the last pass. The next one begins with it, but it is no reason for a pass."""
+        """Return what was sent since the last pass. The next pass begins with it, but it needs no pass of its own."""
         sent, self._sent = self._sent, []
         return sent
 
     def deliver(self, decisions: Decisions, commands: Sequence[Command], seconds: float, position: int) -> None:
-        """Tell whom it concerns of decisions that are stored, which took `seconds`."""
+        """Carry out decisions whose commit took `seconds`."""
         engine = self._engine
         for _, content in commands:
             if type(content) is WorkerUp:
@@ -40,7 +40,7 @@ class Delivery:
         logs.write(decisions)
         engine.requests.announce(decisions.ended)
         if decisions.batch.kept or decisions.batch.service_log:
-            self._tell_noted(commands, True)
+            self._report_noted(commands, True)
         if decisions.batch or decisions.progressed:
             engine.requests.news(position, decisions.progressed.values())
         engine.links.relieve()
@@ -72,14 +72,14 @@ class Delivery:
                 self._engine.metrics.refused(answer.error.code)
 
     def refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
-        """Tell whoever handed these in that they are void."""
+        """Answer these commands with an error; they are void."""
         for origin, content in commands:
             request = getattr(content, "request", None)
             if request is not None:
                 self._refuse_one(origin, request, refusal)
                 if type(content) is Create:
                     self._engine.metrics.refused(refusal.code)
-        self._tell_noted(commands, False)
+        self._report_noted(commands, False)
 
     def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
         if origin:
@@ -87,14 +87,14 @@ class Delivery:
         else:
             self._engine.declarations.settle(request, error)
 
-    def _tell_noted(self, commands: Sequence[Command], stored: bool) -> None:
+    def _report_noted(self, commands: Sequence[Command], stored: bool) -> None:
         for _, content in commands:
             if type(content) is NoteServices:
                 self._engine.on_noted(content, stored)
 
 
 def _shorten(messages: Sequence[Message], passed: float) -> None:
-    """Leave out the time that has passed since it was decided how long a worker is to keep what it is given."""
+    """Subtract the time since the decision from the time that a worker holds a dispatch."""
     for message in messages:
         if type(message) is Dispatch and message.hold:
             force_setattr(message, "hold", max(0.0, message.hold - passed))

@@ -1,4 +1,4 @@
-"""Do what a step asks of the outside: after the commit, beside the loop, bounded in number and time."""
+"""Carry out effects: after the commit, beside the loop, bounded in number and time."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from interlock.ports.store import Store
 logger = logging.getLogger("interlock.engine")
 
 MOST_AT_ONCE = 8
-"""calls to the outside"""
+"""calls under way at once"""
 
 Answers = list[tuple[Effect, Any]]
 
@@ -26,7 +26,7 @@ class Effects:
         self._tasks: dict[asyncio.Task[None], Sequence[Effect]] = {}
 
     def begin(self, effects: Sequence[Effect]) -> None:
-        """Do these, all of a kind in one call. One that is under way already is not begun again."""
+        """Begin these effects, all of a kind in one call, except those already under way."""
         under_way = {effect for batch in self._tasks.values() for effect in batch}
         for kind, do in _KINDS.items():
             if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:

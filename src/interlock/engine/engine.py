@@ -1,11 +1,10 @@
-"""The scheduler's loop: take everything that arrived, decide, commit once, and only then tell anybody.
+"""The scheduler's loop: take everything that arrived, decide, commit once, and only then answer and send.
 
-While one batch is being committed the next may already be decided on; its commit begins when the first one is there,
-so commits never overtake each other and nobody hears of anything that is not durable.
+The engine may decide the next batch while one is being committed. The next commit begins when the first has ended, so
+commits never overtake each other, and no answer is ahead of the store.
 
-A commit that fails is handled like a crash: whoever submitted is told, the state in memory is thrown away, and once the
-store works again it is rebuilt from there while the workers come back and say what they hold. There is one way to
-recover, and it is used for both.
+A failed commit is handled like a crash: its submits are refused, and the state in memory is dropped. Once the store
+works again, the state is rebuilt from it, and the workers reconnect and list their attempts.
 """
 
 import asyncio
@@ -16,7 +15,7 @@ from random import Random
 
 import msgspec
 
-from interlock.core.decisions import Batch, Decisions
+from interlock.core.decisions import Decisions
 from interlock.core.rebuild import rebuild
 from interlock.core.state import SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
@@ -43,21 +42,21 @@ from interlock.ports.store import Store
 logger = logging.getLogger("interlock.engine")
 
 AFTER_FAULT = 0.2
-"""seconds before going on after an error that should not exist, should it come again at once"""
+"""seconds to wait after an internal error, in case it repeats"""
 MOST_WAITING = 20_000
-"""runs and messages that may wait for a pass before those who submit are made to wait"""
+"""runs and messages that may wait for a pass before clients have to wait"""
 MOST_BYTES = 64 * 1024 * 1024
-"""of payloads that may wait so"""
+"""bytes of payloads that may wait so"""
 
 
 class _Flight(msgspec.Struct):
-    """A batch on its way into the store, and what is to happen once it is there."""
+    """A batch on its way into the store."""
 
     commit: "asyncio.Future[None]"
     decisions: Decisions
     commands: Sequence[Command]
     began: float
-    """elapsed time at which the commit was begun"""
+    """elapsed time of the start of the commit"""
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -81,12 +80,12 @@ class Engine:
         self.delivery = Delivery(self)
         self._inbox = Inbox()
         self._position = 0
-        """of the last row that was given one"""
+        """the last one given to a row"""
         self._stored = 0
-        """of the last row that is stored"""
+        """the last one stored"""
         self._passed_at = 0.0
         self._starved_since: float | None = None
-        """since when runs are due and nobody is there to take them"""
+        """elapsed time since which runs wait without any worker"""
         self._wrote_at = 0.0
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -98,24 +97,24 @@ class Engine:
         self._has_led = False
         """whether `state` was ever taken over from the store"""
         self.trouble = StoreUnavailable("it is being recovered")
-        """why it is not available, while it is not"""
+        """the reason while it is not available"""
         self.is_settled = False
         self.declarations = Declarations(self, catalog)
         self.metrics = Metrics()
         self.on_noted: Callable[[NoteServices, bool], None] = lambda command, stored: None
-        """told of every such command that was handed in whether it is stored, or void and to be handed in again"""
+        """called for each of these commands: stored, or void and to be posted again"""
         self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
-        """calls when the process of a worker without a link has ended, where that can be known"""
+        """calls back when the process of a worker without a link ends, where that can be known"""
 
     # ── from outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self, origin: str, content: object) -> None:
-        """Hand in a command; it is part of the next pass."""
+        """Add a command to the next pass."""
         self._inbox.add(origin, content)
         self.wake()
 
     def post_all(self, commands: Sequence[Command]) -> None:
-        """Hand in what a worker said together."""
+        """Add commands of a worker that belong together."""
         self._inbox.add_all(commands)
         self.wake()
 
@@ -124,7 +123,7 @@ class Engine:
             self._waiter.set_result(None)
 
     def is_behind(self, share: float = 1.0) -> bool:
-        """Whether so much waits that whoever submits should wait too."""
+        """Whether so many commands wait that clients should wait too."""
         return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
 
     def status(self, request: int) -> StatusReport:
@@ -145,7 +144,7 @@ class Engine:
         return self.metrics.latest(self._clock, available=self.available, position=self._stored)
 
     async def start(self) -> None:
-        """Take the lease and the state. Raises if somebody else has it, or if a job cannot be declared as it is."""
+        """Take the lease and load the state. Raises if another scheduler has the lease, or a job cannot be declared."""
         if not await self._take_over():
             raise LeaseLost(self.settings.cell, "held by another scheduler")
         self.declarations.check(self._catalog)
@@ -157,7 +156,7 @@ class Engine:
         return self._clock.now().elapsed
 
     def drain(self) -> None:
-        """Refuse new runs and hand out no more."""
+        """Refuse new runs and dispatch no more."""
         self._draining = True
         self.post("", StartDraining())
 
@@ -179,7 +178,7 @@ class Engine:
         while True:
             await self._wait()
             if self.state.walks:
-                # A pass that finds nothing to store waits for nothing, and others want the loop.
+                # A pass without rows does not await, and other tasks need the loop.
                 await asyncio.sleep(0)
             self._passed_at = self._clock.now().elapsed
             self._note_starvation(self._passed_at)
@@ -200,7 +199,7 @@ class Engine:
             except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
                 await self._fail(error)
             except Exception as error:
-                # A fault of ours: what is in memory may be half done, what is stored is whole, so go on from there.
+                # Our own fault: memory may be half changed, but the store is whole, so go on from there.
                 logger.exception("internal error")
                 await self._fail(InterlockError(f"internal error: {error!r}"))
                 await self._sleep(AFTER_FAULT)
@@ -215,7 +214,7 @@ class Engine:
     # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _wait(self) -> None:
-        """Sleep until something arrives or falls due, or what is being committed is there."""
+        """Sleep until a command arrives, a timer is due, or the pending commit has ended."""
         while (delay := self._idle_for()) > 0:
             await self._sleep(delay)
             if self._flight is None:
@@ -234,7 +233,7 @@ class Engine:
         if not self.available:
             return 0.0
         if self._flight is not None:
-            # Deciding ahead pays only for a batch worth a commit of its own; less is better off in a larger one.
+            # Deciding ahead pays only for a batch worth a commit of its own.
             ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
             is_due = self._flight.commit.done() or ahead or self._inbox.answers
             return 0.0 if is_due else self.settings.longest_wait
@@ -251,16 +250,16 @@ class Engine:
         return min(delay, self.state.effects_due - now.elapsed)
 
     async def _pass(self) -> None:
-        """Decide on what has arrived, and begin to commit it as soon as what was decided before is there."""
+        """Decide on the commands that arrived, and begin the commit once the one before has ended."""
         if not self.is_settled:
-            # This state is new and has asked for nothing: what comes was asked for by the one before.
+            # This state is new and has asked for nothing; the answers are for the one before.
             self._inbox.answers.clear()
         only_answers = bool(self._inbox.answers)
         commands = self._inbox.take(self.settings.batch_runs)
         try:
             needed = needs(self.state, commands)
             if needed:
-                # What the store knows must be everything that is decided.
+                # The store must have every decision before it is asked.
                 await self._land()
             found = await facts.read(needed, self._store, self.now()) if needed else NO_FACTS
             now = self._clock.now()
@@ -272,12 +271,13 @@ class Engine:
                 self.requests.settled()
             self._wake_at = decisions.wake_at
             if decisions.batch or decisions.effects or not only_answers:
-                # Else it is dispatches of runs that are stored.
+                # Otherwise it only sends dispatches that are stored.
                 await self._land()
             if not decisions.batch:
                 self.delivery.deliver(decisions, commands, 0.0, self._stored)
                 return
-            self._number(decisions.batch)
+            decisions.batch.position = self._position + 1
+            self._position = decisions.batch.last_position
             commit = asyncio.ensure_future(self._store.commit(decisions.batch, self.settings.cell, self._owner.epoch))
         except Exception as error:
             self.delivery.refuse(commands, _refusal(error))
@@ -285,13 +285,8 @@ class Engine:
         commit.add_done_callback(lambda _: self.wake())
         self._flight = _Flight(commit, decisions, commands, self._clock.now().elapsed)
 
-    def _number(self, batch: Batch) -> None:
-        """Give what happened its place in the order of everything that ever happened."""
-        batch.position = self._position + 1
-        self._position = batch.last_position
-
     async def _land(self) -> None:
-        """Wait for the batch that is being committed, then tell whom it concerns."""
+        """Wait for the pending commit, then deliver its decisions."""
         flight = self._flight
         if flight is None:
             return
@@ -308,7 +303,7 @@ class Engine:
 
     @property
     def writing(self) -> "asyncio.Future[None] | None":
-        """The commit that is under way."""
+        """The pending commit."""
         return None if self._flight is None else self._flight.commit
 
     # ── ownership and recovery ──────────────────────────────────────────────────────────────────────────────────────
@@ -334,14 +329,14 @@ class Engine:
         return True
 
     async def _fail(self, error: InterlockError) -> None:
-        """What was decided and is not stored is void. Tell whoever waits for it, and begin again from the store."""
-        logger.error("%s: starting again from the store", error)
+        """Drop all decisions that are not stored, refuse their commands, and go back to the store."""
+        logger.error("%s; going on from the store", error)
         self.metrics.failed(error)
         if self._flight is not None:
             try:
                 await self._land()
             except Exception:
-                logger.exception("the write that was under way failed too")
+                logger.exception("the pending commit failed too")
         if isinstance(error, (StaleEpoch, LeaseLost)):
             self._owner.lose()
         self.available = False
@@ -366,7 +361,7 @@ class Engine:
             except Exception as error:
                 logger.exception("internal error")
                 why = repr(error)
-            logger.warning("cannot go on yet: %s", why)
+            logger.warning("still not available: %s", why)
             await self._sleep(delay)
             delay = min(delay * 2, 1.0)
         if self._stopping:

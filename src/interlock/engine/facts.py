@@ -25,7 +25,7 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
     if needs.passed:
         await _find_pruned(needs, facts, store)
     if needs.latest:
-        # What is over cannot come again; a second for the one that is running.
+        # Past times cannot come again; one second earlier for the current one.
         facts.latest = await store.latest_times(list(needs.latest), now - 1)
     for run_id in needs.runs:
         if (run := await store.run(run_id)) is not None:
@@ -36,9 +36,8 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
 
 
 async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:
-    """Find the occurrences that a schedule created and pruning removed. Every time up to a schedule's cursor has had
-    its turn. Where the store still has older runs of the schedule, a missing one was never created, for example because
-    of a pause."""
+    """Mark the occurrences that a schedule created and pruning removed: those it has passed that are older than any
+    stored run of it. A later one that is missing was never created, for example because of a pause."""
     missing = {
         run_id: place
         for run_id, place in needs.passed.items()

@@ -1,4 +1,4 @@
-"""Housekeeping: prune runs, keys and what services said, and keep up with the runs that end."""
+"""Housekeeping: prune runs, keys and the logs of services, and keep up with the runs that end."""
 
 import asyncio
 import logging
@@ -14,23 +14,22 @@ from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
 logger = logging.getLogger("interlock.housekeeping")
 
 EVERY = 60.0
-"""seconds between two looks, unless many runs end in between"""
+"""seconds between two rounds, unless many runs end in between"""
 MANY_ENDED = 10_000
-"""runs that end before the next look comes early"""
+"""ended runs after which the next round comes early"""
 LOOK = 1.0
-"""seconds between two looks at how many have ended"""
+"""seconds between two looks at the number of ended runs"""
 STAY = 3600.0
-"""seconds for which runs that a schedule created are always kept: if the clock is set back by no more than this, no
-occurrence runs twice"""
+"""seconds for which scheduled runs are always kept: no occurrence runs twice if the clock is set back by less"""
 CALL_KEYS = 3600.0
-"""seconds for which keys are kept that clients made up for one call: longer than any client repeats it"""
+"""seconds to keep keys that clients made up for one call: longer than any client repeats it"""
 BEHIND = 60.0
 """seconds of pruning without catching up after which a warning is logged"""
 SAID_AGAIN = 600.0
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """How much is kept; 0 is all, or for ever."""
+    """How much to keep; 0 for all, or for ever."""
 
     runs: int = 0
     """of each job"""
@@ -52,11 +51,11 @@ class Housekeeping:
         self._clock = clock
         self._every = every
         self._behind_since: float | None = None
-        """elapsed time since which there has been more to prune"""
+        """elapsed time since which more was left to prune"""
         self._ended = 0
-        """how many runs had ended then"""
+        """ended runs at that time"""
         self._pruned = 0
-        """how many were pruned since"""
+        """runs pruned since"""
         self._say_at = 0.0
 
     async def run(self) -> None:
@@ -68,11 +67,11 @@ class Housekeeping:
 
     @property
     def falls_behind(self) -> bool:
-        """Whether more runs end than are pruned. Then pruning takes as much of the store as it needs."""
+        """Whether more runs end than are pruned; then pruning takes as much of the store as it needs."""
         return self._behind_since is not None and self._metrics.ended_total - self._ended > self._pruned
 
     async def once(self) -> bool:
-        """Prune a part of what has to go; returns whether there is more."""
+        """Prune a part, and return whether more is left."""
         keep, now = self._keep, self._clock.now()
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
         keys_before = now.wall - keep.keys_for if keep.keys_for else 0.0
@@ -104,7 +103,7 @@ class Housekeeping:
         if self._behind_since is not None and elapsed >= self._say_at:
             self._say_at = elapsed + SAID_AGAIN
             logger.warning(
-                "pruning has been behind for %.0fs: %d runs have ended since, %d were pruned, so more are kept than "
+                "pruning has been behind for %.0fs: %d runs ended, %d were pruned, so the store keeps more than "
                 "keep_runs, keep_runs_total and keep_for allow; submit more slowly, or use a faster disk",
                 behind,
                 self._metrics.ended_total - self._ended,
@@ -112,7 +111,7 @@ class Housekeeping:
             )
 
     async def _rest(self, seconds: float) -> None:
-        """For so long, or until many runs have ended."""
+        """Sleep, at most until many runs have ended."""
         most = self._metrics.ended_total + MANY_ENDED
         for _ in range(ceil(seconds / LOOK)):
             await asyncio.sleep(min(seconds, LOOK))

@@ -1,5 +1,5 @@
-"""What waits for the next pass. What workers say goes before what clients submit: a flood of new work must not make the
-work that runs look silent."""
+"""The commands that wait for the next pass. Those of workers go before submits, so that a flood of new work does not
+make running work look silent."""
 
 from collections.abc import Sequence
 
@@ -9,21 +9,21 @@ from interlock.model.message import Started
 
 
 def _weight(content: object) -> int:
-    """How much of a pass a command takes. A start takes nothing: it shares a row with the end that often follows it."""
+    """Return how much of a pass a command takes. A start takes nothing: it often shares a row with its end."""
     return 0 if type(content) is Started else 1
 
 
 class Inbox:
     def __init__(self) -> None:
         self.answers: list[Command] = []
-        """to effects; they have a pass of their own, which seldom has anything to store"""
+        """answers to effects; they have a pass of their own, which rarely needs a commit"""
         self._first: list[Command] = []
         self._first_weight = 0
         self._submits: list[Command] = []
         self.runs = 0
-        """how many runs are in the submits"""
+        """runs in the submits"""
         self.bytes = 0
-        """how large their payloads are"""
+        """size of their payloads"""
 
     def __bool__(self) -> bool:
         return bool(self._first or self._submits or self.answers)
@@ -44,17 +44,17 @@ class Inbox:
             self._first_weight += _weight(content)
 
     def put_first(self, content: object) -> None:
-        """Before everything that waits, whoever it is from."""
+        """Add a command before all that wait."""
         self._first.insert(0, ("", content))
         self._first_weight += _weight(content)
 
     def add_all(self, commands: Sequence[Command]) -> None:
-        """Take in what a worker said together; it is worked on together, up to the size of a pass."""
+        """Add commands of a worker that belong together."""
         self._first.extend(commands)
         self._first_weight += sum(type(content) is not Started for _, content in commands)
 
     def take(self, most: int) -> list[Command]:
-        """What one pass works on: answers, or everything, unless that is more than one commit should carry."""
+        """Remove and return the commands of one pass: answers, or as much as one commit should carry."""
         if self.answers:
             answers, self.answers = self.answers, []
             return answers
@@ -64,7 +64,7 @@ class Inbox:
             self._submits, self.runs, self.bytes = [], 0, 0
             return taken
         taken, weight = self._take_first(most)
-        # Submits always get a share, however much the workers say.
+        # Submits always get a share, however many messages the workers send.
         return taken + self._take_submits(max(most - weight, most // 4))
 
     def _take_first(self, most: int) -> tuple[list[Command], int]:

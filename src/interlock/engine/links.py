@@ -1,14 +1,14 @@
-"""The scheduler's side of every link: who is there, and who has to wait."""
+"""The scheduler's side of every link: which workers and clients are connected, and which have to wait."""
 
 import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from interlock.engine import logs
+from interlock.engine.intake import check_name
 from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadValue, InterlockError, Refused
-from interlock.model.job import NAME
 from interlock.ports.bus import Endpoint, Peer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Links(Endpoint):
         self._engine = engine
         self._instance = instance
         self._names: dict[Peer, str] = {}
-        """every peer that has introduced itself"""
+        """peers that have introduced themselves"""
         self._workers: dict[str, Peer] = {}
         self._joined: dict[str, Peer] = {}
         """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
@@ -78,7 +78,7 @@ class Links(Endpoint):
                 self._names[peer] = name
                 self._clients[name] = peer
             else:
-                raise Refused(f"link: the first message must introduce the sender, not be {type(message).__name__}")
+                raise Refused(f"link: {type(message).__name__} cannot be the first message; introduce the sender first")
         except InterlockError as error:
             peer.send([m.Problem(0, error.code, str(error))])
             peer.close()
@@ -86,12 +86,13 @@ class Links(Endpoint):
     def _welcome_worker(self, peer: Peer, hello: m.Hello) -> None:
         _check_protocol(hello.protocol)
         name = hello.worker_id
-        if not NAME.fullmatch(name) or name.startswith("client-"):
-            raise BadValue("worker_id", name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+        check_name("worker_id", name)
+        if name.startswith("client-"):
+            raise BadValue("worker_id", name, "allowed: names that begin with client- are those of clients")
         other = self._workers.get(name)
         if other is not None:
             if other.process != peer.process:
-                raise Refused(f"worker_id: {name!r} is taken by another worker")
+                raise Refused(f"worker_id: {name!r} is taken by another worker; choose another")
             self._names.pop(other, None)
             other.close()
         peer_is_stray = bool(hello.instance) and hello.instance != self._instance
@@ -106,12 +107,12 @@ class Links(Endpoint):
         peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence)])
         peer.on_process_end(lambda: self.worker_died(name, peer.process))
         if peer_is_stray:
-            logger.info("worker %s belongs to an earlier start: it finishes what it has and leaves", name)
+            logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])
 
     def worker_died(self, name: str, process: str = "") -> None:
         successor = self._workers.get(name)
-        # A new process of that name has said what it holds: nothing of the dead one is left to lose.
+        # A new process of that name has listed its attempts: nothing of the dead one is left to lose.
         if successor is None or successor.process == process:
             self._engine.post(name, WorkerDown(name, True, f"worker {name} died"))
 
@@ -138,14 +139,14 @@ class Links(Endpoint):
             self._paused.append(peer)
 
     def relieve(self) -> None:
-        """Let paused clients go on once the backlog is worked off."""
+        """Let paused peers go on once the backlog is small."""
         if self._paused and not self._engine.is_behind(0.5):
             for peer in self._paused:
                 peer.resume()
             self._paused.clear()
 
     def drop_workers(self) -> None:
-        """Break the workers' links; each comes back and says what it holds."""
+        """Break the workers' links; each reconnects and lists its attempts."""
         self._joined.clear()
         self._links.clear()
         for name, peer in list(self._workers.items()):
@@ -165,7 +166,7 @@ class Links(Endpoint):
         if peer is None:
             return False
         peer.send(messages)
-        # Work goes out before the answers do: it has the longer way.
+        # Work goes out before the answers: it has the longer way.
         peer.flush()
         return True
 
@@ -177,6 +178,4 @@ class Links(Endpoint):
 
 def _check_protocol(found: int) -> None:
     if found != m.PROTOCOL:
-        raise Refused(
-            f"link: protocol {found} is not spoken here, only {m.PROTOCOL}; use the same version on both sides"
-        )
+        raise Refused(f"link: protocol {found} is not {m.PROTOCOL}; use the same version of Interlock on both sides")

@@ -1,4 +1,4 @@
-"""What a pass leaves in the log."""
+"""The log of the scheduler: what each pass did to runs."""
 
 import logging
 
@@ -13,7 +13,7 @@ ERRORS = (State.FAILED, State.TIMEOUT, State.ORPHANED)
 
 
 def write(decisions: Decisions) -> None:
-    """Log what was committed: transitions INFO, what went wrong ERROR, what is odd WARNING."""
+    """Log committed decisions: transitions as INFO, warnings as WARNING, failures as ERROR."""
     for text in decisions.warnings:
         logger.warning(text)
     for text in decisions.problems:

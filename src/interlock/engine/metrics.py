@@ -1,7 +1,7 @@
-"""Counts and histograms of what was committed, and what they look like to Prometheus.
+"""Counts and histograms of committed decisions, as families for Prometheus.
 
 A pass adds to them in a few sweeps that count equal things together: at full load a run has forty microseconds for
-everything. No label is ever a run's id; there are only so many jobs, lanes, states and error codes.
+everything. Labels are jobs, lanes, states and error codes, never run ids.
 """
 
 from bisect import bisect_left
@@ -20,13 +20,13 @@ from interlock.ports.clock import Clock
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 FRESH = 0.1
-"""seconds for which metrics are told again as they are"""
+"""seconds for which computed metrics are given out again"""
 ROWS = (1, 10, 100, 1000, 10_000)
 
 Sample = tuple[str, dict[str, str], float]
 
 MOST_JOBS = 1000
-"""that are told apart; the others are counted together"""
+"""jobs with a label of their own; the others share one"""
 OTHERS = "(others)"
 
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
@@ -37,8 +37,6 @@ _PAUSED = attrgetter("paused")
 
 
 class Histogram:
-    """How often a value fell between which bounds."""
-
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -55,19 +53,17 @@ class Histogram:
     def samples(self, labels: Mapping[str, str]) -> list[Sample]:
         found: list[Sample] = []
         count = 0
-        for bound, one in zip((*map(_number, self.bounds), "+Inf"), self.counts, strict=True):
+        for bound, one in zip((*(f"{bound:g}" for bound in self.bounds), "+Inf"), self.counts, strict=True):
             count += one
             found.append(("_bucket", {**labels, "le": bound}, float(count)))
         return [*found, ("_sum", dict(labels), self.total), ("_count", dict(labels), float(count))]
 
 
 class Metrics:
-    """Counts since the start, and the latest runs that ended."""
-
     def __init__(self) -> None:
         self.commits = 0
         self.by_job: dict[str, dict[str, int]] = {}
-        """job → state → how many runs ended so"""
+        """job → final state → runs"""
         self.recent: list[Run] = []
         self._received: Counter[str] = Counter()
         self._dispatched: Counter[str] = Counter()
@@ -77,7 +73,7 @@ class Metrics:
         self._latency = Histogram(SECONDS)
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()
-        """those that have a label of their own"""
+        """jobs with a label of their own"""
         self._missed: Counter[str] = Counter()
         self._durations: dict[str, Histogram] = {}
         self._commit_seconds = Histogram(SECONDS)
@@ -90,7 +86,7 @@ class Metrics:
         self._leases_lost = 0
         self._state = SchedulerState(Limits(), {})
         self._stale_before = 0
-        """messages that were stale in the states before this one"""
+        """stale messages of the states before this one"""
         self._dropped_before = 0
         self._families: list[Family] = []
         self._was_available = False
@@ -102,29 +98,27 @@ class Metrics:
 
     @property
     def ended(self) -> dict[str, int]:
-        """State → how many runs ended so."""
+        """Final state → runs."""
         found: dict[str, int] = {}
         for states in self.by_job.values():
             for state, count in states.items():
                 found[state] = found.get(state, 0) + count
         return found
 
-    # ── what happens ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, state: SchedulerState) -> None:
-        """The scheduler goes on with this state, rebuilt from the store."""
+        """Read gauges from this state from now on; its counts continue those before."""
         self._stale_before += self._state.stale_messages
         self._dropped_before += self._state.log_lines_dropped
         self._state = state
 
     def failed(self, error: InterlockError) -> None:
-        """The state is void and has to be rebuilt, for this reason."""
         self._recoveries += 1
         if isinstance(error, (LeaseLost, StaleEpoch)):
             self._leases_lost += 1
 
     def refused(self, code: str) -> None:
-        """A submit was refused."""
         self._refused[code] += 1
 
     def pruned(self, runs: int, behind: float) -> None:
@@ -133,7 +127,7 @@ class Metrics:
         self._behind = behind
 
     def add(self, decisions: Decisions, seconds: float) -> None:
-        """These decisions are stored; it took so long."""
+        """Count decisions whose commit took `seconds`."""
         batch = decisions.batch
         if batch:
             self.commits += 1
@@ -155,7 +149,7 @@ class Metrics:
         self._dead_letters += len(batch.dead_letters)
 
     def _labels(self, job_ids: Iterable[str]) -> list[str]:
-        """What jobs are called: there may be a million of them, and a label for each would help nobody."""
+        """Return a label for each job; of a million jobs, most share one."""
         known = self._jobs
         found = []
         for job_id in job_ids:
@@ -171,7 +165,7 @@ class Metrics:
         if not out:
             return
         self._dispatched.update(self._labels(map(_JOB, out)))
-        # All of a pass happens at one time, and most of its runs were due at few: a look at each time is enough.
+        # All of a pass happens at one time, and most of its runs were due at few: count by time.
         now = decisions.now
         for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
             self._latency.add(now - due, count)
@@ -191,10 +185,10 @@ class Metrics:
                 self._missed[job_id] += count
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
-    # ── what is told ────────────────────────────────────────────────────────────────────────────────────────────────
+    # ── reporting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
-        """The families, made anew as often as takes a hundredth of the time, however many runs have to be counted."""
+        """Return the families; computing them anew takes at most a hundredth of the time."""
         now = clock.now().elapsed
         if now >= self._fresh_until or available != self._was_available:
             self._families = self.families(available=available, position=position)
@@ -205,101 +199,65 @@ class Metrics:
     def families(self, *, available: bool, position: int) -> list[Family]:
         state = self._state
         workers = [worker for worker in state.workers.values() if worker.connected]
-        lanes = state.lanes.values()
+        lanes, entries = state.lanes, state.timetable.entries.values()
         found = Counter(map(_STATE, state.runs.values()))
         live = {str(one): found[one] for one in State if one not in TERMINAL}
-        ended = [
-            ({"job": job_id, "state": one}, count)
+        stale, dropped = self._stale_before + state.stale_messages, self._dropped_before + state.log_lines_dropped
+        numbers = (
+            ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
+            ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
+            ("counter", "dead_letters_total", "Runs put among the dead letters.", self._dead_letters),
+            ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
+            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(map(_PAUSED, entries))),
+            ("gauge", "workers", "Workers that are connected.", len(workers)),
+            ("gauge", "worker_slots", "Slots of these workers.", sum(one.slots for one in workers)),
+            ("gauge", "worker_attempts", "Attempts on these workers.", sum(len(one.attempts) for one in workers)),
+            ("counter", "stale_messages_total", "Messages of attempts that are no longer the live one.", stale),
+            ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
+            ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
+            ("counter", "recoveries_total", "Times the state was rebuilt from the store.", self._recoveries),
+            ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
+            ("gauge", "store_position", "Position of the latest entry in the store.", position),
+        )
+        labelled = (
+            ("counter", "runs_received_total", "Runs that were created.", "job", self._received),
+            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", self._dispatched),
+            ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", self._retried),
+            ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", self._crashed),
+            ("counter", "submits_refused_total", "Submits that were refused.", "code", self._refused),
+            ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", self._missed),
+            ("gauge", "runs_live", "Runs that have not ended.", "state", live),
+            ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
+            ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
+            ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting() for k, v in lanes.items()}),
+        )
+        histograms: tuple[tuple[str, str, list[tuple[dict[str, str], Histogram]]], ...] = (
+            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", [({}, self._latency)]),
+            ("schedule_lag_seconds", "From an occurrence's time until it goes on.", [({}, self._lag)]),
+            ("commit_duration_seconds", "Duration of a commit.", [({}, self._commit_seconds)]),
+            ("commit_rows", "Rows in a commit.", [({}, self._commit_rows)]),
+            (
+                "run_duration_seconds",
+                "From a run's first start to its end.",
+                [({"job": job_id}, histogram) for job_id, histogram in self._durations.items()],
+            ),
+        )
+        ended: list[Sample] = [
+            ("", {"job": job_id, "state": one}, float(count))
             for job_id, states in self.by_job.items()
             for one, count in states.items()
         ]
-        durations = [
-            sample for job_id, histogram in self._durations.items() for sample in histogram.samples({"job": job_id})
-        ]
         return [
-            _counter("runs_received_total", "Runs that were created.", _by("job", self._received)),
-            _counter("runs_dispatched_total", "Attempts handed to a worker.", _by("job", self._dispatched)),
-            _counter("runs_completed_total", "Runs that have ended, by the state they ended in.", ended),
-            _counter("runs_retried_total", "Failed attempts that are tried again.", _by("job", self._retried)),
-            _counter("runs_crashed_total", "Attempts lost with their process or worker.", _by("job", self._crashed)),
-            _counter("submits_refused_total", "Submits that were refused.", _by("code", self._refused)),
-            _counter("runs_pruned_total", "Runs that were pruned.", [({}, self._pruned)]),
-            _gauge(
-                "pruning_behind_seconds",
-                "For how long more runs than may be kept have been stored; 0 while pruning keeps up.",
-                [({}, self._behind)],
+            *(Family(f"interlock_{name}", kind, text, [("", {}, float(one))]) for kind, name, text, one in numbers),
+            *(
+                Family(f"interlock_{name}", kind, text, [("", {label: key}, float(one)) for key, one in counts.items()])
+                for kind, name, text, label, counts in labelled
             ),
-            _counter("dead_letters_total", "Runs put among the dead letters.", [({}, self._dead_letters)]),
-            _histogram(
-                "dispatch_latency_seconds",
-                "From when a run is due until its first attempt is handed to a worker.",
-                self._latency.samples({}),
+            *(
+                Family(
+                    f"interlock_{name}", "histogram", text, [s for labels, one in found for s in one.samples(labels)]
+                )
+                for name, text, found in histograms
             ),
-            _histogram(
-                "schedule_lag_seconds",
-                "From the time of an occurrence until it goes on, or has its turn.",
-                self._lag.samples({}),
-            ),
-            _counter(
-                "occurrences_skipped_total", "Occurrences that were missed or not wanted.", _by("job", self._missed)
-            ),
-            _gauge("schedules", "Jobs that have a schedule.", [({}, len(state.timetable.entries))]),
-            _gauge(
-                "schedules_paused",
-                "Those that are paused.",
-                [({}, sum(map(_PAUSED, state.timetable.entries.values())))],
-            ),
-            _histogram("run_duration_seconds", "From a run's first start to its end.", durations),
-            _histogram("commit_duration_seconds", "How long a commit takes.", self._commit_seconds.samples({})),
-            _histogram("commit_rows", "Rows in a commit.", self._commit_rows.samples({})),
-            _gauge("runs_live", "Runs that have not ended.", _by("state", live)),
-            _gauge("lane_active", "Runs that hold a slot.", [({"lane": one.name}, len(one.holding)) for one in lanes]),
-            _gauge("lane_limit", "Slots.", [({"lane": one.name}, one.limit) for one in lanes]),
-            _gauge(
-                "lane_waiting", "Runs that wait for a slot.", [({"lane": one.name}, one.waiting()) for one in lanes]
-            ),
-            _gauge("workers", "Workers that are connected.", [({}, len(workers))]),
-            _gauge("worker_slots", "Attempts they take.", [({}, sum(one.slots for one in workers))]),
-            _gauge("worker_attempts", "Attempts they have.", [({}, sum(len(one.attempts) for one in workers))]),
-            _counter(
-                "stale_messages_total",
-                "Messages of attempts that are no longer the live one.",
-                [({}, self._stale_before + state.stale_messages)],
-            ),
-            _counter(
-                "log_lines_dropped_total",
-                "Log lines left out because a run's log was full.",
-                [({}, self._dropped_before + state.log_lines_dropped)],
-            ),
-            _counter("leases_lost_total", "Times the scheduler lost its lease.", [({}, self._leases_lost)]),
-            _counter("recoveries_total", "Times the state was thrown away and rebuilt.", [({}, self._recoveries)]),
-            _gauge("store_available", "Whether the store works: 1 or 0.", [({}, int(available))]),
-            _gauge("store_position", "The position of the latest entry in the store.", [({}, position)]),
+            Family("interlock_runs_completed_total", "counter", "Runs that ended, by their final state.", ended),
         ]
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"
-
-
-Values = Iterable[tuple[dict[str, str], float]]
-
-
-def _by(label: str, counts: Mapping[str, int]) -> Values:
-    return [({label: key}, count) for key, count in counts.items()]
-
-
-def _family(name: str, kind: str, text: str, values: Values) -> Family:
-    return Family(f"interlock_{name}", kind, text, [("", labels, float(value)) for labels, value in values])
-
-
-def _counter(name: str, text: str, values: Values) -> Family:
-    return _family(name, "counter", text, values)
-
-
-def _gauge(name: str, text: str, values: Values) -> Family:
-    return _family(name, "gauge", text, values)
-
-
-def _histogram(name: str, text: str, samples: list[Sample]) -> Family:
-    return Family(f"interlock_{name}", "histogram", text, samples)

@@ -1,4 +1,4 @@
-"""The lease under which a scheduler may write: taken, renewed three times in its life, given back."""
+"""The lease under which a scheduler may write: taken, renewed every third of its time, and released."""
 
 import logging
 from random import Random
@@ -38,7 +38,7 @@ class Ownership:
         return True
 
     async def renew(self, now: Now) -> bool:
-        """Renew the lease if it is time to; True if the store wrote it. Raises after too many failures in a row."""
+        """Renew the lease if it is time; True if the store wrote it. Raises after too many failures in a row."""
         if self._lease is None or now.elapsed < self.renew_at:
             return False
         self.renew_at = now.elapsed + self._ttl / 3

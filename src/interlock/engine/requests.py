@@ -1,4 +1,4 @@
-"""What clients ask, and how each kind of request is carried out: a line for each in `WAYS`."""
+"""The requests of clients. `WAYS` has a line for each kind: how it is carried out, and what it needs."""
 
 import asyncio
 import logging
@@ -37,19 +37,19 @@ class Requests:
         self.store = store
         self.tell = tell
         self.operations: Operations | None = None
-        """the tree that the scheduler is a part of, if it is part of one"""
+        """the tree that the scheduler is part of, if any"""
         self.waiting: dict[Asker, str] = {}
-        """who waits for the end of which run"""
+        """request → the run whose end it waits for"""
         self._watched: dict[str, dict[Asker, None]] = {}
-        """the same the other way round"""
+        """run → the requests that wait for its end"""
         self._watchers: set[str] = set()
-        """the clients that are told of every commit"""
+        """clients that get news of every commit"""
         self._too_early: list[tuple[str, r.Request[Message]]] = []
-        """requests about jobs that came before the jobs were known"""
+        """requests that need the jobs, and came before these were known"""
         self._tasks = TaskSet()
 
     def take(self, name: str, message: Message) -> None:
-        """Carry out what a client asks, or tell it why not."""
+        """Carry out a request, or answer with an error."""
         try:
             self._take(name, message)
         except InterlockError as error:
@@ -78,16 +78,21 @@ class Requests:
             way.take(self, name, message)
 
     def settled(self) -> None:
-        """The jobs are known now, or will not be for long: go on with the requests about them, or refuse them."""
+        """Go on with the requests that needed the jobs; these are known now, or the store has failed."""
         waiting, self._too_early = self._too_early, []
         for name, message in waiting:
             self.take(name, message)
+
+    def tree_operations(self) -> Operations:
+        if self.operations is None:
+            raise Refused("services: this scheduler has none; start it with interlock up")
+        return self.operations
 
     def problem(self, name: str, request: int, error: InterlockError) -> None:
         self.tell(name, Problem(request, error.code, str(error)))
 
     def gone(self, name: str) -> None:
-        """A client has left: nobody waits for its answers."""
+        """Forget a client that has left."""
         self._watchers.discard(name)
         self._too_early = [one for one in self._too_early if one[0] != name]
         for asker in [one for one in self.waiting if one[0] == name]:
@@ -98,7 +103,7 @@ class Requests:
         return self.engine.status(message.request)
 
     def news(self, position: int, progressed: Iterable[Run]) -> None:
-        """Tell those who watch how far the store has come, and of progress. They read what is stored themselves."""
+        """Send the stored position and new progress to the watching clients, which read the store themselves."""
         if not self._watchers:
             return
         known = self.engine.state.progress
@@ -117,7 +122,7 @@ class Requests:
             self.do(asker, self._find_end(asker, question))
 
     def announce(self, ended: Sequence[Run]) -> None:
-        """Tell those who wait for these runs."""
+        """Answer the requests that wait for these runs."""
         if not self._watched:
             return
         for run in ended:
@@ -125,13 +130,13 @@ class Requests:
                 self._tell_end(asker, run)
 
     def check_watched(self) -> None:
-        """After a rebuild, a run that is waited for may have ended in the meantime."""
+        """Look again for awaited runs that are no longer live after a rebuild."""
         for asker, run_id in list(self.waiting.items()):
             if run_id not in self.engine.state.runs:
                 self.do(asker, self._find_end(asker, r.Ask(asker[1], run_id, True)))
 
     async def _find_end(self, asker: Asker, question: r.Ask) -> None:
-        """Look for a run that is not live. If it ended a moment ago, its end may not be stored yet."""
+        """Look up a run that is not live. If it has just ended, its end may not be stored yet."""
         while asker in self.waiting:
             writing = self.engine.writing
             try:
@@ -146,7 +151,7 @@ class Requests:
             if run is not None and run.state in TERMINAL:
                 self._tell_end(asker, run)
             elif question.run_id in self.engine.state.runs or not self.engine.available:
-                # Told at its end; `check_watched` looks again when the state was taken over anew.
+                # Its end will be announced; after a rebuild `check_watched` looks again.
                 return
             elif writing is None:
                 self._forget(asker)
@@ -160,7 +165,6 @@ class Requests:
             self.tell(asker[0], _report(asker[1], run))
 
     def _forget(self, asker: Asker) -> None:
-        """Nobody waits for this answer any more."""
         run_id = self.waiting.pop(asker, None)
         if run_id is not None:
             del self._watched[run_id][asker]
@@ -174,10 +178,9 @@ class Requests:
             raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
         return run
 
-    # ── work of its own ─────────────────────────────────────────────────────────────────────────────────────────────
+    # ── answers beside the loop ─────────────────────────────────────────────────────────────────────────────────────
 
     def do(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
-        """Answer a request beside the loop."""
         self._tasks.begin(self._guarded(asker, work))
 
     async def _guarded(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
@@ -190,7 +193,7 @@ class Requests:
             self.problem(*asker, InterlockError(f"internal error: {error!r}"))
 
     async def finish(self) -> None:
-        """Wait for the answers that are under way."""
+        """Wait for the answers under way."""
         await self._tasks.end()
 
 
@@ -202,7 +205,7 @@ def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -
 
 
 def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
-    """The newest lines that fit into one answer."""
+    """Return the newest lines that fit into one answer."""
     size, kept = 0, []
     for line in reversed(lines):
         size += len(line.text) * 4
@@ -217,7 +220,7 @@ def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
 # ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 NOTHING, STORE, JOBS = "nothing", "store", "jobs"
-"""what a request needs: nothing but the process, a store that works, or also the jobs of this start"""
+"""what a request needs: only the process, a working store, or also the jobs of this start"""
 
 
 class Way(NamedTuple):
@@ -226,17 +229,17 @@ class Way(NamedTuple):
 
 
 def _tells(find: Callable[[Requests, str, Any], Message], needs: str = NOTHING) -> Way:
-    """Answered at once from memory."""
+    """Answer at once from memory."""
     return Way(lambda requests, name, message: requests.tell(name, find(requests, name, message)), needs)
 
 
 def _knows(find: Callable[[Any, SchedulerState, float], Message]) -> Way:
-    """Answered at once from the state of the scheduler."""
+    """Answer at once from the state of the scheduler."""
     return _tells(lambda one, _, message: find(message, one.engine.state, one.engine.now()), JOBS)
 
 
 def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
-    """Answered from the store, beside the loop."""
+    """Answer from the store, beside the loop."""
 
     def take(requests: Requests, name: str, message: Any) -> None:
         async def look() -> None:
@@ -248,7 +251,7 @@ def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
 
 
 def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = JOBS) -> Way:
-    """A command for the next pass: the request as it is, or what `make` makes of it for its actor."""
+    """Post the request as it is, or the command that `make` makes of it."""
 
     def take(requests: Requests, name: str, message: Any) -> None:
         command = message if make is None else make(requests, message, message.actor or name)
@@ -258,12 +261,10 @@ def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: st
 
 
 def _operates(act: Callable[[Operations, Any, str], Awaitable[Message]]) -> Way:
-    """Carried out by the tree, which has nothing to do with the store and takes its own time."""
+    """Let the tree carry it out, which needs no store and takes its own time."""
 
     def take(requests: Requests, name: str, message: Any) -> None:
-        operations = requests.operations
-        if operations is None:
-            raise Refused("services: this scheduler has none")
+        operations = requests.tree_operations()
 
         async def work() -> None:
             requests.tell(name, await act(operations, message, message.actor or name))
@@ -303,12 +304,6 @@ def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     return r.MetricsReport(question.request, requests.engine.families() + own)
 
 
-def _tree(requests: Requests, name: str, question: r.AskTree) -> Message:
-    if requests.operations is None:
-        raise Refused("services: this scheduler has none")
-    return r.TreeReport(question.request, requests.operations.tree())
-
-
 def _put(requests: Requests, message: r.PutJobs, actor: str) -> object:
     if requests.operations is not None:
         requests.operations.have_workers()
@@ -345,8 +340,8 @@ WAYS: dict[type[Message], Way] = {
     ),
     r.AskMetrics: _tells(_metrics),
     r.Watch: _tells(Requests.watch),
-    r.AskTree: _tells(_tree),
+    r.AskTree: _tells(lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
     r.ActOnService: _operates(_act),
     r.Reload: _operates(_reload),
 }
-"""any other `Change` is posted as it is: its handler in `core/step.py` answers it"""
+"""any other `Change` is posted as it is, and its handler in `core/step.py` answers it"""

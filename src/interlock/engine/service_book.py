@@ -1,9 +1,8 @@
-"""What is stored of services: what outlasts them, what they print, and what becomes of them.
+"""The stored records of services: what outlasts them, their lines, and their changes.
 
-All of it goes through the engine, like everything that is stored, as one command at a time: the next is made when the
-engine says that the last one is stored, and one that was in vain is handed in again. Rows have numbers by which the
-store knows them, so that one that was stored after all is not stored twice. Nobody waits for the store but `keep` and
-`forget`, and they not for long.
+Records go through the engine as one command at a time. The next is made when the last one is stored; a void one is
+posted again. Rows have numbers, so that the store recognises a repeated one. Only `keep` and `forget` wait for the
+store, and not for long.
 """
 
 import asyncio
@@ -29,37 +28,37 @@ T = TypeVar("T")
 logger = logging.getLogger("interlock.services")
 
 PACE = 0.05
-"""seconds between two commands, if there are only lines to store"""
+"""seconds between two commands with nothing but lines"""
 PATIENCE = 5.0
-"""seconds after which whoever waits for the store goes on without it"""
+"""seconds to wait for the store"""
 AGAIN = 0.1
-"""seconds before a command that was in vain is handed in again; longer each time"""
+"""seconds before a void command is posted again; longer each time"""
 LONGEST_AGAIN = 2.0
 NO_WORD = 30.0
-"""seconds without a word from an engine that works after which a command is taken for lost"""
+"""seconds without an answer from a working engine after which a command counts as lost"""
 MOST_ROWS = 1000
 MOST_BYTES = 1024 * 1024
-"""in one command, so that the runs that are committed with it do not wait"""
+"""in one command, so that runs in the same commit do not wait"""
 MOST_WAITING = 16 * 1024 * 1024
-"""bytes of lines that wait for the next; when there are more, the service that has most of them loses the oldest"""
+"""bytes of lines that may wait; beyond that, the service with most of them loses its oldest"""
 LATEST = 1e11
-"""a time by which a row can still have a number"""
+"""the latest time from which a row can have a number"""
 
 Future = asyncio.Future[None]
 
 
 class _Flight(msgspec.Struct):
-    """A command that is on its way into the store, and who waits for that."""
+    """A command on its way into the store."""
 
     command: NoteServices
     waiters: list[Future]
     overdue: asyncio.TimerHandle | None = None
     refused: int = 0
-    """how often it was in vain"""
+    """how often it was void"""
 
 
 class ServiceBook(Handover):
-    """For one engine. Calls come from its event loop, after `load`."""
+    """The records for one engine. Calls come from its event loop, after `load`."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
@@ -67,30 +66,30 @@ class ServiceBook(Handover):
         self._kept: dict[str, Kept] = {}
         self._unsaved: dict[str, Kept | None] = {}
         self._waiters: list[Future] = []
-        """of those who wait for what is unsaved"""
+        """callers that wait for the unsaved records"""
         self._backlogs: dict[str, Backlog] = {}
         self._size = 0
-        """of all of them"""
+        """bytes in all backlogs"""
         self._order = count()
         self._flight: _Flight | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf
-        """time of the loop at which the timer makes the next command"""
+        """loop time of the next command"""
         self._posted = -math.inf
-        """when the last one was made"""
+        """loop time of the last command"""
         self._urgent = False
-        """whether more waits than lines"""
+        """whether more than lines waits"""
         self._hurry = 0
-        """how many wait for everything to be stored"""
+        """flushes under way"""
         self._empty = asyncio.Event()
         self._empty.set()
         self.dropped = 0
-        """lines that were too many for the store"""
+        """rows dropped because the store was too slow"""
 
     async def load(self, reader: Reader) -> None:
         self._kept = await reader.kept()
 
-    # ── what outlasts a service ─────────────────────────────────────────────────────────────────────────────────────
+    # ── records that outlast a service ──────────────────────────────────────────────────────────────────────────────
 
     async def recall(self, path: str) -> Kept | None:
         return self._kept.get(path)
@@ -113,10 +112,10 @@ class ServiceBook(Handover):
         self._wake(urgent=True)
         return waiter
 
-    # ── what it says, and what becomes of it ────────────────────────────────────────────────────────────────────────
+    # ── lines and changes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def line(self, service: str, stream: str, text: str, at: float) -> None:
-        """Something that a service printed; never blocks."""
+        """Record a line of a service; never blocks."""
         backlog = self._backlog(service)
         before = backlog.size
         text = text if text.isascii() else _sound(text, str)
@@ -127,7 +126,7 @@ class ServiceBook(Handover):
         self._wake()
 
     def change(self, change: Change, service: str | None = None) -> None:
-        """Something that became of a service, by the name that is given or else by its path."""
+        """Record a change of a service, under this name or else its path."""
         change = _sound(change, Change)
         name = change.path if service is None else service
         order, text, data = next(self._order), in_words(change), msgspec.json.encode(change)
@@ -142,7 +141,7 @@ class ServiceBook(Handover):
 
     def _shed(self) -> None:
         if self.dropped == 0:
-            logger.warning("services print more than can be stored: what is too much is left out")
+            logger.warning("services print more than can be stored: the oldest lines are left out")
         largest = max(self._backlogs.values(), key=lambda backlog: backlog.size)
         self._size -= largest.size
         self.dropped += largest.shed()
@@ -151,15 +150,14 @@ class ServiceBook(Handover):
     # ── on its way into the store ───────────────────────────────────────────────────────────────────────────────────
 
     async def flush(self, limit: float = PATIENCE) -> bool:
-        """Wait until everything is stored, while the engine still runs; whether it is, for this takes no longer than
-        the limit."""
+        """Wait up to `limit` seconds, while the engine runs, until everything is stored; False if it is not."""
         self._hurry += 1
         if self._has_more:
             self._wake()
         try:
             await asyncio.wait_for(self._empty.wait(), limit)
         except TimeoutError:
-            logger.warning("not everything that services said could be stored")
+            logger.warning("some records of services could not be stored")
             return False
         finally:
             self._hurry -= 1
@@ -170,7 +168,7 @@ class ServiceBook(Handover):
         return bool(self._unsaved) or any(self._backlogs.values())
 
     def _wake(self, urgent: bool = False) -> None:
-        """Have a command made: at once, or at the pace at which lines are stored."""
+        """Schedule a command: now, or at the pace of lines."""
         self._urgent |= urgent
         self._empty.clear()
         if self._flight is not None:
@@ -191,7 +189,7 @@ class ServiceBook(Handover):
         self._hand_in(self._flight)
 
     def _take_rows(self) -> list[ServiceRow]:
-        """The oldest of every service, as they came. Who has less than a fair share leaves the rest to the others."""
+        """Take the oldest rows of every service, in order; what one leaves of its fair share goes to the others."""
         taken: list[Waiting] = []
         rows, size = MOST_ROWS, MOST_BYTES
         waiting = sorted((backlog for backlog in self._backlogs.values() if backlog), key=len)
@@ -249,7 +247,7 @@ def _resolve(waiter: Future) -> None:
 
 
 def _sound(value: T, kind: type[T]) -> T:
-    """The same with what is no Unicode replaced, for no store takes that: a name of a file may have such."""
+    """Replace lone surrogates, which no store takes; a file name may contain some."""
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:

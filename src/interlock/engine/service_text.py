@@ -1,4 +1,4 @@
-"""What became of a service, in plain words."""
+"""The text for a change of a service."""
 
 from interlock.model.child_info import Change, ChildInfo, Exit, Status
 from interlock.model.duration import brief

@@ -5,7 +5,7 @@ import msgspec
 from interlock.core.state import Limits
 
 LONGEST_WAIT = 1.0
-"""seconds: how soon a jump of the wall clock is noticed"""
+"""seconds until a jump of the wall clock is noticed"""
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,10 +14,10 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     lease_ttl: float = 10.0
     failed_renewals: int = 3
     batch_runs: int = 2000
-    """how many runs one pass takes in at the most"""
+    """runs that one pass takes in at most"""
     cell: str = "main"
-    """what this engine owns, and the name of its lease: positions, the order of events, are those of the cell"""
+    """the name of its lease, and of what it owns: positions are those of the cell"""
     holder: str = "scheduler"
     instance: str = ""
-    """names this start; a worker of an earlier one finishes its work and leaves"""
+    """the id of this start; a worker of an earlier one finishes its work and leaves"""
     longest_wait: float = LONGEST_WAIT

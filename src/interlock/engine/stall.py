@@ -1,4 +1,4 @@
-"""Notices when this process itself stood still: stopped, or on a machine that slept."""
+"""Notice when this process itself stood still: stopped, or on a machine that slept."""
 
 import asyncio
 import logging
@@ -11,9 +11,9 @@ from interlock.ports.clock import Clock
 logger = logging.getLogger("interlock.engine")
 
 TICK = 0.5
-"""seconds between two proofs that the loop turns"""
+"""seconds between two ticks of the loop"""
 STALL = 2.0
-"""seconds the loop may be late before it counts as having stood still"""
+"""seconds of delay after which the loop counts as having stood still"""
 
 
 class StallWatch:
@@ -32,7 +32,7 @@ class StallWatch:
             self._ticking.cancel()
 
     def notice(self, now: Now, commands: list[Command]) -> None:
-        """Silence while this process stood still proves nothing: have that span left out of account."""
+        """Add a command that leaves the time this process stood still out of all silence."""
         self._turned(now.elapsed)
         if self._stood_still > 0:
             logger.warning("the scheduler stood still for %.1fs", self._stood_still)
@@ -46,6 +46,6 @@ class StallWatch:
             self._stood_still += late
 
     def _tick(self) -> None:
-        """The loop turns. A slow store does not stop it; a stopped process, or a machine that sleeps, does."""
+        """Note that the loop turns. A slow store does not stop it; a stopped process or a sleeping machine does."""
         self._turned(self._clock.now().elapsed)
         self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)

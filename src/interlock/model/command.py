@@ -1,4 +1,4 @@
-"""What the shell hands to the core besides the workers' own messages."""
+"""Commands: what the shell hands to the core besides messages and requests."""
 
 from typing import Any
 
@@ -22,8 +22,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
-    """These are the jobs from now on, besides those that were put. Anything that is wrong with one of them refuses all;
-    at a start, request 0, it was checked before."""
+    """Replace the declared jobs; those that were put stay. One bad job refuses all; at a start (request 0) they were
+    checked before."""
 
     request: int
     jobs: list[Job]
@@ -33,7 +33,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
-    """Add these jobs to those that are stored, or change them; all or none."""
+    """Add or change stored jobs, all or none."""
 
     request: int
     jobs: list[Job]
@@ -41,7 +41,7 @@ class Put(msgspec.Struct, frozen=True, gc=False):
 
 
 class Refill(msgspec.Struct, frozen=True, gc=False):
-    """Create the runs of a job for these times, which have passed."""
+    """Create the runs of a job for these past times."""
 
     request: int
     job_id: str
@@ -61,20 +61,20 @@ class Quarantine(msgspec.Struct, frozen=True, gc=False):
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False):
-    """Answers to effects: late, repeated or void ones too."""
+    """Answers to effects, among them late, repeated and void ones."""
 
     answers: list[tuple[Effect, Any]]
 
 
 class HandedOver(msgspec.Struct, frozen=True, gc=False):
-    """These messages are on their way to their workers since `at`, in elapsed time."""
+    """These messages were sent to their workers at `at`, in elapsed time."""
 
     sends: dict[str, list[Message]]
     at: float
 
 
 class WorkerUp(msgspec.Struct, frozen=True, gc=False):
-    """A worker has joined, or is back, and holds these attempts."""
+    """A worker has connected and holds these attempts."""
 
     worker_id: str
     slots: int
@@ -83,11 +83,11 @@ class WorkerUp(msgspec.Struct, frozen=True, gc=False):
     held: list[Held]
     draining: bool
     link: int = 0
-    """which of its links it joined on"""
+    """the number of the link it joined on"""
 
 
 class WorkerDown(msgspec.Struct, frozen=True, gc=False):
-    """A worker's link is gone; `dead` when its process is known to have ended."""
+    """A worker's link is gone; `dead` if its process has ended."""
 
     worker_id: str
     dead: bool
@@ -95,7 +95,7 @@ class WorkerDown(msgspec.Struct, frozen=True, gc=False):
 
 
 class Stalled(msgspec.Struct, frozen=True, gc=False):
-    """The scheduler itself stood still for so long, so silence in that span proves nothing."""
+    """The scheduler itself stood still, so silence in that span proves nothing."""
 
     seconds: float
 
@@ -105,12 +105,11 @@ class StartDraining(msgspec.Struct, frozen=True, gc=False):
 
 
 ServiceRow = tuple[str, int, float, str, str, bytes | None]
-"""service, a number that grows within it, when, stream (stdout, stderr, status), text, and the `Change` that it tells
-of, as JSON"""
+"""service, a number that grows within it, time, stream (stdout, stderr, status), text, and the `Change` as JSON"""
 
 
 class NoteServices(msgspec.Struct, frozen=True, gc=False):
-    """Store this of services: what outlasts them (None forgets it), and what they said and what became of them."""
+    """Store the records of services: what outlasts them (None forgets it), their lines and their changes."""
 
     kept: list[tuple[str, Kept | None]]
     lines: list[ServiceRow]

@@ -1,4 +1,4 @@
-"""What the core asks of the outside, to be done after the commit. The answer comes back as a command."""
+"""Effects: work that the core asks of the outside, after the commit. The answer comes back as a command."""
 
 from typing import ClassVar
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
-    """Something to do for a run. Kind, run and `seq` identify it; once the run has another `seq`, it is void."""
+    """Work for a run, identified by kind, run and `seq`; a change of the run's `seq` voids it."""
 
     limit: ClassVar[float] = 5.0
     """seconds for the answer; after that the core asks again"""
@@ -15,4 +15,4 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadInputs(Effect, frozen=True, gc=False):
-    """Read the payload and the last checkpoint of a dispatched run. The answer is both."""
+    """Read the payload and the last checkpoint of a dispatched run. The answer has both."""

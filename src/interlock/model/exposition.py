@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: its text format, version 0.0.4."""
+"""Metrics in the text format of Prometheus, version 0.0.4."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,13 +11,13 @@ _IN_LABEL = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 
 
 class Family(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One metric with its samples, as Prometheus has them."""
+    """One metric with its samples."""
 
     name: str
     kind: str
     text: str
     samples: list[tuple[str, dict[str, str], float]]
-    """what follows the name, labels, value"""
+    """suffix of the name, labels, value"""
 
 
 def exposition(families: Iterable[Family]) -> str:

@@ -1,4 +1,4 @@
-"""Facets: what only some runs have. A new one is a struct and a field here; no table, store or interface changes."""
+"""Facets: properties of some runs. A new one is a struct and a field here; no table, store or interface changes."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ class Hold(msgspec.Struct, frozen=True):
 
 
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Each facet of a run under its own name, None where the run has none. Stored as one value in one column."""
+    """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
     hold: Hold | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:
-    """Name of each facet of a run → its fields."""
+    """Return the fields of each facet of a run, by its name."""
     found: dict[str, dict[str, Any]] = {} if facets is None else msgspec.to_builtins(facets)
     return found

@@ -11,7 +11,7 @@ from interlock.model.message import Message
 from interlock.model.request import MESSAGES
 
 LARGEST = 32 * 1024 * 1024
-"""bytes of one frame; a longer announced length is an error of the other side"""
+"""bytes of one frame; a longer one is an error of the other side"""
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()
@@ -19,7 +19,7 @@ _decoder = msgspec.msgpack.Decoder(list[reduce(or_, MESSAGES)])  # type: ignore[
 
 
 def encode(messages: Sequence[Message]) -> bytes:
-    """Messages as one frame, or as several where one would be too large."""
+    """Encode messages as one frame, or as several where one would be too large."""
     body = bytearray(_HEADER)
     _encoder.encode_into(messages, body, _HEADER)
     size = len(body) - _HEADER
@@ -33,7 +33,7 @@ def encode(messages: Sequence[Message]) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into messages. `Refused` means that the stream is garbage and must be given up."""
+    """Cuts a stream into messages. `Refused` means that the stream is garbage and must be closed."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -1,4 +1,4 @@
-"""One value for all that are equal."""
+"""Interning: one object for all equal values."""
 
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ _same: dict[tuple[type, bytes], msgspec.Struct] = {}
 
 
 def shared(value: T) -> T:
-    """The first value that was equal to this one, if it is remembered."""
+    """Return the first value equal to this one, if it is remembered."""
     key = (type(value), msgspec.msgpack.encode(value))
     found = _same.get(key)
     if found is None:

@@ -1,8 +1,8 @@
-"""What travels between scheduler, workers and clients, in batches of msgpack arrays.
+"""Messages between scheduler, workers and clients, sent in batches of msgpack arrays.
 
-A worker says `Hello`, hears `Welcome`, then `Dispatch`, `Stop` and `Settled`; it answers `Started`, `Finished`, `Lost`,
-`Returned` and beats. Every message of an attempt names run and fence, so that one from the past is known as such. A
-client says `Greeting`, then makes requests (`model/request.py`).
+A worker sends `Hello` and gets `Welcome`, then `Dispatch`, `Stop` and `Settled`; it sends `Started`, `Finished`,
+`Lost`, `Returned` and heartbeats. Every message of an attempt names run and fence, which shows whether it is stale.
+A client sends `Greeting`, then requests (`model/request.py`).
 """
 
 from math import inf
@@ -26,16 +26,21 @@ class Message(msgspec.Struct, array_like=True, tag=True, frozen=True, gc=False):
     pass
 
 
+class OfAttempt(Message, frozen=True):
+    run_id: str
+    fence: int
+
+
 # ── worker → scheduler ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """An attempt a worker has, finished or not, until the scheduler settled it."""
+    """An attempt that a worker has, finished or not, until the scheduler has settled it."""
 
     run_id: str
     fence: int
     begun: bool = False
-    """it executes, or has; said with every beat, for the word of its start may be lost with a link"""
+    """it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link"""
 
 
 class Hello(Message, frozen=True):
@@ -47,19 +52,15 @@ class Hello(Message, frozen=True):
     jobs: list[str]
     held: list[Held]
     instance: str
-    """which start of `interlock up` the worker belongs to; empty for one that was started alone"""
+    """the start of `interlock up` that the worker belongs to; empty for one that was started alone"""
 
 
-class Started(Message, frozen=True):
-    run_id: str
-    fence: int
+class Started(OfAttempt, frozen=True):
     ago: Span = 0.0
     """seconds since it began"""
 
 
-class Finished(Message, frozen=True):
-    run_id: str
-    fence: int
+class Finished(OfAttempt, frozen=True):
     outcome: str
     result: bytes | None = None
     error: str | None = None
@@ -70,20 +71,16 @@ class Finished(Message, frozen=True):
     """seconds from its start to its end: its start may not have been reported"""
 
 
-class Lost(Message, frozen=True):
+class Lost(OfAttempt, frozen=True):
     """The process that executed the attempt died under it."""
 
-    run_id: str
-    fence: int
     reason: str
     exit_code: ExitCode | None = None
 
 
-class Returned(Message, frozen=True):
-    """The worker gives an attempt back unharmed: it is leaving, or could not begin."""
+class Returned(OfAttempt, frozen=True):
+    """The worker gives an attempt back that has not begun: it is leaving, or could not begin."""
 
-    run_id: str
-    fence: int
     reason: str
 
 
@@ -93,25 +90,19 @@ class Heartbeat(Message, frozen=True):
     """the worker's elapsed time"""
 
 
-class Progress(Message, frozen=True):
-    run_id: str
-    fence: int
+class Progress(OfAttempt, frozen=True):
     percent: Percent
     text: str
 
 
-class LogLine(Message, frozen=True):
-    run_id: str
-    fence: int
+class LogLine(OfAttempt, frozen=True):
     number: Count
     at: Instant
     level: str
     text: str
 
 
-class Checkpoint(Message, frozen=True):
-    run_id: str
-    fence: int
+class Checkpoint(OfAttempt, frozen=True):
     value: bytes
 
 
@@ -123,7 +114,7 @@ class Leaving(Message, frozen=True):
 
 
 class Welcome(Message, frozen=True):
-    """The answer to `Hello`: how often to beat is the scheduler's to say, for it counts the beats that are missing."""
+    """The answer to `Hello`. The scheduler sets the heartbeat interval, because it counts the missing ones."""
 
     heartbeat: Annotated[float, Meta(gt=0, lt=1e9)]
     now: float = 0.0
@@ -141,9 +132,7 @@ class Heard(Message, frozen=True):
     """the scheduler's elapsed time"""
 
 
-class Dispatch(Message, frozen=True):
-    run_id: str
-    fence: int
+class Dispatch(OfAttempt, frozen=True):
     job_id: str
     attempt: int
     payload: bytes | None
@@ -152,7 +141,7 @@ class Dispatch(Message, frozen=True):
     grace: float
     checkpoint: bytes | None = None
     work: Work | None = None
-    """what to do, where it is not a function of the app"""
+    """the work, unless it is a function of the app"""
     scheduled_at: float = 0.0
     hold: float = 0.0
     """seconds until its time: the host of the worker keeps it until then"""
@@ -161,23 +150,18 @@ class Dispatch(Message, frozen=True):
     executor processes the worker's own"""
 
 
-class Stop(Message, frozen=True):
+class Stop(OfAttempt, frozen=True):
     """Stop this attempt: ask, then TERM, then KILL."""
 
-    run_id: str
-    fence: int
     reason: str
 
 
-class Settled(Message, frozen=True):
-    """What the worker reported of this attempt is stored, or was of no use: forget it."""
-
-    run_id: str
-    fence: int
+class Settled(OfAttempt, frozen=True):
+    """The worker's report of this attempt is stored or stale: forget the attempt."""
 
 
 class Drain(Message, frozen=True):
-    """Take nothing new, finish what there is, then leave."""
+    """Take nothing new, finish the rest, then leave."""
 
 
 class Ready(Message, frozen=True):
@@ -186,25 +170,16 @@ class Ready(Message, frozen=True):
     jobs: list[str]
 
 
-class Expired(Message, frozen=True):
-    """Executor to host: `begin_by` has passed, so it was not begun."""
-
-    run_id: str
-    fence: int
+class Expired(OfAttempt, frozen=True):
+    """Executor to host: the attempt was not begun, because `begin_by` has passed."""
 
 
-class Revoke(Message, frozen=True):
+class Revoke(OfAttempt, frozen=True):
     """Host to executor: give this attempt back if it has not begun."""
 
-    run_id: str
-    fence: int
 
-
-class Revoked(Message, frozen=True):
-    """Executor to host: it had not begun and will not."""
-
-    run_id: str
-    fence: int
+class Revoked(OfAttempt, frozen=True):
+    """Executor to host: the attempt had not begun and will not."""
 
 
 # ── either side ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,4 +1,4 @@
-"""How an attempt ended, in the worker's words."""
+"""The outcome of an attempt, as its worker reports it."""
 
 from enum import StrEnum
 
@@ -15,5 +15,5 @@ _WORDS = {str(one): one for one in Outcome} | {"completed": Outcome.SUCCEEDED}
 
 
 def read_outcome(word: str) -> Outcome:
-    """The outcome a word stands for; a word nobody knows is a failure."""
+    """Return the outcome of a word; an unknown word is a failure."""
     return _WORDS.get(word, Outcome.FAILED)

@@ -1,4 +1,4 @@
-"""Payloads and results are JSON: how a value becomes bytes, and what is refused on the way."""
+"""Payloads and results as JSON: encode a value, and refuse what JSON cannot carry."""
 
 import hashlib
 import math
@@ -21,7 +21,7 @@ EMPTY = b"{}"
 
 
 def encode(value: Any, what: str, limit: int = LIMIT) -> bytes:
-    """The value as JSON; `NotJson` names the place of what is not, `PayloadTooLarge` the size. No value is quoted."""
+    """Return the value as JSON. `NotJson` names the place of a bad value, `PayloadTooLarge` the size."""
     _check(value, what, 0)
     data = _encoder.encode(value)
     if len(data) > limit:
@@ -30,7 +30,7 @@ def encode(value: Any, what: str, limit: int = LIMIT) -> bytes:
 
 
 def encode_result(value: Any) -> bytes:
-    """The same for what a handler returned, in which a secret has no place."""
+    """Encode the result of a handler, which must not contain a secret."""
     _check(value, "result", 0)
     try:
         data = _open_encoder.encode(value)
@@ -46,7 +46,7 @@ def decode(data: bytes) -> Any:
 
 
 def canonical(data: bytes) -> bytes:
-    """The same JSON with its keys in order, and no marks on its secrets, so that equal values are equal bytes."""
+    """Return the JSON with sorted keys and unmarked secrets, so that equal values are equal bytes."""
     value = msgspec.json.decode(data)
     if MARKED in data:
         with suppress(BadSecret):
@@ -55,7 +55,7 @@ def canonical(data: bytes) -> bytes:
 
 
 def digest(job_id: str, data: bytes) -> bytes:
-    """Of a job and its payload: what a repeated submit must have in common with the first."""
+    """Return the digest of a job and its payload, which a repeated submit must share with the first."""
     return hashlib.blake2b(job_id.encode() + b"\0" + canonical(data), digest_size=16).digest()
 
 
@@ -71,8 +71,7 @@ def _check_text(value: str, where: str, depth: int) -> None:
         try:
             value.encode()
         except UnicodeEncodeError:
-            # Without its cause, which has the text.
-            raise NotJson(where, "a string with a lone surrogate") from None
+            raise NotJson(where, "a string with a lone surrogate") from None  # the cause quotes the text
 
 
 def _check_whole(value: int, where: str, depth: int) -> None:
@@ -100,27 +99,19 @@ def _check_sequence(value: list[Any] | tuple[Any, ...], where: str, depth: int) 
         _check(item, f"{where}[{place}]", depth + 1)
 
 
-def _check_secret(value: Secret, where: str, depth: int) -> None:
-    _check_text(value.reveal(), where, depth)
-
-
 def _check_depth(where: str, depth: int) -> None:
     if depth >= _DEPTH:
         raise NotJson(where, "this value", f"nested deeper than {_DEPTH}")
-
-
-def _accept(value: Any, where: str, depth: int) -> None:
-    pass
 
 
 _CHECKS: dict[type, Callable[[Any, str, int], None]] = {
     str: _check_text,
     int: _check_whole,
     float: _check_number,
-    bool: _accept,
-    type(None): _accept,
+    bool: lambda value, where, depth: None,
+    type(None): lambda value, where, depth: None,
     dict: _check_mapping,
     list: _check_sequence,
     tuple: _check_sequence,
-    Secret: _check_secret,
+    Secret: lambda value, where, depth: _check_text(value.reveal(), where, depth),
 }

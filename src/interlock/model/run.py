@@ -1,4 +1,4 @@
-"""A run, its history, and what is told of it."""
+"""A run, its history, and its figures."""
 
 import hashlib
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ SCHEDULE = "schedule"
 CATCH_UP = "catch_up"
 """its time had passed"""
 TRIGGER = "trigger"
-"""somebody wanted it at once"""
+"""a client triggered it"""
 _BACKFILL = "backfill:"
 CALL_KEY = "call-"
-"""the beginning of an idempotency key that a client made up, to be able to repeat one call"""
+"""prefix of the idempotency keys that clients make up, to repeat one call safely"""
 
 
 def backfill(max_parallel: int) -> str:
-    """The origin of runs that make up for a range of time, of which so many may be live at once."""
+    """Return the origin of the runs of a backfill, at most `max_parallel` of them live at once."""
     return f"{_BACKFILL}{max_parallel}"
 
 
 def parallel_of(origin: str | None) -> int | None:
-    """How many of a backfill may be live at once; None for what belongs to none."""
+    """Return how many runs of a backfill may be live at once; None for a run of no backfill."""
     if origin is None or not origin.startswith(_BACKFILL):
         return None
     return int(origin.removeprefix(_BACKFILL))
 
 
 class Now(msgspec.Struct, frozen=True, gc=False):
-    """One reading of the clocks: `wall` for what is stored, `elapsed` for what must not jump with the wall clock."""
+    """One reading of the clocks: `wall` for records and instants, `elapsed` for spans."""
 
     wall: float
     elapsed: float
@@ -43,7 +43,7 @@ class Now(msgspec.Struct, frozen=True, gc=False):
 class Run(msgspec.Struct, gc=False):
     """One occurrence of a job. An update writes one group of its fields: see `UPDATES`.
 
-    `payload` is None in a run that waits with its payload left in the store, `result` is only set as it ends.
+    `payload` is None while it is only in the store; `result` is set when the run ends.
     """
 
     CONSTANT: ClassVar[int] = 9
@@ -60,7 +60,7 @@ class Run(msgspec.Struct, gc=False):
     scheduled_at: float
     payload: bytes | None
     delay: float | None
-    """seconds that it was to wait after its submit; None where it was not, or was to wait for an instant"""
+    """seconds to wait after the submit; None without a delay, or with an instant to wait for"""
 
     deadline_at: float | None
     job_version: str
@@ -76,7 +76,7 @@ class Run(msgspec.Struct, gc=False):
     worker_id: str | None = None
     due_at: float | None = None
     origin: str | None = None
-    """None if it was submitted; one of `SCHEDULE`, `CATCH_UP`, `TRIGGER`, or what `backfill` makes"""
+    """`SCHEDULE`, `CATCH_UP`, `TRIGGER` or the value of `backfill`; None for a submitted run"""
     failures: int = 0
     crashes: int = 0
     started_at: float | None = None
@@ -89,7 +89,7 @@ class Run(msgspec.Struct, gc=False):
     exit_code: int | None = None
     heartbeats: int = 0
     has_checkpoint: int = 0
-    """1 if there is one; a number, as the store has it"""
+    """0 or 1, as in the store"""
     facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None
@@ -108,7 +108,7 @@ UPDATES: dict[str, tuple[str, ...]] = {
     ),
     "all": Run.__struct_fields__[Run.CONSTANT :],
 }  # fmt: skip
-"""The groups of fields that one update writes, by name. Each has `seq`, which tells an old update from a new one."""
+"""group → the fields that an update writes. Each has `seq`, which tells an old update from a new one."""
 UPDATE_AFTER = dict.fromkeys(ENTRY, "entry") | dict.fromkeys(EXECUTION, "execution")
 """the group that a transition to a state changes, unless it is one that `Effect.REWRITES`"""
 
@@ -126,7 +126,7 @@ class Transition(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 def update_id(run_id: str, attempt: int, seq: int) -> str:
-    """The deterministic id of the update that brought a run to `seq`."""
+    """Return the deterministic id of the update that brought a run to `seq`."""
     return hashlib.blake2b(f"{run_id}\0{attempt}\0{seq}".encode(), digest_size=16).hexdigest()
 
 
@@ -149,7 +149,7 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Step(Protocol):
-    """What a history is made of, however it is dressed."""
+    """An entry of a history, as a `Transition` or as shown to people."""
 
     @property
     def seq(self) -> int: ...
@@ -160,7 +160,7 @@ class Step(Protocol):
 
 
 def replay(history: Sequence[Step]) -> State | None:
-    """The state that a history, read in order, ends in; raises where two entries do not join."""
+    """Return the state that a history ends in; raise where two entries do not join."""
     state: State | None = None
     for place, entry in enumerate(history, start=1):
         if entry.before is not state or entry.seq != place:
@@ -170,7 +170,7 @@ def replay(history: Sequence[Step]) -> State | None:
 
 
 def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
-    """The figures of a run, up to its end or to `now`."""
+    """Return the figures of a run, up to its end or to `now`."""
     spent: dict[State, float] = {}
     ends = [entry.at for entry in history[1:]] + [run.ended_at if run.ended_at is not None else now]
     for entry, end in zip(history, ends, strict=True):
@@ -195,14 +195,14 @@ def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
 
 
 class RunIds:
-    """Time-ordered unique ids: milliseconds, a count within them, and random bits. Later is always greater."""
+    """Time-ordered unique ids: milliseconds, a count within them, and random bits."""
 
     def __init__(self) -> None:
         self._stamp = 0
         self._count = 0
 
     def next(self, now: float, bits: int) -> str:
-        """An id greater than every one before it, even when the clock goes back; `bits` are 48 random ones."""
+        """Return an id greater than every one before it, even when the clock goes back; `bits` are 48 random ones."""
         stamp = int(now * 1000)
         if stamp > self._stamp:
             self._stamp, self._count = stamp, 0
@@ -214,14 +214,13 @@ class RunIds:
 
 
 def occurrence_id(job_id: str, fire_time: float, tenant: str) -> str:
-    """The id of a job's run for one fire time, the same for whoever in a tenant creates it. What one tenant has is
-    nothing to another, so only the default one goes without its name."""
+    """Return the id of a job's run for one fire time. It names the tenant, unless that is the default one."""
     occurrence = f"{job_id}:{int(fire_time)}"
     return occurrence if tenant == "default" else f"{occurrence}:{tenant}"
 
 
 def as_fields(run: Run) -> dict[str, Any]:
-    """A run as a plain mapping, payload and result left out."""
+    """Return a run as a plain mapping, without payload and result."""
     fields = msgspec.structs.asdict(run)
     fields["has_checkpoint"], fields["facets"] = bool(run.has_checkpoint), shown(run.facets)
     del fields["payload"], fields["result"]

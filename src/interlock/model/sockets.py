@@ -1,9 +1,9 @@
-"""Which sockets belong to a database: the scheduler's own, and beside it the one that speaks HTTP."""
+"""The names of the sockets of a database: the scheduler's own, and the one for HTTP."""
 
 from pathlib import PurePath
 
 MEMORY = ":memory:"
-"""as the database: nothing is kept beyond the process"""
+"""the database that is gone with its process"""
 
 
 def scheduler_socket(database: str) -> str:

@@ -1,4 +1,4 @@
-"""The states of a run and the one table of what may follow what."""
+"""The states of a run, and the one table of allowed transitions."""
 
 from enum import IntFlag, StrEnum
 
@@ -42,64 +42,53 @@ class State(StrEnum):
 
 S = State
 
-ALLOWED: dict[State, frozenset[State]] = {
-    S.PRERUN: frozenset({S.PENDING, S.SKIPPED, S.CANCELLED, S.FAILED}),
-    S.PENDING: frozenset(
-        {S.APPROVAL_REQUIRED, S.CONDITION_PENDING, S.SCHEDULED, S.DENIED, S.CANCELLED, S.FAILED, S.TIMEOUT}
-    ),
-    S.APPROVAL_REQUIRED: frozenset({S.PENDING, S.DENIED, S.CANCELLED, S.TIMEOUT}),
-    S.CONDITION_PENDING: frozenset({S.CONDITION_RUNNING, S.CANCELLED, S.FAILED, S.TIMEOUT}),
-    S.CONDITION_RUNNING: frozenset({S.ACTION_PENDING, S.SCHEDULED, S.CANCELLED, S.FAILED, S.TIMEOUT}),
-    S.ACTION_PENDING: frozenset({S.ACTION_RUNNING, S.CANCELLED, S.FAILED, S.TIMEOUT}),
-    S.ACTION_RUNNING: frozenset({S.CONDITION_PENDING, S.SCHEDULED, S.SKIPPED, S.CANCELLED, S.FAILED, S.TIMEOUT}),
-    S.SCHEDULED: frozenset({S.PENDING, S.DISPATCHED, S.SKIPPED, S.CANCELLED, S.FAILED, S.TIMEOUT}),
-    S.DISPATCHED: frozenset(
-        {S.STARTING, S.RUNNING, S.SCHEDULED, S.RETRYING, S.CANCELLED, S.FAILED, S.TIMEOUT, S.ORPHANED}
-    ),
-    S.STARTING: frozenset({S.RUNNING, S.RETRYING, S.CANCELLED, S.FAILED, S.TIMEOUT, S.ORPHANED}),
-    S.RUNNING: frozenset({S.TERMINATING, S.RETRYING, S.CANCELLED, S.FAILED, S.TIMEOUT, S.ORPHANED}),
-    S.TERMINATING: frozenset(
-        {S.SUCCEEDED, S.FAILED, S.TIMEOUT, S.RETRYING, S.OUTPUT_QUARANTINED, S.CANCELLED, S.ORPHANED}
-    ),
-    S.RETRYING: frozenset({S.PENDING, S.CANCELLED, S.FAILED, S.TIMEOUT, S.ORPHANED}),
-    S.SUCCEEDED: frozenset({S.OUTPUT_QUARANTINED}),
-    S.FAILED: frozenset(),
-    S.TIMEOUT: frozenset(),
-    S.CANCELLED: frozenset(),
-    S.DENIED: frozenset(),
-    S.SKIPPED: frozenset(),
-    S.ORPHANED: frozenset(),
-    S.OUTPUT_QUARANTINED: frozenset(),
+_STOPS = {S.CANCELLED, S.FAILED, S.TIMEOUT}
+_ALLOWED: dict[State, set[State]] = {
+    S.PRERUN: {S.PENDING, S.SKIPPED, S.CANCELLED, S.FAILED},
+    S.PENDING: {S.APPROVAL_REQUIRED, S.CONDITION_PENDING, S.SCHEDULED, S.DENIED, *_STOPS},
+    S.APPROVAL_REQUIRED: {S.PENDING, S.DENIED, S.CANCELLED, S.TIMEOUT},
+    S.CONDITION_PENDING: {S.CONDITION_RUNNING, *_STOPS},
+    S.CONDITION_RUNNING: {S.ACTION_PENDING, S.SCHEDULED, *_STOPS},
+    S.ACTION_PENDING: {S.ACTION_RUNNING, *_STOPS},
+    S.ACTION_RUNNING: {S.CONDITION_PENDING, S.SCHEDULED, S.SKIPPED, *_STOPS},
+    S.SCHEDULED: {S.PENDING, S.DISPATCHED, S.SKIPPED, *_STOPS},
+    S.DISPATCHED: {S.STARTING, S.RUNNING, S.SCHEDULED, S.RETRYING, S.ORPHANED, *_STOPS},
+    S.STARTING: {S.RUNNING, S.RETRYING, S.ORPHANED, *_STOPS},
+    S.RUNNING: {S.TERMINATING, S.RETRYING, S.ORPHANED, *_STOPS},
+    S.TERMINATING: {S.SUCCEEDED, S.RETRYING, S.OUTPUT_QUARANTINED, S.ORPHANED, *_STOPS},
+    S.RETRYING: {S.PENDING, S.ORPHANED, *_STOPS},
+    S.SUCCEEDED: {S.OUTPUT_QUARANTINED},
 }
+ALLOWED = {state: frozenset(_ALLOWED.get(state, ())) for state in State}
 
 TERMINAL = frozenset(state for state, after in ALLOWED.items() if after <= {S.OUTPUT_QUARANTINED})
-"""A run in one of these has ended."""
+"""states of an ended run"""
 
 HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})
-"""A run in one of these counts against its lane."""
+"""states that count against the lane"""
 
 ON_WORKER = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING})
-"""A run in one of these has a live attempt."""
+"""states with a live attempt"""
 
 ENTRY = frozenset({S.PENDING, S.SCHEDULED, S.DISPATCHED})
-"""On the way to a worker."""
+"""states on the way to a worker"""
 
 EXECUTION = frozenset({S.RUNNING, S.TERMINATING, S.SUCCEEDED})
-"""From the start of the work to its success."""
+"""states from the start of the work to its success"""
 
 
 class Effect(IntFlag):
-    """What a transition does besides changing the state."""
+    """The effects of a transition besides the new state."""
 
     NONE = 0
     TAKES_SLOT = 1
     FREES_SLOT = 2
     ENDS = 4
-    """leaves memory; a run that ended before has left it"""
+    """the run leaves memory, unless it ended before"""
     ENTERS = 8
-    """goes through the entry"""
+    """the run goes through the entry"""
     REWRITES = 16
-    """may change any field of the run, not only those of one group"""
+    """any field of the run may change, not only those of one group"""
 
 
 def _effect(before: State, after: State) -> Effect:
@@ -118,4 +107,4 @@ def _effect(before: State, after: State) -> Effect:
 EFFECTS: dict[tuple[State, State], int] = {
     (before, after): int(_effect(before, after)) for before, allowed in ALLOWED.items() for after in allowed
 }
-"""the table once more, by pair: one look tells whether a transition is allowed and what it does"""
+"""the table by pair: one lookup tells whether a transition is allowed, and its effects"""

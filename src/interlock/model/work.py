@@ -1,4 +1,4 @@
-"""What a job does where it is not a function of the app: the worker is told with every attempt."""
+"""The work of a job that is not a function of the app; each dispatch carries it."""
 
 import re
 import shlex
@@ -11,31 +11,31 @@ FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.
 
 
 class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What the process, and each one that it starts, may take; None is what the worker itself may."""
+    """Limits of the process and each one that it starts; None for those of the worker."""
 
     memory: int | None = None
     """bytes of address space"""
     cpu: float | None = None
-    """seconds of processor time; then it is killed"""
+    """seconds of processor time, after which it is killed"""
     files: int | None = None
     processes: int | None = None
     """of the same user"""
 
 
 class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
-    """A program. Its exit code decides, and what it prints is the run's log."""
+    """A program. Its exit code decides, and its output is the run's log."""
 
     command: tuple[str, ...]
     env: dict[str, str | None] = {}
-    """None takes a variable away"""
+    """None removes a variable"""
     cwd: str | None = None
     stdin: bool = True
-    """the payload is written to it, as one line of JSON; otherwise there is nothing to read"""
+    """whether to write the payload to it, as one line of JSON; otherwise it is empty"""
     limits: ProcessLimits = ProcessLimits()
 
 
 class FunctionWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="function"):
-    """A function that the worker imports when it is first needed: `module:name`, or `path/to/file.py:name`."""
+    """A function that the worker imports on first use: `module:name`, or `path/to/file.py:name`."""
 
     function: str
 
@@ -48,10 +48,9 @@ Work = ProcessWork | FunctionWork
 
 
 def shell(text: str) -> tuple[str, ...]:
-    """The command that has a shell read this."""
+    """Return the command that runs this text in a shell."""
     return ("/bin/sh", "-c", text)
 
 
 def command_of(work: Work) -> str:
-    """As it is told to people."""
     return shlex.join(work.command) if isinstance(work, ProcessWork) else work.function

@@ -1,1 +1,1 @@
-"""What the shell needs from outside, one port a file. The docstrings are the contract every adapter is held to."""
+"""Ports: what the shell needs from outside, one a file. The docstrings are the contract of every adapter."""

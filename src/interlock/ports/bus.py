@@ -10,7 +10,7 @@ class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
     process: str = ""
-    """names the process at the other end; empty where that cannot be known"""
+    """the process at the other end; empty if unknown"""
 
     @abstractmethod
     def send(self, messages: Sequence[Message]) -> None:
@@ -18,27 +18,26 @@ class Peer(ABC):
 
     @abstractmethod
     def flush(self) -> None:
-        """Hand what is queued to the system now, rather than with whatever else this turn of the loop sends."""
+        """Hand queued messages to the system now, rather than at the end of this turn of the loop."""
 
     @abstractmethod
     def close(self) -> None:
-        """Break the link, after what is queued was handed to the system."""
+        """Hand queued messages to the system, then break the link."""
 
     @abstractmethod
     def on_process_end(self, call: Callable[[], None]) -> None:
-        """Call once when the process at the other end has ended, be the link open or not; never where that cannot be
-        known."""
+        """Call once when the process at the other end has ended, even after the link; never if that cannot be known."""
 
     @abstractmethod
     def pause(self) -> None:
-        """Take no more from this link for now: the other side is to wait."""
+        """Stop reading from this link, so that the other side has to wait."""
 
     @abstractmethod
     def resume(self) -> None: ...
 
 
 class Endpoint(ABC):
-    """Who is told of what happens on links. Called from the event loop, never concurrently, must not block."""
+    """Receives the events of links. Called from the event loop, never concurrently; must not block."""
 
     @abstractmethod
     def opened(self, peer: Peer) -> None: ...
@@ -48,13 +47,13 @@ class Endpoint(ABC):
 
     @abstractmethod
     def closed(self, peer: Peer) -> None:
-        """Called once for each opened peer, whichever side ended it."""
+        """Called once for each opened peer, whichever side closed it."""
 
 
 class Bus(ABC):
     @abstractmethod
     async def listen(self, endpoint: Endpoint) -> None:
-        """Take links until closed. Raises `SocketInUse` or `CannotListen`."""
+        """Accept links until closed. Raises `SocketInUse` or `CannotListen`."""
 
     @abstractmethod
     async def connect(self, endpoint: Endpoint) -> Peer:

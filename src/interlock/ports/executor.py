@@ -1,4 +1,4 @@
-"""Port: what a worker runs attempts with."""
+"""Port: how a worker executes attempts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -10,33 +10,34 @@ Report = Callable[[Message], None]
 
 
 class Executor(ABC):
-    """Runs attempts and reports on them. For every `begin`, exactly one of `Finished`, `Lost`, `Returned`, `Expired` is
-    reported, whatever the attempt does; nothing is reported after it. `Expired` is for one that was not begun by its
-    `begin_by`, in the machine's elapsed time; `begin` may follow again. Calls do not block."""
+    """Executes attempts and reports on them. Calls do not block.
+
+    Every `begin` leads to exactly one of `Finished`, `Lost`, `Returned` and `Expired`, the last report of it. `Expired`
+    means not begun by `begin_by`, in the machine's elapsed time; `begin` may follow again."""
 
     @abstractmethod
     async def start(self, report: Report) -> None:
-        """Make ready; reports are called on the event loop."""
+        """Make ready; `report` is called on the event loop."""
 
     @abstractmethod
     def begin(self, attempt: Dispatch) -> None: ...
 
     @abstractmethod
     def flush(self) -> None:
-        """What was begun together is complete: let it begin now."""
+        """Start the attempts begun since the last flush."""
 
     @abstractmethod
     def ask(self, run_id: str, fence: int, reason: str) -> None:
-        """Ask the attempt to stop, so that it can end well. Unknown ones are ignored, here and below."""
+        """Ask the attempt to stop in order. Unknown attempts are ignored, here and below."""
 
     @abstractmethod
     def terminate(self, run_id: str, fence: int) -> None:
-        """Send TERM to what executes it."""
+        """Send TERM to its process."""
 
     @abstractmethod
     def kill(self, run_id: str, fence: int) -> None:
-        """Send KILL to what executes it."""
+        """Send KILL to its process."""
 
     @abstractmethod
     async def close(self) -> None:
-        """End everything at once; leave no process."""
+        """End everything at once, and leave no process."""

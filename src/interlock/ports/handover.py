@@ -7,25 +7,24 @@ from interlock.model.child_info import Kept
 
 
 class Handover(ABC):
-    """Kept by the path of a child. Calls come from one event loop; `keep` and `forget` take effect in the order in
-    which they are called, awaited or not, and the latest of a path counts. Neither raises when it cannot be stored
-    now: it is stored as soon as that is possible."""
+    """Records by the path of a child. Calls come from one event loop and take effect in order, awaited or not; the
+    latest of a path wins. `keep` and `forget` do not raise: what cannot be stored now is stored as soon as possible."""
 
     @abstractmethod
     async def recall(self, path: str) -> Kept | None:
-        """What was kept last; None if nothing was, or it was forgotten."""
+        """Return the latest record, unless it was forgotten."""
 
     @abstractmethod
     def keep(self, path: str, kept: Kept) -> Awaitable[None]:
-        """Begins at once; durable when it has been awaited, unless the store cannot be written for a while."""
+        """Store a record; durable once awaited, unless the store cannot be written for a while."""
 
     @abstractmethod
     def forget(self, path: str) -> Awaitable[None]:
-        """The child was removed: one of the same name is another one."""
+        """Delete the record of a removed child; another child of the same name starts without one."""
 
 
 class MemoryHandover(Handover):
-    """For a supervisor that stands alone: what is kept lasts as long as the process."""
+    """For a supervisor that stands alone: records last as long as the process."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Kept] = {}
@@ -35,19 +34,15 @@ class MemoryHandover(Handover):
 
     def keep(self, path: str, kept: Kept) -> Awaitable[None]:
         self._kept[path] = kept
-        return _done()
+        return _Done()
 
     def forget(self, path: str) -> Awaitable[None]:
         self._kept.pop(path, None)
-        return _done()
+        return _Done()
 
 
 class _Done:
-    """Something awaitable that is there already, and may be left unawaited."""
+    """An awaitable that is complete, and may be left unawaited."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield from ()
-
-
-def _done() -> Awaitable[None]:
-    return _Done()

@@ -1,8 +1,8 @@
-"""Port: who owns what.
+"""Port: leases, which say who owns what.
 
-A lease has a holder, a token only that holder knows, a time at which it ends, and an epoch that grows with every new
-holder. The epoch is what makes it safe: every write carries it, and the store refuses one that is not current. So a
-holder that was paused past the end of its lease can believe what it likes; what it writes is refused.
+A lease has a holder, a token that only the holder knows, an end, and an epoch that grows with every new holder. Every
+write carries the epoch, and the store refuses one that is not current. So the writes of a holder that was paused past
+the end of its lease are refused, whatever it believes.
 """
 
 from abc import ABC, abstractmethod
@@ -21,26 +21,23 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Leases(ABC):
-    """Times are wall-clock seconds given by the caller. Calls raise `StoreUnavailable` when the service is away."""
+    """Times are wall-clock seconds of the caller. Calls raise `StoreUnavailable` when the service is away."""
 
     @abstractmethod
     async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        """Take a lease that is free, has ended (at exactly its end it has), or already has this token.
-
-        A new holder gets a greater epoch than anyone had; the same token keeps its epoch. None if somebody else has it.
-        """
+        """Take a lease that is free, has ended (as it has at exactly its end), or has this token; None if another holds
+        it. A new holder gets a greater epoch than any before; the same token keeps its epoch."""
 
     @abstractmethod
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        """Prolong. Raises `LeaseLost` if the token or the epoch is no longer the current one; a lease that ran out but
-        was taken by nobody can still be renewed."""
+        """Prolong a lease, even one that ran out, unless another took it: then `LeaseLost` is raised."""
 
     @abstractmethod
     async def release(self, lease: Lease) -> None:
-        """Give up; the next to come need not wait. With a token that is not current it changes nothing."""
+        """Give up a lease, so that the next holder need not wait. Does nothing if the token is not current."""
 
 
-# The rules, for adapters that can read and write a lease in one transaction. `current` is the stored one.
+# The rules, for adapters that read and write a lease in one transaction. `current` is the stored one.
 
 
 def acquired(current: Lease | None, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
@@ -62,8 +59,8 @@ def renewed(current: Lease | None, lease: Lease, ttl: float, now: float) -> Leas
 
 
 def released(current: Lease | None, lease: Lease) -> Lease | None:
-    """The lease to store, or None where the token is not current."""
+    """Return the lease to store, or None if the token is not current."""
     if current is None or current.token != lease.token:
         return None
-    # The epoch stays, so that the next holder's is greater; the token goes, so that nobody writes with it.
+    # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
     return msgspec.structs.replace(lease, holder="", token="", ends_at=0.0)

@@ -1,4 +1,4 @@
-"""Port: what the scheduler is asked to do to the tree that it is a part of."""
+"""Port: operations on the tree of children that the scheduler is part of."""
 
 from abc import ABC, abstractmethod
 
@@ -10,21 +10,21 @@ from interlock.model.reload_report import Reloaded
 class Operations(ABC):
     @abstractmethod
     def tree(self) -> ChildInfo:
-        """Everything that is kept up, from the top."""
+        """Return all children, from the top."""
 
     @abstractmethod
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
-        """Do this to the service or group of services of that name, and say how it stands then. Raises `UnknownChild`,
-        and `WrongStatus` where that is not possible as things stand."""
+        """Act on the service or group of that name, and return its status. Raises `UnknownChild`, or `WrongStatus` if
+        its status does not allow the action."""
 
     @abstractmethod
     async def reload(self, actor: str) -> Reloaded:
-        """Read the files again. Raises `BadConfig` and leaves everything as it is if there is any fault in them."""
+        """Read the files again. Raises `BadConfig` and changes nothing if there is any fault in them."""
 
     @abstractmethod
     def have_workers(self) -> None:
-        """See to it that there are workers: something to do has come in that needs no app."""
+        """Start workers if none run; a job arrived that needs no app."""
 
     @abstractmethod
     def families(self) -> list[Family]:
-        """What there is to measure of it."""
+        """Return the metrics of the tree."""

@@ -1,7 +1,7 @@
 """Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it.
 
-Every history row, every log line and every row of the services' log has a position: a number that grows from commit to
-commit, so that whoever has read up to a position can go on after it, at any time and in any process.
+Every history row, log line and row of the services' log has a position: a number that grows from commit to commit, so
+that a reader can continue after any position, at any time and in any process.
 """
 
 import sys
@@ -22,15 +22,13 @@ from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
 
 MOST_LOOKED_AT = 50_000
-"""runs that one call of `runs` looks at, whatever it finds"""
-
+"""runs that one call of `runs` looks at, and positions that one of `events` does"""
 MOST_EVENT_BYTES = 256 * 1024
-"""of what one call for events gives"""
-
+"""size of the answer to one call of `events`, roughly"""
 MOST_PRUNED = 1000
-"""rows that one call of `prune_service_log` deletes, keys one of `prune_keys`, runs one of `prune_runs`"""
+"""rows, keys or runs that one call of `prune_service_log`, `prune_keys` or `prune_runs` deletes"""
 HURRIED = 20
-"""times more runs in one call that is in a hurry"""
+"""times more runs in a hurried call"""
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
@@ -44,7 +42,7 @@ class PruneLimits(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        """How many one call deletes at the most."""
+        """How many runs one call deletes at most."""
         return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
 
 
@@ -69,19 +67,19 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """Something that was stored: what one commit did to one run, or one log line."""
+    """What one commit did to one run, or one log line."""
 
     position: int
     run_id: str
     job_id: str
     tenant: str
     transitions: list[Transition]
-    """in order; empty if it is a log line"""
+    """in order; empty for a log line"""
     line: LogEntry | None = None
 
 
 class ServiceEntry(msgspec.Struct, frozen=True):
-    """Something that a service printed, or that became of it."""
+    """A line of a service, or a change of it."""
 
     position: int
     service: str
@@ -90,65 +88,63 @@ class ServiceEntry(msgspec.Struct, frozen=True):
     """stdout, stderr or status"""
     text: str
     change: Change | None = None
-    """what the text tells in words"""
 
 
 class EventRows(msgspec.Struct, frozen=True):
     events: list[StoredEvent | ServiceEntry]
     """in order of position"""
     reached: int
-    """everything that is wanted up to here has been given"""
+    """the position up to which the answer is complete"""
     more: bool
     """whether anything is stored beyond that"""
 
 
 class RunRows(msgspec.Struct, frozen=True):
     runs: list[Run]
-    """the newest first; payload and result are None"""
+    """newest first, without payload and result"""
     next: int | None
-    """where to go on; None when no further run can be wanted"""
+    """where to continue; None after the last page"""
 
 
 class Pruned(msgspec.Struct, frozen=True):
     runs: int
-    """how many were deleted"""
+    """runs deleted"""
     more: bool
-    """whether there are more to delete"""
+    """whether more are left to delete"""
 
 
 class Reader(ABC):
-    """What anybody may read, beside the scheduler that writes. Calls may come from one event loop at a time.
+    """What any process may read beside the scheduler that writes. Calls may come from one event loop at a time.
 
-    Any call raises `StoreUnavailable` when the store cannot be read now; the same call may be made again. Each call
-    sees the store as one commit left it. Nothing that is handed out is shared with the store.
+    Any call raises `StoreUnavailable` when the store cannot be read now, and may be repeated. Each call sees the store
+    as one commit left it. No value given out is shared with the store.
     """
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready. Raises where the place is no store of ours or is from a newer version; that nothing is there yet
-        is no error of `open`. Must be called first, once."""
+        """Make ready; call once, first. Raises if the place is no store of ours or is from a newer version. A missing
+        store is no error."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Finish what was begun and let go of everything. May be called twice, and after a failed `open`."""
+        """Finish pending calls and release everything. May be called twice, and after a failed `open`."""
 
     @abstractmethod
     async def run(self, run_id: str) -> Run | None:
-        """A run with payload and result."""
+        """Return a run with payload and result."""
 
     @abstractmethod
     async def tenant_of_pruned(self, run_id: str) -> str | None:
-        """The tenant of a run that was pruned while its key, or its occurrence, is kept; None for any other id."""
+        """Return the tenant of a pruned run whose key or occurrence is kept; None for any other id."""
 
     @abstractmethod
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
-        """The runs that are wanted, last created first, at most `limit`; `before` is the `next` of the page before.
-        Of a single job no others are looked at, unless only its live or its unsuccessful runs are wanted.
+        """Return at most `limit` runs that match, last created first; `before` is the `next` of the previous page.
 
-        No page repeats a run, or leaves one out that was there and wanted from the first page to the last; runs created
-        since are not in later pages. One call looks at `MOST_LOOKED_AT` runs at the most, so a page may have fewer runs
-        than asked for, even none, and still a `next`. Runs that have ended are not looked at, however many there are,
-        if the filter is `only_live`, and none but unsuccessful ones if it is `only_unsuccessful`.
+        Pages repeat no run, leave out none that matched all the while, and contain none created since the first page.
+        One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
+        looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is `only_unsuccessful`, and
+        otherwise at those of the job alone if it names one.
         """
 
     @abstractmethod
@@ -157,12 +153,12 @@ class Reader(ABC):
 
     @abstractmethod
     async def history(self, run_id: str) -> list[Transition]:
-        """In order; empty for a run that does not exist."""
+        """Return a run's history in order; empty for an unknown run."""
 
     @abstractmethod
     async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
-        """The run's lines with a position above `after`, in order of position, at most `limit`. The order is also that
-        of attempt and number: lines of an attempt are stored as they come, and none of them once the next has begun."""
+        """Return at most `limit` lines of a run's log with a position above `after`, in order. That is also the order
+        of attempt and number, because no line of an attempt is stored once the next has begun."""
 
     @abstractmethod
     async def events(
@@ -174,118 +170,107 @@ class Reader(ABC):
         tenant: str | None = None,
         service: str | None = None,
     ) -> EventRows:
-        """What has a position above `after`, at most `limit`; only of a run, a job, a tenant, a service where they are
-        given. What is of a service is of no run, job or tenant, and the other way round.
+        """Return at most `limit` events with a position above `after`: all, or those of a run, job, tenant or service.
+        Events of services belong to no run, job or tenant.
 
-        Going on after the position that was reached misses nothing, for nothing is ever stored below one that is. One
-        call looks at `MOST_LOOKED_AT` positions at the most, unless it is for a single run or service, and gives no
-        more than about `MOST_EVENT_BYTES`; so it may give little, even nothing, though there is more.
+        Continuing after `reached` misses nothing, because nothing is ever stored below a stored position. One call
+        looks at `MOST_LOOKED_AT` positions at most, except for a single run or service, and returns no more than about
+        `MOST_EVENT_BYTES`; so the answer may be short or empty though there is more.
         """
 
     @abstractmethod
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
     ) -> list[ServiceEntry]:
-        """The service's rows with a position above `after`, in order of position: the first `limit` of them, or the
-        last ones. Empty for a service that has none."""
+        """Return the rows of a service with a position above `after`, in order: the first `limit` of them, or the
+        last."""
 
     @abstractmethod
     async def kept(self) -> dict[str, Kept]:
-        """What outlasts the services, by their names."""
+        """Return what outlasts each service, by its name."""
 
     @abstractmethod
     async def position(self) -> int:
-        """The highest that is stored, 0 if none is."""
+        """Return the highest stored position, or 0."""
 
     @abstractmethod
     async def definition(self, version: str) -> Job | None:
-        """A version of a job that a run refers to, or did."""
+        """Return a version of a job that a run refers to, or did."""
 
     @abstractmethod
-    async def bulk(self, bulk_id: str) -> BulkRequest | None:
-        """A bulk request as the last commit left it."""
+    async def bulk(self, bulk_id: str) -> BulkRequest | None: ...
 
     @abstractmethod
     async def dead_letters(self) -> list[DeadLetter]:
-        """In the order they were stored."""
+        """Return them in the order they were stored."""
 
 
 class Store(Reader):
-    """What the one scheduler does besides. After a failed call nothing of it is kept."""
+    """The calls of the one scheduler. A failed call leaves nothing behind."""
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready, making the store if there is none and bringing an older layout up to date. Raises where the place
-        is no store of ours, is from a newer version, or is written by another scheduler already. Must be called first,
-        once."""
+        """Make ready; call once, first. Makes a missing store and brings an older layout up to date. Raises if the
+        place is no store of ours, is from a newer version, or has another scheduler."""
 
     @abstractmethod
     def commit(self, batch: Batch, lease: str, epoch: int) -> Awaitable[None]:
-        """Store the whole batch, durably, or nothing of it. May begin before it is awaited. An update changes only the
-        fields of its group.
+        """Store the whole batch durably, or nothing. May begin before it is awaited. An update changes only the fields
+        of its group.
 
-        Raises `StaleEpoch`, storing nothing, unless `epoch` is the current one of `lease`. An update is known by its
-        run and sequence number, a log line by its run, attempt and number, a row of the services' log by its service
-        and number: a batch stored once more changes nothing, and neither does an update that is older than what is
-        there. A bulk request is known by its id and `seq`; it is for the runs that were stored before the batch that
-        it first came with. The positions of rows that are not there yet must be above every position that is: where one
-        is taken, `StoreUnavailable` is raised.
+        Raises `StaleEpoch` unless `epoch` is the current one of `lease`. Storing a batch again changes nothing, and
+        neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
+        attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
+        request covers the runs stored before the batch it first came with, and after each entry in `walked` those
+        before that run. New rows need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        """Of each service keep the newest rows, as many as are within both limits, and delete the others, the oldest
-        first. The row with the highest position of all stays in any case, so that no position is given out twice.
-
-        Returns how many were deleted: no more than `MOST_PRUNED`, and less only when none is left to delete.
-        """
+        """Delete the oldest rows of each service that exceed a limit, but never the row with the highest position, so
+        that no position is used twice. Returns how many; fewer than `MOST_PRUNED` means that none is left."""
 
     @abstractmethod
     async def load(self, small_payload: int) -> Snapshot:
-        """Every run that has not ended, with its payload if that is no larger, and what else a scheduler goes by."""
+        """Return the live part of the store, with payloads of at most this size."""
 
     @abstractmethod
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        """Payload and last checkpoint of these runs."""
+        """Return payload and last checkpoint of these runs."""
 
     @abstractmethod
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
-        """(tenant, idempotency key) → run id and digest, for those that were used."""
+        """Return run id and digest of each (tenant, idempotency key) that was used."""
 
     @abstractmethod
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
-        """The digests of these runs, pruned ones too, where they were submitted with a key or as an occurrence."""
+        """Return the digests of those of these runs, pruned ones too, that had a key or were an occurrence."""
 
     @abstractmethod
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
-        """The states of those of these runs that exist, ended or not."""
+        """Return the states of those of these runs that exist."""
 
     @abstractmethod
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
-        """The latest time for which each of these jobs has a run, of those that are later than `after`."""
+        """Return, for each job, the latest fire time after `after` that has a run."""
 
     @abstractmethod
     async def first_times(self, job_ids: Sequence[str]) -> dict[str, float]:
-        """For each job, the time of the first run that its schedule created, of those that are still stored."""
+        """Return, for each job, the fire time of the first scheduled run that is still stored."""
 
     @abstractmethod
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        """Delete the keys that were created before this, the oldest first, but for those of live runs. Keys that begin
-        with `CALL_KEY` go if they were created before `calls_before`.
-
-        Returns how many were deleted: no more than `MOST_PRUNED`, and less only when none is left to delete. Where the
-        clock was set back, keys may be kept longer by as much.
-        """
+        """Delete the oldest keys created before `created_before`, or before `calls_before` if they begin with
+        `CALL_KEY`; keys of live runs stay. Returns how many; fewer than `MOST_PRUNED` means that none is left. After
+        the clock was set back, keys may stay longer by as much."""
 
     @abstractmethod
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
-        """Delete runs that have ended, with all that belongs to them but their keys: those that ended before
-        `ended_before`, of each job those beyond its `most` newest, and then the oldest of all until `total` are left.
-        Runs with a dead letter stay, and so do those that a schedule created at `occurrences_before` or later. So do,
-        whatever their age, the run that was created last and the one that the highest position belongs to: no place in
-        the order is given out twice.
+        """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
+        the `most` newest of their job, and then the oldest until `total` are left.
 
-        One call deletes `MOST_PRUNED` runs at the most, fewer where much belongs to them, and none in part; others may
-        write between two of them. In a hurry it deletes `HURRIED` times as many, and others wait longer to write. Where
-        the clock was set back, runs may be kept longer by as much.
+        These stay: runs with a dead letter, occurrences created at `occurrences_before` or later, the run created last
+        and the run of the highest position, so that no number or position is used twice. One call deletes
+        `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write in between, and
+        wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

@@ -1,8 +1,8 @@
-"""A store and leases in memory: for simulations and for work that need not last."""
+"""A store and leases in memory, for simulations and for work that need not last."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -54,13 +54,13 @@ class MemoryStore(Store, Leases):
         self.job_versions: dict[str, Job] = {}
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
         self._submitted: dict[str, _KeyRow] = {}
-        """run → its key, in the order of creation"""
+        """run → its key, in order of creation"""
         self.checkpoints: dict[str, bytes] = {}
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
         self.letters: list[DeadLetter] = []
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []
-        """in the order of their numbers, which is that of their creation"""
+        """runs with their numbers, in order of creation"""
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
@@ -86,7 +86,7 @@ class MemoryStore(Store, Leases):
         self.apply(batch)
 
     def _has(self, batch: Batch) -> bool:
-        """Whether every row and line of it is there already."""
+        """Whether every row and line of a batch is stored."""
         lines = ((line[1], line[2]) in self.lines.get(line[0], ()) for line in batch.logs)
         rows = (row[1] in self._service_log.get(row[0], ()) for row in batch.service_log)
         return not any(self._unknown(*row) for row in batch.history) and all(lines) and all(rows)
@@ -241,7 +241,7 @@ class MemoryStore(Store, Leases):
         return Pruned(len(gone), len(found) > limits.runs)
 
     def _prunable(self, limits: PruneLimits) -> list[Run]:
-        """The oldest first."""
+        """Return the runs to prune, oldest first."""
         kept = {letter.run_id for letter in self.letters} | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], StoredEvent):
             kept.add(newest.run_id)
@@ -271,7 +271,8 @@ class MemoryStore(Store, Leases):
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         found: list[Run] = []
         looked_at = 0
-        for number, run in self._newest_first(before):
+        count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
+        for number, run in reversed(self._numbered[:count]):
             if _is_passed_over(wanted, run):
                 continue
             fits = wanted.fits(run)
@@ -281,10 +282,6 @@ class MemoryStore(Store, Leases):
             if fits:
                 found.append(replace(run, payload=None, result=None))
         return RunRows(found, None)
-
-    def _newest_first(self, before: int | None) -> Iterator[tuple[int, Run]]:
-        count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
-        return (self._numbered[place] for place in range(count - 1, -1, -1))
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         live = (run for run in self.runs_by_id.values() if run.ended_at is None and tenant in (None, run.tenant))
@@ -393,7 +390,7 @@ def _size(one: StoredEvent | ServiceEntry) -> int:
 
 
 def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
-    """Whether a run need not even be looked at, as an index makes it for a store that has one."""
+    """Whether an index would leave the run out, so that it does not count as looked at."""
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:
@@ -402,6 +399,6 @@ def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
 
 
 def _mark(run: Run, lines: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
-    """As `Snapshot.log_marks` has it."""
+    """Return the entry of `Snapshot.log_marks` for a run."""
     numbers = [number for attempt, number in lines if attempt == run.attempt]
     return (run.attempt, len(numbers)) if numbers and max(numbers) == len(numbers) else None

@@ -1,4 +1,4 @@
-"""Writing a batch: the statement for each part of it, and the rows that the statement takes."""
+"""Write a batch: the statement for each part, and its rows."""
 
 import sqlite3
 from collections.abc import Callable, Sequence
@@ -17,8 +17,8 @@ from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, QUERIES
 _encode_history = msgspec.msgpack.Encoder().encode
 _to_json = msgspec.json.Encoder().encode
 
-# sqlite3 looks for an adapter for each value that is not exactly int, float, str or bytearray, and finding none takes
-# longer than calling one. Those for None and bytes give the value back, so other users of sqlite3 notice nothing.
+# sqlite3 looks for an adapter for each value that is not exactly int, float, str or bytearray; finding none takes
+# longer than calling one. Those for None and bytes return the value, so other users of sqlite3 notice nothing.
 sqlite3.register_adapter(State, {state: state.value for state in State}.__getitem__)
 sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome}.__getitem__)
 sqlite3.register_adapter(type(None), {None: None}.get)
@@ -67,12 +67,12 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
     ("put_kept", _kept_rows),
     ("insert_service_row", _service_rows),
-    # Before the runs: a request is for those that were there when it came.
+    # Before the runs: a request covers those stored before it.
     ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
     ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),
     ("walk_bulk", attrgetter("walked")),
 )
-"""in this order, before the runs and their history"""
+"""in this order, before runs and history"""
 
 
 def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Opening the file: whose it is, who else has it, and which layout it has."""
+"""Open the file: check its owner, its lock and its layout."""
 
 import errno
 import fcntl
@@ -32,10 +32,10 @@ APPLICATION_ID = 0x494C434B
 
 BUSY_SECONDS = 2.0
 READER_BUSY_SECONDS = 0.5
-"""readers do not wait for a writer, only for the moment in which a file is recovered or closed"""
+"""readers wait only while a file is recovered or closed, not for a writer"""
 
 LOCATE_SECONDS = 1.0
-"""for which damage is looked for while somebody waits"""
+"""of a search for damage while a caller waits"""
 
 _MAGIC = b"SQLite format 3\0"
 _TREE = re.compile(r"[Tt]ree (?:page )?(\d+)(?: page (\d+))?")
@@ -45,10 +45,10 @@ _LOCKS: "WeakSet[FileLock]" = WeakSet()
 
 
 class FileLock:
-    """An exclusive lock beside the database, held while a scheduler lives; the system lets go of it in any case.
+    """An exclusive lock beside the database, held while a scheduler lives; the system releases it in any case.
 
-    The file names its holder and the highest position that was stored. The write-ahead log is not needed to read that,
-    so that a log that was cut or removed is noticed.
+    The file names its holder and the highest stored position. Because that can be read without the write-ahead log, a
+    log that was cut or removed is noticed.
     """
 
     def __init__(self, database: Path) -> None:
@@ -92,15 +92,15 @@ class FileLock:
         return descriptor
 
     def note(self, position: int) -> None:
-        """Write down how far the database is stored. It is not synced: it must never be ahead, and may be behind."""
+        """Write the highest stored position. It is not synced, because it may be behind, but never ahead."""
         self.position = position
         if self._descriptor is not None:
-            with suppress(OSError):  # on a full disk the lock holds as well, only without what it says
+            with suppress(OSError):  # on a full disk the lock still holds, without its text
                 os.pwrite(self._descriptor, f"{os.getpid():<11}\n{position:<20}\n".encode(), 0)
 
     def release(self) -> None:
         if self._descriptor is not None:
-            # A process that was forked meanwhile has the same open file, and would keep the lock with it.
+            # A forked process has the same open file, and would keep the lock.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             self._drop()
 
@@ -111,14 +111,14 @@ class FileLock:
 
 
 def lock_path(database: str | Path) -> str:
-    """Whatever way leads to the file, there is one lock for it."""
+    """Return the lock of a database, one for all paths that lead to it."""
     return f"{os.path.realpath(database)}.lock"
 
 
 def read_lock(database: str | Path) -> tuple[str, int]:
     """Return the holder and the position in the lock file of a database; empty and 0 without one."""
     try:
-        # What others may have put there, a pipe or a link, is not read.
+        # Do not read a pipe or link that others may have put there.
         descriptor = os.open(lock_path(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
         return "", 0
@@ -134,7 +134,7 @@ def _read_mark(text: bytes) -> tuple[str, int]:
 
 
 def holder_of_deleted(lock: str) -> str | None:
-    """Return the process that holds a deleted lock file of this name: a second scheduler could take a new one."""
+    """Return the process that holds a deleted lock file of this name, in spite of which a new one could be taken."""
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             _, kind, *_, pid, _, _, _ = line.split()
@@ -147,7 +147,7 @@ def holder_of_deleted(lock: str) -> str | None:
 
 
 def identity_of(path: str) -> tuple[int, int] | None:
-    """Which file has this name, if any."""
+    """Return device and inode of the file with this name, if any."""
     try:
         status = os.stat(path)
     except OSError:
@@ -156,7 +156,7 @@ def identity_of(path: str) -> tuple[int, int] | None:
 
 
 def _forked() -> None:
-    """A copy of this process holds no lock: it is for the process that runs the scheduler to hold."""
+    """Drop the locks in a forked copy of this process: only the process of the scheduler holds them."""
     for lock in list(_LOCKS):
         lock._drop()
 
@@ -165,9 +165,9 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def check_header(path: Path) -> None:
-    """Refuse a file that is none of SQLite's: SQLite itself takes a file of one byte for an empty one.
+    """Refuse a file that is not SQLite's: SQLite itself takes a file of one byte for an empty one.
 
-    Only before the first connection of the process, because closing the file lets go of the locks of all of them.
+    Call it only before the first connection of the process, because closing the file releases the locks of all.
     """
     check_files(path)
     with suppress(OSError), path.open("rb") as file:
@@ -177,7 +177,7 @@ def check_header(path: Path) -> None:
 
 
 def _check_private(path: str, status: os.stat_result) -> None:
-    """Refuse a file that another user made, or could have changed."""
+    """Refuse a file that another user owns or can write."""
     if not stat.S_ISREG(status.st_mode):
         why = "it is a directory" if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
         raise CannotOpenDatabase(path, why)
@@ -190,14 +190,12 @@ def _check_private(path: str, status: os.stat_result) -> None:
 
 
 def check_files(path: Path) -> list[str]:
-    """Refuse the database, or a file beside it that SQLite would read, unless it is this user's alone to write.
-
-    Returns those that other users can read. Links that lead to the database are followed, others are refused.
-    """
+    """Refuse the database, or a file of SQLite beside it, if another user can write it; return those that other users
+    can read. Links to the database are followed, others are refused."""
     real = os.path.realpath(path)
     readable = []
     for name, look in ((str(path), os.stat), *((f"{real}{end}", os.lstat) for end in ("-wal", "-shm", "-journal"))):
-        with suppress(OSError):  # where there is nothing to look at, SQLite finds out why
+        with suppress(OSError):  # a missing file is left to SQLite
             status = look(name)
             _check_private(name, status)
             if status.st_mode & 0o077:
@@ -206,10 +204,10 @@ def check_files(path: Path) -> list[str]:
 
 
 def _make_private(path: Path) -> None:
-    """Make a missing file so that only its owner can open it: payloads may hold secrets. SQLite gives the files beside
-    it the same mode."""
+    """Make a missing file that only its owner can open, because payloads may hold secrets. SQLite gives its other files
+    the same mode."""
     if not path.exists():
-        # Without O_EXCL, so that a link that leads to nothing yet is followed.
+        # Without O_EXCL, so that a dangling link is followed.
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.fchmod(descriptor, 0o600)  # the umask may have left less
@@ -218,18 +216,23 @@ def _make_private(path: Path) -> None:
     check_files(path)
 
 
+_PRAGMAS = (
+    "journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 4000", "journal_size_limit = 67108864",
+    "cache_size = -32000",
+)  # fmt: skip
+
+
+def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
+
+
 def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
-    """A connection that may write, on a file that is ours and up to date; a missing file is made."""
+    """Connect to write, and bring the file up to date; make a missing one."""
     try:
         if make:
             _make_private(path)
-        connection = sqlite3.connect(
-            f"{path.absolute().as_uri()}?mode=rw",  # never made by SQLite, whose files have other modes
-            uri=True,
-            timeout=BUSY_SECONDS,
-            isolation_level=None,
-            check_same_thread=False,
-        )
+        connection = _connect(path, "rw", BUSY_SECONDS)  # not rwc: SQLite would make a file with another mode
     except (sqlite3.Error, OSError) as error:
         raise CannotOpenDatabase(str(path), _why(path, error)) from error
     try:
@@ -237,11 +240,8 @@ def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
         for name in check_files(path):
             logger.warning("%s could be read by other users; its mode is 600 now", name)
             os.chmod(name, 0o600)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.execute("PRAGMA wal_autocheckpoint = 4000")
-        connection.execute("PRAGMA journal_size_limit = 67108864")
-        connection.execute("PRAGMA cache_size = -32000")
+        for setting in _PRAGMAS:
+            connection.execute(f"PRAGMA {setting}")
         migrate(connection, migrations())
     except BaseException as error:
         refusal = _refusal(connection, path, error)
@@ -255,18 +255,9 @@ def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write, on a file that is ours and up to date; a missing file is not made.
-
-    Raises `StoreUnavailable` where the scheduler has not made the file yet or not brought it up to date.
-    """
+    """Connect to read. Raises `StoreUnavailable` if the scheduler has not yet made or updated the file."""
     check_files(path)
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro",
-        uri=True,
-        timeout=READER_BUSY_SECONDS,
-        isolation_level=None,
-        check_same_thread=False,
-    )
+    connection = _connect(path, "ro", READER_BUSY_SECONDS)
     try:
         connection.execute("PRAGMA query_only = ON")
         _check_ours(connection, path)
@@ -286,10 +277,10 @@ def is_damage(error: BaseException) -> bool:
 
 
 def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -> InterlockError | None:
-    """Return the error to raise if SQLite says that the file is damaged or no database; otherwise None."""
+    """Return the error to raise if SQLite finds the file damaged or no database; otherwise None."""
     if is_damage(error):
         with suppress(sqlite3.Error):
-            connection.execute("PRAGMA writable_schema = ON")  # otherwise nothing of a truncated file can be read
+            connection.execute("PRAGMA writable_schema = ON")  # lets SQLite read a truncated file
             if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
                 return DatabaseDamaged(str(path), damage(connection) or str(error))
         return NotADatabase(str(path), str(error))
@@ -299,7 +290,7 @@ def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -
 
 
 def damage(connection: sqlite3.Connection, seconds: float = LOCATE_SECONDS) -> str:
-    """The first place where the file is damaged; nothing if none is found in this time."""
+    """Return the first damaged place in the file; empty if none is found in time."""
     end = time.monotonic() + seconds
     connection.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -331,7 +322,7 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:
-    """Apply what is missing, each script and its number in one transaction."""
+    """Apply the missing scripts, each with its number in one transaction."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     for number, script in enumerate(scripts, start=1):
         if number > version:

@@ -1,4 +1,4 @@
-"""Deleting runs that have ended: which they are is found beside the writer, which then deletes them part by part."""
+"""Prune ended runs, keys and the services' log: search beside the writer, which then deletes part by part."""
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,18 +10,18 @@ from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import one_view, read_position
 
 MOST_AT_ONCE = 1000
-"""rows and pages that one transaction deletes, unless a single run has more: others wait for so long to write"""
+"""rows and pages that one transaction deletes, unless a single run has more: other writes wait as long"""
 MOST_IN_A_CALL = 20_000
 HURRIED_AT_ONCE = 10
-"""times more in a transaction that is in a hurry: as many runs as one commit of a busy scheduler ends"""
+"""times more in a hurried transaction: as many runs as one commit of a busy scheduler ends"""
 
 PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_runs")
-"""in this order, for the runs tell what belongs to them"""
+"""in this order, because the others are found by their runs"""
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """How many runs there are, when the last of them had this number. Each new run has the next number, so what was
-    counted once need not be counted again."""
+    """The number of runs when the last one had this number. New runs have the next numbers, so that runs are counted
+    only once."""
 
     runs: int
     last: int
@@ -32,13 +32,13 @@ UNCOUNTED = Counted(0, -1)
 
 class Prunable(msgspec.Struct, frozen=True):
     parts: list[list[int]]
-    """the numbers of runs, by the transactions that are to delete them"""
+    """the numbers of runs, by transaction"""
     more: bool
     counted: Counted
 
 
 def find_prunable(limits: PruneLimits, counted: Counted, connection: sqlite3.Connection) -> Prunable:
-    """Runs that are too old, too many of their job, or too many of all."""
+    """Find runs that are too old, or beyond the limit of their job or of all."""
     with one_view(connection):
         first, last = connection.execute(QUERIES["get_number_range"]).fetchone()
         if counted is UNCOUNTED and last - first >= limits.total:
@@ -52,7 +52,7 @@ def find_prunable(limits: PruneLimits, counted: Counted, connection: sqlite3.Con
 
 
 def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connection: sqlite3.Connection) -> list[int]:
-    """Their numbers: all of them, or more than one call deletes."""
+    """Return the numbers of all such runs, or more than one call deletes."""
     owner = connection.execute(QUERIES["get_number_at"], {"position": read_position(connection)}).fetchone()
     stays = {last} if owner is None else {last, owner[0]}
     enough = limits.runs + 1 + len(stays)
@@ -73,8 +73,8 @@ def _find(limits: PruneLimits, first: int, last: int, counted: Counted, connecti
 
 
 def _last_created_before(connection: sqlite3.Connection, query: str, instant: float, low: int, high: int) -> int:
-    """Up to which number rows may have been created before that. Numbers follow time, roughly: where the clock was set
-    back, some are found later."""
+    """Return the number up to which rows may have been created before `instant`. Numbers follow time, except where the
+    clock was set back; then some rows are found later."""
     while low < high:
         middle = (low + high + 1) // 2
         row = connection.execute(QUERIES[query], (middle,)).fetchone()
@@ -86,7 +86,7 @@ def _last_created_before(connection: sqlite3.Connection, query: str, instant: fl
 
 
 def _divided(weights: Iterable[tuple[int, int]], hurry: bool) -> list[list[int]]:
-    """The numbers of as many runs as one call may delete, in parts that one transaction may."""
+    """Divide as many runs as one call may delete into transactions."""
     parts: list[list[int]] = []
     total = room = 0
     for number, weight in weights:
@@ -127,7 +127,7 @@ def find_service_cuts(most_lines: int, most_bytes: int, connection: sqlite3.Conn
     cuts: dict[str, int] = {}
     for (service,) in connection.execute(QUERIES["get_logged_services"]).fetchall():
         values = {"service": service, "most_lines": most_lines, "most_bytes": most_bytes}
-        # Mostly there is none, and to see that is quick.
+        # Mostly there is none, which is quick to see.
         if connection.execute(QUERIES["is_beyond"], values).fetchone()[0]:
             cuts.update((service, row[0]) for row in connection.execute(QUERIES["find_cut"], values))
     return cuts

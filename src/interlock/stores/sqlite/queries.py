@@ -11,8 +11,8 @@ from interlock.model.run import UPDATES, Run
 
 COLUMNS = Run.__struct_fields__
 CHUNKS = (800, 200, 50)
-"""How many rows one statement may take. The writing thread lets go of the interpreter lock while a statement runs; to
-get it back from a loop that is busy can cost more than the statement, so there should be few of them."""
+"""Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
+from a busy loop can cost more than the statement, so there should be few of them."""
 
 _LARGE = ("payload", "result")
 _SMALL = {"payload": "CASE WHEN length(payload) <= :small_payload THEN payload END"}
@@ -25,7 +25,7 @@ def _bodies() -> dict[str, str]:
 
 
 def _fill(body: str, values: dict[str, str]) -> str:
-    """Put in the values that there are; others are filled in later."""
+    """Insert these values; others are inserted later."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), body)
 
 
@@ -51,11 +51,11 @@ LISTINGS = {
         ("unsuccessful_runs", "find_floor"),
     )
 }
-"""by which runs are looked at: the statement that finds some, and the one that tells how far down it may look"""
+"""set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
 
 
 class ManyRows:
-    """A statement that takes many rows at once. A row of an update begins with the id."""
+    """A statement for many rows at once. A row of an update begins with the id."""
 
     def __init__(self, name: str, columns: Sequence[str]) -> None:
         places = {column: f"column{place}" for place, column in enumerate(columns, start=1)}
@@ -82,13 +82,13 @@ class ManyRows:
 
 
 INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.PLAIN, len(COLUMNS))}
-"""by how many values their rows have"""
+"""by the number of values in a row"""
 UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
 INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 
 def migrations() -> list[str]:
-    """The scripts that make the schema, in order; the number of them is the schema's version."""
+    """Return the scripts that make the schema, in order; their number is its version."""
     folder = files("interlock.stores.sqlite").joinpath("migrations")
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return [folder.joinpath(name).read_text() for name in names]

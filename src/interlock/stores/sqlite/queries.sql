@@ -60,7 +60,7 @@ WHERE runs.id = new.{new_id} AND runs.seq <= new.{new_seq};
 INSERT INTO history ({columns}) VALUES {rows} ON CONFLICT (run_id, seq) DO NOTHING;
 
 -- name: get_history
-SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = ? ORDER BY seq;
+SELECT entries FROM history INDEXED BY history_of_run WHERE run_id = :run_id ORDER BY seq;
 
 -- name: get_positions
 SELECT coalesce((SELECT max(position) FROM history), 0), coalesce((SELECT max(position) FROM logs), 0),

@@ -1,11 +1,11 @@
-"""Reading the SQLite file, in this or any other process, beside the scheduler that writes it."""
+"""Read the SQLite file, in any process, beside the scheduler that writes it."""
 
 import asyncio
 import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -57,8 +57,8 @@ read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
 class SqliteReader(Reader):
-    """Each thread has a connection of its own. Between two calls none of them is in a transaction, which would keep the
-    write-ahead log from being folded into the file."""
+    """Each thread has its own connection. None is in a transaction between two calls, or SQLite could not fold the
+    write-ahead log into the file."""
 
     def __init__(self, path: str | Path, threads: int = 4) -> None:
         self._path = Path(path)
@@ -67,7 +67,7 @@ class SqliteReader(Reader):
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._where: str | None = None
-        """where the file is damaged, once it was looked for"""
+        """the damaged place in the file, once it was searched for"""
 
     async def open(self) -> None:
         self._start_reading()
@@ -111,14 +111,13 @@ class SqliteReader(Reader):
             raise DatabaseDamaged(str(self._path), f"a stored value cannot be read: {error}") from error
 
     def _damaged(self, connection: sqlite3.Connection, error: BaseException) -> DatabaseDamaged:
-        """The error that says where. Looking for that takes a while, so it is done once."""
+        """Return an error with the damaged place. The search takes a while, so it is done once."""
         if self._where is None:
             self._where = damage(connection)
         return DatabaseDamaged(str(self._path), self._where or str(error))
 
     def _connected(self) -> sqlite3.Connection:
-        """This thread's connection to the file that has the name now: one that was moved away or deleted would go on
-        being read otherwise, and nobody would notice."""
+        """Return this thread's connection to the file that has the name now, not to one that was moved or deleted."""
         try:
             status = os.stat(self._path)
         except OSError as error:
@@ -140,13 +139,16 @@ class SqliteReader(Reader):
             self._local.connection.close()
 
     async def _first(self, query: str, value: str, read: Callable[[Row], T]) -> T | None:
-        """The first row that the query finds, as `read` makes it."""
+        """Return the first row that the query finds, converted by `read`."""
 
         def work(connection: sqlite3.Connection) -> T | None:
             row = connection.execute(QUERIES[query], (value,)).fetchone()
             return None if row is None else read(row)
 
         return await self._read(work)
+
+    async def _rows(self, query: str, values: Mapping[str, object], read: Callable[[Row], T]) -> list[T]:
+        return await self._read(lambda connection: [read(row) for row in connection.execute(QUERIES[query], values)])
 
     async def run(self, run_id: str) -> Run | None:
         return await self._first("get_run", run_id, read_run)
@@ -181,17 +183,12 @@ class SqliteReader(Reader):
         )
 
     async def history(self, run_id: str) -> list[Transition]:
-        def work(connection: sqlite3.Connection) -> list[Transition]:
-            rows = connection.execute(QUERIES["get_history"], (run_id,))
-            return [entry for row in rows for entry in _history_decoder.decode(row[0])]
-
-        return await self._read(work)
+        rows = await self._rows("get_history", {"run_id": run_id}, lambda row: _history_decoder.decode(row[0]))
+        return [entry for entries in rows for entry in entries]
 
     async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
         values = {"run_id": run_id, "after": _in_range(after), "limit": -1 if limit is None else limit}
-        return await self._read(
-            lambda connection: [LogEntry(*row) for row in connection.execute(QUERIES["get_logs"], values)]
-        )
+        return await self._rows("get_logs", values, lambda row: LogEntry(*row))
 
     async def events(
         self,
@@ -221,7 +218,7 @@ class SqliteReader(Reader):
                     found = connection.execute(QUERIES[f"get_{name}"], values | {"until": until})
                     taken, until = _take(found, limit, until)
                     rows += [(row, read) for row in taken]
-            # What one of them left behind may come before the last of another.
+            # A row that one query left behind may come before the last of another.
             rows = sorted((one for one in rows if one[0][0] <= until), key=lambda one: one[0][0])
             if len(rows) > limit:
                 rows = rows[:limit]
@@ -234,22 +231,16 @@ class SqliteReader(Reader):
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
     ) -> list[ServiceEntry]:
         values = {"service": service, "after": _in_range(after), "limit": -1 if limit is None else limit}
-
-        def work(connection: sqlite3.Connection) -> list[ServiceEntry]:
-            name = "get_last_of_service" if last else "get_services_of_service"
-            rows = connection.execute(QUERIES[name], values).fetchall()
-            return [_service_entry(row) for row in (reversed(rows) if last else rows)]
-
-        return await self._read(work)
+        name = "get_last_of_service" if last else "get_services_of_service"
+        found = await self._rows(name, values, _service_entry)
+        return found[::-1] if last else found
 
     async def kept(self) -> dict[str, Kept]:
-        def work(connection: sqlite3.Connection) -> dict[str, Kept]:
-            return {
-                name: Kept(resume_id=resume_id, last_exit=None if last is None else _exit_decoder.decode(last))
-                for name, resume_id, last in connection.execute(QUERIES["get_kept"])
-            }
+        def read(row: Row) -> tuple[str, Kept]:
+            name, resume_id, last = row
+            return name, Kept(resume_id=resume_id, last_exit=None if last is None else _exit_decoder.decode(last))
 
-        return await self._read(work)
+        return dict(await self._rows("get_kept", {}, read))
 
     async def position(self) -> int:
         return await self._read(read_position)
@@ -261,9 +252,7 @@ class SqliteReader(Reader):
         return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
 
     async def dead_letters(self) -> list[DeadLetter]:
-        return await self._read(
-            lambda connection: [DeadLetter(*row) for row in connection.execute(QUERIES["get_dead_letters"])]
-        )
+        return await self._rows("get_dead_letters", {}, lambda row: DeadLetter(*row))
 
 
 @contextmanager
@@ -291,14 +280,14 @@ def read_position(connection: sqlite3.Connection) -> int:
 
 
 def read_jobs(connection: sqlite3.Connection, name: str) -> list[Job]:
-    """With the statement of that name; without those that cannot be read at all."""
+    """Return the jobs that a statement finds, without those that cannot be read at all."""
     found = (read_job(row[0]) for row in connection.execute(QUERIES[name]))
     return [job for job in found if job is not None]
 
 
 def read_job(data: bytes) -> Job | None:
-    """A definition as it was stored. What it was checked for then may be wrong now, like a time zone that this machine
-    does not have: it goes without its schedule rather than keeping a scheduler from starting."""
+    """Return a stored definition. If a check fails now, for example for a time zone that this machine does not have, it
+    goes without its schedule rather than keep a scheduler from starting."""
     try:
         return _job_decoder.decode(data)
     except (InterlockError, msgspec.ValidationError) as error:
@@ -306,7 +295,7 @@ def read_job(data: bytes) -> Job | None:
         try:
             job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
         except (InterlockError, msgspec.ValidationError):
-            logger.error("the stored job %r cannot be read, and is left out: %s", fields.get("id"), error)
+            logger.error("the stored job %r cannot be read and is left out: %s", fields.get("id"), error)
             return None
         logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
         return job
@@ -332,16 +321,16 @@ _KINDS_OF_RUNS: dict[bool, list[tuple[str, Callable[[Row], StoredEvent | Service
     False: [("transitions", _transitions), ("lines", _line)],
     True: [("transitions_of_run", _transitions), ("lines_of_run", _line)],
 }
-"""for a single run or not: the statements that find what is of runs, and how their rows are read"""
+"""for a single run or not: the statements that find events of runs, and the readers of their rows"""
 
 
 def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
-    """The first rows, as many as one answer may have, and up to which position they are all."""
+    """Return as many rows as one answer may have, and the position up to which they are complete."""
     taken: list[Row] = []
     size = 0
     for row in rows:
         taken.append(row)
-        # What is large in a row comes last; in one of a service that tells of no change, last but one.
+        # The large column comes last, or last but one in a row of a service without a change.
         size += len(row[-1] or row[-2])
         if size >= MOST_EVENT_BYTES:
             break
@@ -359,5 +348,5 @@ def _place(wanted: RunFilter) -> str:
 
 
 def _in_range(number: int) -> int:
-    """The nearest number that SQLite can compare with: a cursor may come from anywhere."""
+    """Return the nearest number that SQLite can compare with: a client may send any cursor."""
     return max(0, min(number, _LARGEST))

@@ -1,4 +1,4 @@
-"""Saving what can still be read of a damaged database into a new file, table by table and row by row."""
+"""Save the readable rows of a damaged database into a new file, table by table."""
 
 import os
 import sqlite3
@@ -26,22 +26,22 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {
     "job_versions": lambda row: _jobs.decode(row["definition"]),
     "put_jobs": lambda row: _jobs.decode(row["definition"]),
 }
-"""by table: raises for a row that SQLite can read and the scheduler cannot"""
+"""table → a check that raises for a row that SQLite can read and the scheduler cannot"""
 
 
 class Saved(msgspec.Struct, frozen=True):
     table: str
     saved: int
     lost: int
-    """rows that are known of and cannot be read"""
+    """rows that an index lists and SQLite cannot read"""
     exact: bool
-    """whether no others can be lost"""
+    """whether no others are lost"""
 
 
 def repair_copy(source: Path, target: Path) -> list[Saved]:
-    """Make `target`, a database with every row of `source` that can be read. The source stays as it is."""
+    """Make `target`, a database with every readable row of `source`. The source stays as it is."""
     if os.path.lexists(target):
-        raise BadValue("--repair-copy", str(target), "the name of a new file: there is one already")
+        raise BadValue("--repair-copy", str(target), "the name of a new file: it exists already")
     with closing(_opened(source)) as old:
         try:
             with closing(connect_writer(target)) as new:
@@ -55,26 +55,20 @@ def repair_copy(source: Path, target: Path) -> list[Saved]:
 def _copy(old: sqlite3.Connection, new: sqlite3.Connection, target: Path) -> list[Saved]:
     tables = [row[0] for row in new.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")]
     new.execute("BEGIN IMMEDIATE")
-    saved = [_Copy(old, new, table, target).run() for table in tables]
-    # A scheduler cannot take up a run whose definition is lost.
+    saved = {table: _Copy(old, new, table, target).run() for table in tables}
+    # A scheduler cannot go on with a run whose definition is lost.
     gone = new.execute(
         "DELETE FROM runs WHERE ended_at IS NULL AND job_version NOT IN (SELECT version FROM job_versions)"
     ).rowcount
-    found = _restore_keys(new)
-    saved = [
-        Saved(one.table, one.saved + found, max(0, one.lost - found), one.exact)
-        if one.table == "idempotency_keys"
-        else one
-        for one in saved
-    ]
+    for table, found in (("idempotency_keys", _restore_keys(new)), ("runs", -gone)):
+        one = saved[table]
+        saved[table] = Saved(table, one.saved + found, max(0, one.lost - found), one.exact)
     new.execute("COMMIT")
-    return [
-        Saved(one.table, one.saved - gone, one.lost + gone, one.exact) if one.table == "runs" else one for one in saved
-    ]
+    return list(saved.values())
 
 
 def _restore_keys(new: sqlite3.Connection) -> int:
-    """Runs know their keys too."""
+    """Restore lost keys from their runs, and return how many."""
     rows = new.execute(
         "SELECT id, tenant, idempotency_key, job_id, payload, created_at FROM runs "
         "WHERE idempotency_key IS NOT NULL AND id NOT IN (SELECT run_id FROM idempotency_keys)"
@@ -91,20 +85,20 @@ def _opened(source: Path) -> sqlite3.Connection:
     check_header(source)
     connection = sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
     try:
-        # So that a file that is shorter than its head says is read as far as it goes.
+        # Lets SQLite read a file that is shorter than its header says.
         connection.execute("PRAGMA writable_schema = ON")
         connection.execute("BEGIN")
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
     except sqlite3.Error as error:
         connection.close()
-        why = f"nothing of it can be read: {error}; bring back a backup"
+        why = f"nothing of it can be read: {error}; restore a backup"
         raise CannotOpenDatabase(str(source), why) from error
     return connection
 
 
 class _Copy:
-    """The copy of one table. It is read from each end up to the first unreadable row; the rows in between are fetched
-    one by one, where an index lists them."""
+    """The copy of one table. It reads from each end up to the first unreadable row, and the rows in between one by one,
+    where an index lists them."""
 
     def __init__(self, old: sqlite3.Connection, new: sqlite3.Connection, table: str, target: Path) -> None:
         self._old, self._new, self._table, self._target = old, new, table, target
@@ -130,7 +124,7 @@ class _Copy:
         return Saved(self._table, self._saved, self._lost, exact)
 
     def _scan(self, order: str, until: Row | None) -> tuple[Row | None, bool]:
-        """Save rows in this order; returns the key of the last, and whether there was nothing left to read."""
+        """Save rows in this order; return the key of the last one read, and whether it was the last of all."""
         reached = None
         try:
             for row in self._old.execute(f"{self._select} ORDER BY {', '.join(f'{key} {order}' for key in self._key)}"):
@@ -144,7 +138,7 @@ class _Copy:
         return reached, True
 
     def _seek(self, after: Row | None, before: Row | None) -> bool:
-        """Save the rows between these keys that an index knows of; returns whether those are all."""
+        """Save the rows between these keys that an index lists; return whether those are all."""
         low = -(2**63) if after is None else after[0]
         high = 2**63 if before is None else before[0]
         known: set[int] = set()
@@ -165,7 +159,7 @@ class _Copy:
         return exact
 
     def _indexes(self) -> Iterator[tuple[str, str]]:
-        """Those that have every row, and their first columns."""
+        """Yield the indexes of all rows, with their first columns."""
         for _, name, _, _, partial in self._new.execute(f"PRAGMA index_list({self._table})").fetchall():
             if not partial:
                 yield name, self._new.execute(f"PRAGMA index_info({name})").fetchone()[2]

@@ -55,28 +55,28 @@ K = TypeVar("K", bound="str | tuple[str, ...]")
 L = TypeVar("L", bound=Lease | None)
 
 LONGEST_LOG = 64 * 1024 * 1024
-"""bytes of the write-ahead log after which it is begun anew, whoever reads"""
+"""bytes of the write-ahead log after which it is truncated, despite readers"""
 FOLD_EVERY = 2.0
-"""seconds between two looks at its length"""
+"""seconds between two checks of its length"""
 FOLD_MILLISECONDS = 100
-"""for which readers are waited for then"""
+"""to wait for readers then"""
 
 
 class _Writer(threading.Thread):
-    """The thread that owns the writing connection: calls go in, and are answered on the loop they came from."""
+    """The thread that owns the writing connection. It answers each call on the loop it came from."""
 
     def __init__(self) -> None:
         super().__init__(name="interlock-store", daemon=True)
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Callable[[], None]] | None]
         self._calls = queue.SimpleQueue()
         self.under_way = 0
-        """calls that are not answered yet; counted on the loop"""
+        """calls without an answer yet; counted on the loop"""
 
     def call(self, work: Callable[[], T], confirm: Callable[[], None] = lambda: None) -> "asyncio.Future[T]":
-        """Have `work` done after everything before it. Giving up on the answer does not undo or reorder it.
+        """Do `work` after all calls before it. Giving up on the answer does not undo or reorder it.
 
-        `confirm` is called on the loop once it is done, and may raise the error to answer with. It makes system calls,
-        each of which would cost this thread the interpreter lock.
+        `confirm` is then called on the loop, and may raise the error to answer with. It makes system calls, each of
+        which would cost this thread the interpreter lock.
         """
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.under_way += 1
@@ -89,9 +89,9 @@ class _Writer(threading.Thread):
             result, error = None, None
             try:
                 result = work()
-            except BaseException as raised:  # noqa: BLE001 - whatever it is belongs to the caller
+            except BaseException as raised:  # noqa: BLE001 - the caller gets it, whatever it is
                 error = raised
-            with suppress(RuntimeError):  # the loop that asked is closed: nobody waits for the answer
+            with suppress(RuntimeError):  # the loop is closed: nobody waits
                 future.get_loop().call_soon_threadsafe(self._settle, future, result, error, confirm)
 
     def finish(self) -> None:
@@ -124,9 +124,9 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._connection: sqlite3.Connection | None = None
         self._broken = False
         self._files: list[tuple[str, tuple[int, int] | None]] = []
-        """the names of what is written, and which files had them"""
+        """the written files: name and identity"""
         self._trouble: StoreUnavailable | None = None
-        """why nothing may be written"""
+        """the reason why nothing may be written"""
         self._counted = UNCOUNTED
 
     async def open(self) -> None:
@@ -148,7 +148,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             check_header(self._path)
         self._log_name, self._log_size = f"{os.path.realpath(self._path)}-wal", 0
         if is_new and not check_files(self._path) and _size_of(self._log_name):
-            # SQLite would delete the log of a file that is not there, and with it runs that can still be saved.
+            # SQLite would delete the log of a missing file, and with it runs that can still be saved.
             raise DatabaseBehind(str(self._path), 0, self._lock.position)
         self._connection = connect_writer(self._path)
         try:
@@ -160,22 +160,22 @@ class SqliteStore(SqliteReader, Store, Leases):
         if position < self._lock.position and not is_new:
             raise DatabaseBehind(str(self._path), position, self._lock.position)
         self._lock.note(position)
-        # The file lock proves that whoever held a lease here is gone: there is no need to wait for its end.
+        # The file lock proves that the last holder of a lease is gone, so there is no need to wait for its end.
         self._transact(lambda connection: connection.execute(QUERIES["end_leases"]))
         self._know_files()
 
     def _know_files(self) -> None:
-        names = (str(self._path), self._lock.path, f"{os.path.realpath(self._path)}-wal")
+        names = (str(self._path), self._lock.path, self._log_name)
         self._files = [(name, identity_of(name)) for name in names]
 
     def _check_files(self, files: Sequence[tuple[str, tuple[int, int] | None]]) -> None:
-        """Raise unless each of these is the file that it was: what is written to another one is lost."""
+        """Raise unless each of these is still the same file: writes to another one are lost."""
         for name, identity in files:
             if identity_of(name) != identity:
                 raise DatabaseGone(name)
 
     def _confirm(self, position: int) -> None:
-        """Before a write is acknowledged, check that it went into the right files, and note its position."""
+        """Check that a write went into the right files, and note its position; called before it is acknowledged."""
         try:
             self._check_files(self._files)
         except DatabaseGone as error:
@@ -187,7 +187,7 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def close(self) -> None:
         self._stop_reading()
-        # Last, because only the last connection of all can fold the write-ahead log into the file.
+        # Last, because only the last connection can fold the write-ahead log into the file.
         if self._writer is not None:
             await self._writer.call(self._close_file)
             self._writer.finish()
@@ -201,8 +201,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             self._connection = None
 
     def _write(self, work: Callable[[sqlite3.Connection], T], position: int = 0) -> "asyncio.Future[T]":
-        """Run `work` in one transaction on the writer thread, beginning now; durable when it is done. `position` is one
-        that it stores."""
+        """Run `work` in one transaction on the writer thread; durable when done. `position` is one that it stores."""
         if self._writer is None:
             raise StoreUnavailable("it is closed")
         if self._trouble is not None:
@@ -240,21 +239,21 @@ class SqliteStore(SqliteReader, Store, Leases):
         return result
 
     def _check_log(self) -> None:
-        """Raise if the log was cut since the last write: what is written behind the cut would never be found. A log
-        that is gone altogether is noticed by its identity."""
+        """Raise if the log was cut since the last write: SQLite would never find writes behind the cut. The identity
+        of a file shows that it is missing."""
         if _size_of(self._log_name, self._log_size) < self._log_size:
             self._trouble = DatabaseGone(self._log_name)
             raise self._trouble
 
     def _fold_log(self, connection: sqlite3.Connection) -> None:
-        """Begin the write-ahead log anew when it has grown too long. Readers that overlap without a pause keep that
-        from happening by itself; here they are waited for, a moment, and now and then."""
+        """Truncate the write-ahead log when it has grown too long. SQLite cannot while readers overlap without a pause;
+        here it waits for them a moment, now and then."""
         now = time.monotonic()
         if now < self._fold_at:
             return
         self._fold_at = now + FOLD_EVERY
         with suppress(OSError, sqlite3.Error):
-            if os.stat(f"{os.path.realpath(self._path)}-wal").st_size > self._longest_log:
+            if os.stat(self._log_name).st_size > self._longest_log:
                 connection.execute(f"PRAGMA busy_timeout = {FOLD_MILLISECONDS}")
                 try:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -262,7 +261,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
 
     def _reopen(self) -> sqlite3.Connection:
-        """After a transaction that could not even be rolled back, only a new connection knows where the file is at."""
+        """Connect anew after a failed rollback: only a new connection knows the state of the file."""
         self._close_file()
         self._broken = True
         try:
@@ -285,12 +284,12 @@ class SqliteStore(SqliteReader, Store, Leases):
                 raise StaleEpoch(lease, epoch, 0 if row is None else row[3])
             write_batch(connection, batch)
 
-        # Only history: a log line that is stored already gets a position and no row.
+        # Only history: a log line that is already stored gets a position and no row.
         last = batch.position + len(batch.logs) + len(batch.history) - 1
         return self._write(work, last if batch.history else 0)
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
-        # What has to go is found beside the writer, which is then held up for no longer than the deleting takes.
+        # Searching beside the writer holds it up only for the deletion.
         cuts = await self._read(partial(find_service_cuts, most_lines, most_bytes))
         return await self._write(partial(prune_services, cuts)) if cuts else 0
 
@@ -305,14 +304,14 @@ class SqliteStore(SqliteReader, Store, Leases):
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
                     log_marks={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_marks"])},
                     put_jobs=read_jobs(connection, "load_put_jobs"),
-                    schedules=[_schedule(*row) for row in connection.execute(QUERIES["load_schedules"])],
+                    schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
                     bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
                 )
 
         return await self._read(work)
 
     async def _find(self, query: str, keys: Sequence[K], *more: object) -> dict[K, Row]:
-        """The first row that a query finds for each key, where it finds any."""
+        """Return the first row that a query finds for each key."""
         return await self._read(partial(_rows, query, keys, more))
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
@@ -377,17 +376,9 @@ def _size_of(name: str, otherwise: int = 0) -> int:
         return otherwise
 
 
-def _schedule(
-    job_id: str,
-    identity: str,
-    anchor: float,
-    cursor: float,
-    following: float | None,
-    paused: int,
-    done: int,
-    reached: float,
-) -> ScheduleRow:
-    """As it is kept in memory: there may be very many, so equal numbers are one."""
+def _schedule(row: Row) -> ScheduleRow:
+    """Make equal numbers one object: there may be very many rows in memory."""
+    job_id, identity, anchor, cursor, following, paused, done, reached = row
     cursor = anchor if cursor == anchor else cursor
     return job_id, identity, anchor, cursor, following, bool(paused), bool(done), reached or 0.0
 
