@@ -12,10 +12,11 @@ from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submission import RunOptions, new_run, submit
+from interlock.client.submission import new_run, submit
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Job, Retry
+from interlock.model.new_run import RunOptions
 from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
 from interlock.model.schedules import Constraints

@@ -15,7 +15,7 @@ from interlock.api.job_backend import KnownJobs, ReadJob
 from interlock.api.patience import ask
 from interlock.api.tree import Tree
 from interlock.client.connection import Connection
-from interlock.client.submission import RunOptions, check_size, new_run
+from interlock.client.submission import check_size, new_run
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model import request as r
@@ -31,6 +31,7 @@ from interlock.model.error import (
     UnknownRun,
 )
 from interlock.model.exposition import Family
+from interlock.model.new_run import RunOptions
 from interlock.model.run import Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import (

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.run_options import takes_run_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,29 +26,18 @@ WaitOption = Annotated[
     str | None,
     typer.Option(metavar="[=DURATION]", help="Wait for the end, so long at the most, and print the result."),
 ]
-KeyOption = Annotated[
-    str | None, typer.Option(metavar="TEXT", help="Idempotency key: repeated, it finds the same run.")
-]
-DeadlineOption = Annotated[str | None, typer.Option(metavar="DURATION|TIME", help="By when it must have ended.")]
-LaneOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The lane, if not the job's own.")]
-SessionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The session it belongs to.")]
-TenantOption = Annotated[str | None, typer.Option(metavar="TEXT", help="The tenant it belongs to.")]
 
 
 @takes(*FINDING)
+@takes_run_options
 def command(
+    *,
     flags: Flags,
     job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     wait: WaitOption = None,
-    key: KeyOption = None,
-    delay: Annotated[str | None, typer.Option(metavar="DURATION", help="Run it after this time.")] = None,
-    at: Annotated[str | None, typer.Option(metavar="TIME", help="Run it at this time.")] = None,
-    deadline: DeadlineOption = None,
-    lane: LaneOption = None,
-    session: SessionOption = None,
-    tenant: TenantOption = None,
+    options: dict[str, Any],
     many: Annotated[
         bool, typer.Option("--many", help="The payload is a JSON array, or JSON lines: one run for each.")
     ] = False,
@@ -55,37 +45,20 @@ def command(
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
     from interlock.cli.payloads import read_many, read_one
-    from interlock.cli.server import client_of, moment
+    from interlock.cli.server import client_of
     from interlock.model.duration import seconds
 
     limit = seconds(wait, "--wait") if wait else None
-    options: dict[str, Any] = {"lane": lane, "session": session, "tenant": tenant}
-    if delay is not None:
-        options["delay"] = seconds(delay, "--delay")
-    if at is not None:
-        options["at"] = moment(at, "--at")
-    if deadline is not None:
-        options["deadline"] = deadline_of(deadline)
     with client_of(flags) as client:
         if many:
             payloads = read_many(payload, parameter or [])
-            handles = _submit_many(client, job, payloads, key, options, wait is not None, json)
+            handles = _submit_many(client, job, payloads, options, wait is not None, json)
         else:
-            handles = [client.submit(job, read_one(payload, parameter or []), idempotency_key=key, **options)]
+            handles = [client.submit(job, read_one(payload, parameter or []), **options)]
             if wait is None:
                 print_id(handles[0], json)
         if wait is not None:
             wait_for(client, handles, limit, json)
-
-
-def deadline_of(text: str) -> Any:
-    """A duration in seconds, or a time."""
-    from interlock.cli.server import looks_like_duration, moment
-    from interlock.model.duration import seconds
-
-    if looks_like_duration(text):
-        return seconds(text, "--deadline")
-    return moment(text, "--deadline", or_duration=True)
 
 
 def print_id(handle: "BlockingRunHandle", json: bool) -> None:
@@ -95,12 +68,13 @@ def print_id(handle: "BlockingRunHandle", json: bool) -> None:
 
 
 def _submit_many(
-    client: "Client", job: str, payloads: list[Any], key: str | None, options: dict[str, Any], wait: bool, json: bool
+    client: "Client", job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
 ) -> "list[BlockingRunHandle]":
     """In batches. The ids are printed at the end, after a failure too; a reader that goes away stops no batch."""
     from interlock.cli.tables import out, print_json
     from interlock.client.submission import new_run
 
+    key = options.pop("idempotency_key", None)
     runs = [
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
         for place, one in enumerate(payloads)

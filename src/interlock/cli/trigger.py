@@ -1,34 +1,25 @@
 """`interlock trigger`."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.submit import (
-    DeadlineOption,
-    KeyOption,
-    LaneOption,
-    ParameterOption,
-    PayloadOption,
-    SessionOption,
-    TenantOption,
-    WaitOption,
-)
+from interlock.cli.run_options import takes_run_options
+from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption
 
 
 @takes(*FINDING)
+@partial(takes_run_options, trigger=True)
 def command(
+    *,
     flags: Flags,
     job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     wait: WaitOption = None,
-    key: KeyOption = None,
-    deadline: DeadlineOption = None,
-    lane: LaneOption = None,
-    session: SessionOption = None,
-    tenant: TenantOption = None,
+    options: dict[str, Any],
     json: JsonOption = False,
 ) -> None:
     """Run a job now, beside its schedule, and print the id of the run. `--wait` prints the result instead.
@@ -36,13 +27,10 @@ def command(
     A paused job can be triggered too. Without a payload it gets the job's own."""
     from interlock.cli.payloads import read_one
     from interlock.cli.server import client_of
-    from interlock.cli.submit import deadline_of, print_id, wait_for
+    from interlock.cli.submit import print_id, wait_for
     from interlock.model.duration import seconds
 
     limit = seconds(wait, "--wait") if wait else None
-    options: dict[str, Any] = {"lane": lane, "session": session, "tenant": tenant, "idempotency_key": key}
-    if deadline is not None:
-        options["deadline"] = deadline_of(deadline)
     with client_of(flags) as client:
         handle = client.trigger(job, read_one(payload, parameter or []), **options)
         if wait is None:

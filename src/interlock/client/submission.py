@@ -4,45 +4,20 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock.client.handle import RunHandle
 from interlock.model import payload
 from interlock.model import request as r
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue, PayloadTooLarge
+from interlock.model.duration import seconds
+from interlock.model.error import BadUse, BadValue, PayloadTooLarge
+from interlock.model.new_run import PlainOptions, check_option, check_text
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection
 
 MOST_BYTES = 16 * 1024 * 1024
 """size of all payloads in one submit"""
-
-
-class PlainOptions(TypedDict, total=False):
-    """Options of a run that have the same form in Python, over HTTP and in a message."""
-
-    tenant: str | None
-    lane: str | None
-    session: str | None
-    idempotency_key: str | None
-
-
-class TriggerOptions(PlainOptions, total=False):
-    """Options of a triggered run."""
-
-    deadline: Duration | datetime | None
-
-
-class RunOptions(TriggerOptions, total=False):
-    """Options of a submitted run."""
-
-    at: datetime | float | None
-    delay: Duration | None
-    occurrence: datetime | float | None
-
-
-PLAIN = tuple(PlainOptions.__annotations__)
 
 
 def new_run(
@@ -63,7 +38,7 @@ def new_run(
     data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
     if delay is not None and at is not None:
-        raise BadValue("delay", delay, "to be given together with at")
+        raise BadUse("delay", "cannot be combined with at")
     wait = None if delay is None else seconds(delay, "delay")
     fires = None if occurrence is None else instant(occurrence, "occurrence")
     begins = due or fires or now + (wait or 0.0)
@@ -73,7 +48,7 @@ def new_run(
     check_text("job", job_id)
     given: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
     for field, value in given.items():
-        check_text(field, value)
+        check_option(field, value)
     return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
 
 
@@ -81,15 +56,6 @@ def check_options(given: Mapping[str, object], kind: Any) -> None:
     """Refuse keyword arguments that are not fields of a TypedDict, as Python does for those of a function."""
     if unknown := given.keys() - kind.__annotations__.keys():
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
-
-
-def check_text(field: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise BadValue(field, value, "a text")
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise BadValue(field, value, "a text that is valid Unicode") from error
 
 
 def instant(value: datetime | float, field: str) -> float:

@@ -1,6 +1,5 @@
 """The check at the door: a bad submit, put or backfill is refused here as a whole, before any of it exists."""
 
-import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
@@ -12,12 +11,11 @@ from interlock.core.state import SchedulerState
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
 from interlock.model.command import Create, Put, Refill
-from interlock.model.error import BadSchedule, BadValue, NotJson, PayloadTooLarge
-from interlock.model.job import NAME, Job
-from interlock.model.request import LONGEST_KEY, MOST_PARALLEL, MOST_RUNS, Backfill, NewRun, PutJobs, Submit
+from interlock.model.error import BadSchedule, BadValue, PayloadTooLarge
+from interlock.model.job import Job
+from interlock.model.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
+from interlock.model.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
 from interlock.model.run import TRIGGER
-
-LONGEST_DELAY = 1e10
 
 
 def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:
@@ -36,10 +34,10 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
             raise PayloadTooLarge(f"payload of {new.job_id!r}", len(new.payload), payload.LIMIT)
         entry.check(new.payload)
         secrets = secrets or entry.mark is not None
-        if new.tenant != "default" or not (new.idempotency_key is new.session is new.lane is None):
-            _check_names(new)
+        if not is_plain(new):
+            check_plain(new)
         if not (new.at is new.deadline_at is new.occurrence is new.delay is None):
-            _check_times(new)
+            check_times(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
     return Create(message.request, runs, actor, sum(len(new.payload) for new in runs))
@@ -64,43 +62,6 @@ def _with_marks(new: NewRun, entry: Entry) -> NewRun:
     return replace(new, payload=marked)
 
 
-def check_name(field: str, name: str | None) -> None:
-    if name is not None and not NAME.fullmatch(name):
-        raise BadValue(field, name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
-
-
-def _check_names(new: NewRun) -> None:
-    check_name("tenant", new.tenant)
-    check_name("lane", new.lane)
-    for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
-        if value is not None and not 1 <= len(value) <= LONGEST_KEY:
-            raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
-    try:
-        f"{new.idempotency_key}{new.session}".encode()
-    except UnicodeEncodeError as error:
-        raise NotJson("idempotency_key", "a string with a lone surrogate") from error
-
-
-def _check_instant(field: str, value: float | None) -> None:
-    if value is not None and not (math.isfinite(value) and 0 <= value < 1e11):
-        raise BadValue(field, value, "a time after 1970")
-
-
-def _check_times(new: NewRun) -> None:
-    for field in ("at", "deadline_at", "occurrence"):
-        _check_instant(field, getattr(new, field))
-    due = new.at if new.at is not None else new.occurrence
-    if new.delay is not None and not 0 <= new.delay <= LONGEST_DELAY:
-        raise BadValue("delay", new.delay, f"a number of seconds from 0 to {LONGEST_DELAY:g}")
-    if new.delay is not None and due is not None:
-        other = "occurrence" if new.at is None else "at"
-        raise BadValue("delay", new.delay, f"allowed together with {other}; give one of them")
-    if new.at is not None and new.occurrence is not None:
-        raise BadValue("at", new.at, "allowed together with occurrence, which has its own time; give one of them")
-    if due is not None and new.deadline_at is not None and new.deadline_at <= due:
-        raise BadValue("deadline", new.deadline_at, f"later than the time the run is due ({due})")
-
-
 def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: str, now: float) -> Refill:
     """Check a backfill, and list its times."""
     entry = catalog.get(message.job_id, state.jobs)
@@ -108,8 +69,8 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
     if place is None or place.done or message.job_id not in state.jobs:
         raise BadSchedule(f"job: {message.job_id!r} has no schedule, so a backfill has no times")
     check_name("tenant", message.tenant)
-    _check_instant("from", message.start)
-    _check_instant("to", message.end)
+    check_instant("from", message.start)
+    check_instant("to", message.end)
     start, end = _shown(message.start), _shown(message.end)
     if message.end <= message.start:
         raise BadValue("to", end, f"later than from ({start})")

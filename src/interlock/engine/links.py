@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from interlock.engine import logs
-from interlock.engine.intake import check_name
 from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadValue, InterlockError, Refused
+from interlock.model.new_run import check_name
 from interlock.ports.bus import Endpoint, Peer
 
 if TYPE_CHECKING:

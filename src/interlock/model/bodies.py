@@ -1,86 +1,42 @@
 """Bodies of HTTP requests and answers, where they are not one of the values that every interface shows."""
 
-from datetime import datetime
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from interlock.model.child_info import ChildInfo
-from interlock.model.request import LONGEST_KEY, MOST_PARALLEL, MOST_RUNS_OVER_HTTP
+from interlock.model.new_run import TENANT, Body
+from interlock.model.new_run import DurationText as DurationText
+from interlock.model.new_run import Instant as Instant
+from interlock.model.new_run import JobId as JobId
+from interlock.model.new_run import Moment as Moment
+from interlock.model.new_run import Name as Name
+from interlock.model.new_run import NewRunBody as NewRunBody
+from interlock.model.new_run import Seconds as Seconds
+from interlock.model.new_run import TriggerBody as TriggerBody
+from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
 
 MOST_JOBS = 10_000
 """jobs in one request"""
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
-JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
-Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
-DurationText = Annotated[
-    str,
-    Meta(
-        pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$",
-        max_length=32,
-    ),
-]
-Seconds = Annotated[float, Meta(ge=0, le=1e10)]
-Instant = Annotated[float, Meta(ge=0, lt=1e11)]
-Moment = Annotated[datetime, Meta(tz=True)] | Instant
-"""a time in RFC 3339, or seconds since 1970"""
 FilterText = Annotated[str, Meta(max_length=256)]
 Reason = Annotated[str, Meta(max_length=1000)]
 
-TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
 
-
-class _Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    pass
-
-
-class TriggerBody(_Body, frozen=True, kw_only=True):
-    """A run of the job in the path, due at once."""
-
-    payload: Annotated[dict[str, Any] | None, Meta(description="Arguments; by default the job's own.")] = None
-    tenant: Annotated[Name | None, Meta(description=TENANT)] = None
-    lane: Annotated[Name | None, Meta(description="Lane; by default the job's own.")] = None
-    session: Annotated[Key | None, Meta(description="Name shared by runs that belong together.")] = None
-    idempotency_key: Annotated[Key | None, Meta(description="The same key in a tenant is the same run.")] = None
-    deadline: Annotated[
-        DurationText | Seconds | None,
-        Meta(description="Time from the submit, or from when the run is due, until it must have ended."),
-    ] = None
-
-
-class NewRunBody(TriggerBody, frozen=True, kw_only=True):
-    """A run to create."""
-
-    job: Annotated[JobId, Meta(description="Job to run.")]
-    delay: Annotated[DurationText | Seconds | None, Meta(description="Time until the run is due.")] = None
-    at: Annotated[
-        Moment | None,
-        Meta(description="Time at which the run is due, in RFC 3339 or seconds since 1970; not with `delay`."),
-    ] = None
-    occurrence: Annotated[
-        Moment | None,
-        Meta(
-            description="Makes this the job's only run for this instant, in RFC 3339 or seconds since 1970. Its id is "
-            "`<job>:<seconds>`, with `:<tenant>` for a tenant other than `default`."
-        ),
-    ] = None
-
-
-class BatchBody(_Body, frozen=True, kw_only=True):
+class BatchBody(Body, frozen=True, kw_only=True):
     runs: Annotated[
         list[NewRunBody],
         Meta(min_length=1, max_length=MOST_RUNS_OVER_HTTP, description="Runs, each as in a single submit."),
     ]
 
 
-class ActionBody(_Body, frozen=True, kw_only=True):
+class ActionBody(Body, frozen=True, kw_only=True):
     reason: Annotated[Reason, Meta(description="Reason, kept with the run.")] = ""
 
 
-class BulkBody(_Body, frozen=True, kw_only=True):
+class BulkBody(Body, frozen=True, kw_only=True):
     """A choice of runs: those that have not ended and match every field given."""
 
     state: Annotated[list[State], Meta(description="Only runs in one of these states, none of them terminal.")] = []
@@ -100,7 +56,7 @@ class BulkBody(_Body, frozen=True, kw_only=True):
     reason: Annotated[Reason, Meta(description="Reason, kept with the runs.")] = ""
 
 
-class BackfillBody(_Body, frozen=True, kw_only=True):
+class BackfillBody(Body, frozen=True, kw_only=True):
     """A range of time whose occurrences are to be created."""
 
     start: Annotated[Moment, Meta(description="First time wanted, in RFC 3339 or seconds since 1970.")] = msgspec.field(
@@ -118,7 +74,7 @@ class BackfillBody(_Body, frozen=True, kw_only=True):
     tenant: Annotated[Name | None, Meta(description=TENANT)] = None
 
 
-class JobsBody(_Body, frozen=True, kw_only=True):
+class JobsBody(Body, frozen=True, kw_only=True):
     jobs: Annotated[
         list[dict[str, Any]],
         Meta(min_length=1, max_length=MOST_JOBS, description="Jobs, each as it is put alone, with its `id`."),

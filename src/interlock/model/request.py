@@ -7,8 +7,6 @@ carried out.
 from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
-import msgspec
-
 from interlock.model.access import Permission
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
@@ -16,6 +14,8 @@ from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.message import Count, Message
+from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
+from interlock.model.new_run import NewRun as NewRun
 from interlock.model.reload_report import Reloaded
 from interlock.model.run import Transition
 from interlock.model.run_action import RunAction
@@ -185,25 +185,6 @@ class News(Message, frozen=True):
 
 MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000
 """in one submit"""
-LONGEST_KEY = 256
-"""characters of an idempotency key or a session"""
-
-
-class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One run to create. `payload` is JSON, or empty for what the job has of its own. It waits until `at`, or for
-    `delay` seconds; `occurrence` makes it the job's run of that instant. `origin` is as in `Run`."""
-
-    job_id: str
-    payload: bytes
-    tenant: str = "default"
-    lane: str | None = None
-    session: str | None = None
-    idempotency_key: str | None = None
-    deadline_at: float | None = None
-    at: float | None = None
-    occurrence: float | None = None
-    origin: str | None = None
-    delay: float | None = None
 
 
 class Submit(Change[Accepted], frozen=True):

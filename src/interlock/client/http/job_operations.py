@@ -9,13 +9,14 @@ import msgspec
 from interlock.client.handle import RunHandle
 from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
-from interlock.client.submission import TriggerOptions, check_options, instant, new_run
+from interlock.client.submission import check_options, instant, new_run
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model.bodies import BackfillBody, JobsBody, TriggerBody
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
+from interlock.model.new_run import TriggerOptions
 from interlock.model.operation import Operation, Query
 from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
 from interlock.model.schedule import Schedule

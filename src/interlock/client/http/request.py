@@ -8,8 +8,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from interlock.client.http.exchange import Request
-from interlock.client.submission import PLAIN, check_text
 from interlock.model.error import BadValue
+from interlock.model.new_run import PLAIN, check_text
 from interlock.model.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY

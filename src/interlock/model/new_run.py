@@ -1,0 +1,183 @@
+"""The options of a submit, declared once: as keywords of Python, as the body of a request, and as a message.
+
+An option with the same form everywhere is a line in each of `PlainOptions`, `TriggerBody` and `NewRun`, and a rule in
+`check_plain`. Clients, gateway and links take it from there.
+"""
+
+import math
+from datetime import datetime
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+from msgspec import Meta
+
+from interlock.model.doc import doc
+from interlock.model.duration import Duration
+from interlock.model.error import BadUse, BadValue, NotJson
+from interlock.model.job import NAME
+
+LONGEST_KEY = 256
+"""characters of an idempotency key or a session"""
+LONGEST_DELAY = 1e10
+LATEST = 1e11
+
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
+JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+DurationText = Annotated[
+    str,
+    Meta(
+        pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$",
+        max_length=32,
+    ),
+]
+Seconds = Annotated[float, Meta(ge=0, le=LONGEST_DELAY)]
+Instant = Annotated[float, Meta(ge=0, lt=LATEST)]
+Moment = Annotated[datetime, Meta(tz=True)] | Instant
+"""a time in RFC 3339, or seconds since 1970"""
+TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
+
+# ── in Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PlainOptions(TypedDict, total=False):
+    """Options that have the same form in Python, over HTTP and in a message."""
+
+    tenant: str | None
+    lane: str | None
+    session: str | None
+    idempotency_key: str | None
+
+
+class TriggerOptions(PlainOptions, total=False):
+    """Options of a triggered run."""
+
+    deadline: Duration | datetime | None
+
+
+class RunOptions(TriggerOptions, total=False):
+    """Options of a submitted run."""
+
+    at: datetime | float | None
+    delay: Duration | None
+    occurrence: datetime | float | None
+
+
+PLAIN = tuple(PlainOptions.__annotations__)
+
+
+def check_text(field: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise BadValue(field, value, "a text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadValue(field, value, "a text that is valid Unicode") from error
+
+
+def check_option(field: str, value: object) -> None:
+    """Refuse a plain option of the wrong type."""
+    check_text(field, value)
+
+
+# ── over HTTP ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The body of a request."""
+
+
+class TriggerBody(Body, frozen=True, kw_only=True):
+    """A run of the job in the path, due at once."""
+
+    payload: Annotated[dict[str, Any] | None, doc("Arguments; by default the job's own.")] = None
+    tenant: Annotated[Name | None, doc(TENANT)] = None
+    lane: Annotated[Name | None, doc("Lane; by default the job's own.")] = None
+    session: Annotated[Key | None, doc("Name shared by runs that belong together.")] = None
+    idempotency_key: Annotated[Key | None, doc("The same key in a tenant is the same run.")] = None
+    deadline: Annotated[
+        DurationText | Seconds | None,
+        doc("Time from the submit, or from when the run is due, until it must have ended."),
+    ] = None
+
+
+class NewRunBody(TriggerBody, frozen=True, kw_only=True):
+    """A run to create."""
+
+    job: Annotated[JobId, doc("Job to run.")]
+    delay: Annotated[DurationText | Seconds | None, doc("Time until the run is due.")] = None
+    at: Annotated[
+        Moment | None, doc("Time at which the run is due, in RFC 3339 or seconds since 1970; not with `delay`.")
+    ] = None
+    occurrence: Annotated[
+        Moment | None,
+        doc(
+            "Makes this the job's only run for this instant, in RFC 3339 or seconds since 1970. Its id is "
+            "`<job>:<seconds>`, with `:<tenant>` for a tenant other than `default`."
+        ),
+    ] = None
+
+
+# ── as a message ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """One run to create. It waits until `at`, or for `delay` seconds; `occurrence` makes it the job's run of that
+    instant."""
+
+    job_id: str
+    payload: bytes
+    """JSON, or empty for the job's own"""
+    tenant: str = "default"
+    lane: str | None = None
+    session: str | None = None
+    idempotency_key: str | None = None
+    deadline_at: float | None = None
+    at: float | None = None
+    occurrence: float | None = None
+    origin: str | None = None
+    """as in `Run`"""
+    delay: float | None = None
+
+
+def check_name(field: str, name: str | None) -> None:
+    if name is not None and not NAME.fullmatch(name):
+        raise BadValue(field, name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+
+
+def check_instant(field: str, value: float | None) -> None:
+    if value is not None and not (math.isfinite(value) and 0 <= value < LATEST):
+        raise BadValue(field, value, "a time after 1970")
+
+
+def check_plain(new: NewRun) -> None:
+    """Raise the first plain option that breaks its rule."""
+    check_name("tenant", new.tenant)
+    check_name("lane", new.lane)
+    for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
+        if value is not None and not 1 <= len(value) <= LONGEST_KEY:
+            raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
+    try:
+        f"{new.idempotency_key}{new.session}".encode()
+    except UnicodeEncodeError as error:
+        raise NotJson("idempotency_key", "a string with a lone surrogate") from error
+
+
+def check_times(new: NewRun) -> None:
+    """Raise the first time that is out of range, or excluded by another."""
+    for field in ("at", "deadline_at", "occurrence"):
+        check_instant(field, getattr(new, field))
+    due = new.at if new.at is not None else new.occurrence
+    if new.delay is not None and not 0 <= new.delay <= LONGEST_DELAY:
+        raise BadValue("delay", new.delay, f"a number of seconds from 0 to {LONGEST_DELAY:g}")
+    if new.delay is not None and due is not None:
+        raise BadUse("delay", f"cannot be combined with {'occurrence' if new.at is None else 'at'}")
+    if new.at is not None and new.occurrence is not None:
+        raise BadUse("at", "cannot be combined with occurrence, which has its own time")
+    if due is not None and new.deadline_at is not None and new.deadline_at <= due:
+        raise BadValue("deadline", new.deadline_at, f"later than the time the run is due ({due})")
+
+
+def is_plain(new: NewRun) -> bool:
+    """Whether a run has no option that `check_plain` would look at."""
+    return new.tenant == "default" and new.idempotency_key is new.session is new.lane is None
