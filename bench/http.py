@@ -22,7 +22,7 @@ MANY = json.dumps({"runs": [{"job": "bench.noop"}] * BATCH})
 
 
 def empty_posts(folder: Path, requests: int) -> float:
-    """Requests a second that the framework answers with a validated body and nothing to do."""
+    """Requests a second that the bare server answers with a validated body and nothing to do."""
     port = free_port()
     with started([sys.executable, "-m", "bench.empty_post", str(port)], signal.SIGTERM) as process:
         until(lambda: answers(port), process)

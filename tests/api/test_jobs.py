@@ -206,7 +206,7 @@ def test_the_next_times_of_a_job(http: Http) -> None:
 def test_the_times_of_a_schedule_that_no_job_has(http: Http) -> None:
     path = "/api/v1/next"
     assert times(http, path, cron="30 0 * * *", tz="Asia/Tokyo", after=0, count=2) == [55800.0, 142200.0]
-    assert times(http, path, every="10m", after="1970-01-02", count=1) == [86400.0]
+    assert times(http, path, every="10m", after="1970-01-02T00:00:00Z", count=1) == [86400.0]
     assert times(http, path, every="10m", after="20300101", count=1) == [20300101.0], "a number is no date"
     assert times(http, path, every="10m", wait="1m", after=1000, count=3) == [1060.0, 1660.0, 2260.0]
     assert times(http, path, every="10m", after=1000, count=1) == [1000.0], "it fires at once"

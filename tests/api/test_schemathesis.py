@@ -136,7 +136,7 @@ def test_events_are_as_described(server: Server) -> None:
         for event in stream.until(ends([run_id])):
             check_event(document, event.name, event.data)
             seen.add(event.name)
-    check_event(document, "hello", {"position": stream.position})
+    check_event(document, "hello", {"cursor": f"e{stream.position}"})
     assert seen == {"run", "log", "progress"}
 
 

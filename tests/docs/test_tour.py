@@ -28,7 +28,7 @@ def test_the_tour(folder: Path) -> None:
     (tour,) = of_language("README.md", "sh")
     said = run_shell(tour.text, folder)
     assert said.count('{"ready":true,') == 2, said
-    assert said.count("error") == 0, said
+    assert "error:" not in said, said
     submitted = said.index('"3 pages"')
     over_http = said.index('{"id":"', submitted)
     from_python = said.index("5 pages", over_http)

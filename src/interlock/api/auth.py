@@ -6,25 +6,21 @@ because any name can be made to lead here. Other users of the machine can reach 
 only the server's own user and root are served.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from ipaddress import ip_address
 from typing import Any
 
-import msgspec
+from interlock.model.access import OWNER, Caller, Grant, Role, caller_of
+from interlock.model.error import Unauthorized, WrongOrigin
+from interlock.model.operations import OPERATIONS
 
-from interlock.api import problems
-from interlock.model.access import OWNER, Caller, Grant, caller_of
-from interlock.model.error import InterlockError, Unauthorized, WrongOrigin
-
-OPEN = frozenset({"/healthz", "/readyz", "/openapi.json"})
-"""what is answered without a token, if briefly: a probe has none, and the description holds no data"""
+OPEN = frozenset({"/", "/docs", *(operation.path for operation in OPERATIONS if operation.needs is None)})
+"""paths that need no token: a probe has none, and the description holds no data"""
+NOBODY = Caller("", Role.VIEWER, "")
+"""a caller without a token, on an open path"""
 PEER = "interlock.peer"
 """in the scope of a request: the `Peer` that sends it"""
-CALLER = "interlock.caller"
-"""likewise: who asks; None for one without a token, where that is allowed"""
-READ = frozenset({b"host", b"origin", b"sec-fetch-site", b"authorization"})
-"""the headers that matter here"""
 
 NOT_OWN = (
     "this server has no tokens, so it serves only its own user and root: ask as that user, over TCP or the Unix socket "
@@ -42,35 +38,17 @@ class Peer(Enum):
     ANYBODY = "any other TCP connection"
 
 
-def asked_by(scope: Any) -> Caller | None:
-    """Who asks, once they are in."""
-    caller: Caller | None = scope[CALLER]
-    return caller
-
-
 class Door:
-    """In front of the whole application."""
+    """Lets callers in, or raises the reason not to."""
 
-    def __init__(self, app: Any, grants: Sequence[Grant], hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._app = app
+    def __init__(self, grants: Sequence[Grant], hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._grants = grants
         self._hosts = frozenset({"localhost", *(host.lower() for host in hosts)})
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            return
-        try:
-            scope[CALLER] = self._let_in(scope)
-        except InterlockError as error:
-            await refuse(error, send)
-            return
-        await self._app(scope, receive, send)
-
-    def _let_in(self, scope: Scope) -> Caller | None:
-        given = {name: value for name, value in scope["headers"] if name in READ}
-        host = given.get(b"host", b"").decode("latin-1").lower()
-        self._check_origin(host, given.get(b"origin"), given.get(b"sec-fetch-site"))
+    def admit(self, scope: Scope, headers: Mapping[bytes, bytes]) -> Caller:
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        self._check_origin(host, headers.get(b"origin"), headers.get(b"sec-fetch-site"))
         peer = scope.get(PEER)
         if peer is Peer.SOCKET:
             return OWNER
@@ -79,11 +57,11 @@ class Door:
             if peer is not Peer.OWN:
                 raise Unauthorized(NOT_OWN)
             return OWNER
-        kind, _, token = given.get(b"authorization", b"").decode("latin-1").partition(" ")
+        kind, _, token = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         caller = caller_of(token.strip(), self._grants) if kind.lower() == "bearer" else None
         if caller is None and scope["path"] not in OPEN:
             raise Unauthorized
-        return caller
+        return caller or NOBODY
 
     def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:
@@ -106,12 +84,3 @@ def _is_loopback(host: str) -> bool:
         return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
     except ValueError:
         return False
-
-
-async def refuse(error: InterlockError, send: Any) -> None:
-    """Answer with the problem, and nothing else."""
-    found = problems.details(error)
-    body = msgspec.json.encode(found)
-    headers = [*problems.headers(found.status), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": found.status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -1,44 +1,83 @@
-"""Routes for probes and for Prometheus."""
+"""Operations for probes and for Prometheus."""
 
-from litestar import MediaType, Response, get
+import asyncio
+from collections.abc import Awaitable, Callable
 
-from interlock.api.auth import asked_by
-from interlock.api.runs import Asked, backend_of, caller_of
-from interlock.model.access import Permission
+from interlock.api.auth import NOBODY
+from interlock.api.call import Call, Handlers, Reply
+from interlock.api.feed import Feed
+from interlock.api.patience import ask
+from interlock.client.connection import Connection
+from interlock.model import operations as op
+from interlock.model import request as r
 from interlock.model.bodies import Check, Health, Readiness
+from interlock.model.error import InterlockError
 from interlock.model.exposition import Family, exposition
+from interlock.model.operation import Query
+from interlock.ports.store import Reader
+
+STANDSTILL = 5.0
+"""seconds without a turn of the scheduler's loop after which it is not ready"""
+NO_WRITE = 10.0
+"""the same for a write of any kind: the lease alone is one every few seconds"""
+STARVED = 30.0
+"""the same for runs that are due while no worker takes any"""
+PROBE = 2.0
+"""seconds within which a probe must be answered"""
+
+Asked = Call[Query, None]
 
 
-@get("/healthz", summary="Whether this process is alive", operation_id="healthz", tags=["health"])
-async def healthz() -> Health:
-    return Health(alive=True)
+class HealthChecks:
+    def __init__(self, reader: Reader, connection: Connection, feed: Feed) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._feed = feed
+        self.handlers: Handlers = {op.healthz: self.alive, op.readyz: self.ready, op.metrics: self.metrics}
+
+    async def alive(self, call: Asked) -> Health:
+        return Health(alive=True)
+
+    async def ready(self, call: Asked) -> Reply:
+        checks = {"store": await _probe(self._check_store), "scheduler": await _probe(self._check_scheduler)}
+        ready = all(check.ok for check in checks.values())
+        if call.caller is NOBODY:
+            checks = {name: Check(ok=check.ok, detail="") for name, check in checks.items()}
+        return Reply(Readiness(ready=ready, checks=checks), status=200 if ready else 503)
+
+    async def _check_store(self) -> Check:
+        return Check(ok=True, detail=f"read up to position {await self._reader.position()}")
+
+    async def _check_scheduler(self) -> Check:
+        status = await ask(self._connection, r.AskStatus(0))
+        problems = []
+        if not status.available:
+            problems.append("the store does not take writes")
+        if status.draining:
+            problems.append("it is stopping")
+        if status.since_pass > STANDSTILL:
+            problems.append(f"its loop has not turned for {status.since_pass:.0f}s")
+        if status.since_write > NO_WRITE:
+            problems.append(f"no write for {status.since_write:.0f}s")
+        if status.starved > STARVED:
+            problems.append(f"runs are due and no worker has taken any for {status.starved:.0f}s")
+        detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
+        return Check(ok=not problems, detail="; ".join([*problems, detail]))
+
+    async def metrics(self, call: Asked) -> bytes:
+        readers, cut = float(self._feed.readers), float(self._feed.cut)
+        own = [
+            Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, readers)]),
+            Family("interlock_event_readers_cut_total", "counter", "Readers cut off.", [("", {}, cut)]),
+        ]
+        families = (await ask(self._connection, r.AskMetrics(0))).families
+        return exposition([*families, *own]).encode()
 
 
-@get("/readyz", summary="Whether work can be done", operation_id="readyz", tags=["health"])
-async def readyz(request: Asked) -> Response[Readiness]:
-    """The store can be read, and the scheduler gets on: its loop turns, its writes arrive, and somebody does the work.
-
-    Without a token, where tokens are needed, the details are left out.
-    """
-    found = await backend_of(request).ready()
-    if asked_by(request.scope) is None:
-        bare = {name: Check(ok=check.ok, detail="") for name, check in found.checks.items()}
-        found = Readiness(ready=found.ready, checks=bare)
-    return Response(found, status_code=200 if found.ready else 503)
-
-
-@get("/metrics", summary="Metrics for Prometheus", operation_id="metrics", tags=["health"], media_type=MediaType.TEXT)
-async def metrics(request: Asked) -> Response[str]:
-    """What the whole scheduler counts, so only for those who may see every tenant."""
-    caller_of(request, Permission.READ).need_every_tenant("metrics")
-    backend = backend_of(request)
-    feed = backend.feed
-    own = [
-        Family("interlock_event_readers", "gauge", "Open event streams.", [("", {}, float(feed.readers))]),
-        Family("interlock_event_readers_cut_total", "counter", "Readers cut off.", [("", {}, float(feed.cut))]),
-    ]
-    text = exposition([*await backend.families(), *own])
-    return Response(text, headers={"content-type": "text/plain; version=0.0.4; charset=utf-8"})
-
-
-HANDLERS = [healthz, readyz, metrics]
+async def _probe(check: Callable[[], Awaitable[Check]]) -> Check:
+    try:
+        return await asyncio.wait_for(check(), PROBE)
+    except TimeoutError:
+        return Check(ok=False, detail=f"no answer within {PROBE:g}s")
+    except InterlockError as error:
+        return Check(ok=False, detail=str(error))

@@ -1,22 +1,5 @@
 """What parameters, fields and error codes mean, for the description of the interface and the reference made of it."""
 
-PARAMETERS = {
-    "state": "Only runs in this state; may be repeated.",
-    "job": "Only of this job.",
-    "tenant": "Only of this tenant.",
-    "session": "Only of this session.",
-    "lane": "Only in this lane.",
-    "since": "Only created at this time or later.",
-    "until": "Only created before this time.",
-    "live": "`true`: only runs that have not ended; `false`: only those that have.",
-    "limit": "How many at the most.",
-    "run": "Only of this run.",
-    "service": "Only of this service.",
-    "type": "Only events of this type; may be repeated.",
-    "after": "Send first what is stored after the event with this id; `start` sends all. The header counts more.",
-}
-"""those that do not bring a description along"""
-
 _SCHEDULE = {
     "once": "`true`: once, after `wait`.",
     "at": "Once, at this time.",

@@ -1,6 +1,7 @@
 """Errors as problem details (RFC 9457), and why a body is refused."""
 
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from http import HTTPStatus
 from typing import Any
@@ -63,6 +64,15 @@ def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
     if missing := _MISSING.match(what):
         return MissingField(f"{path}.{missing['name']}" if path else missing["name"])
     return not_valid(path or "body", _value_at(body, path), what)
+
+
+def wrong_parameter(given: Mapping[str, Any], error: msgspec.ValidationError) -> InterlockError:
+    """Why a query is refused."""
+    match = _AT.match(str(error))
+    what, path = (match["what"], match["path"]) if match else (str(error), "")
+    field, _, place = path.removesuffix("]").partition("[")
+    value = given.get(field)
+    return not_valid(field, value[int(place)] if place and isinstance(value, list) else value, what)
 
 
 def not_valid(field: str, value: Any, what: str) -> InterlockError:

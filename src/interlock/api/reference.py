@@ -6,15 +6,14 @@ from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from interlock.api.server import routes
-from interlock.api.settings import GatewaySettings
+from interlock.api.openapi import document as described
 from interlock.model import error as errors
 
 DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
 
 INSIDE = {
-    "Submitted", "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
+    "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
 }  # fmt: skip
 """types that are shown where they are used"""
@@ -30,8 +29,7 @@ BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}
 
 
 def reference() -> str:
-    _, description = routes(GatewaySettings())
-    return "\n".join(_lines(description)) + "\n"
+    return "\n".join(_lines(described(secured=False))) + "\n"
 
 
 def _lines(description: dict[str, Any]) -> Iterator[str]:
@@ -135,6 +133,8 @@ def _kind(schema: dict[str, Any]) -> str:
         return ", ".join(f"`{one}`" for one in schema["enum"])
     if schema.get("type") == "object" and "additionalProperties" in schema:
         return f"object of {_kind(schema['additionalProperties'])}"
+    if schema.get("format") == "date-time":
+        return "time"
     if "pattern" in schema and "(ms|s)" in schema["pattern"]:
         return "duration"
     return str(schema.get("type", "any JSON")) + _limits(schema, "minimum", "maximum")

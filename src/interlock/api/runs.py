@@ -1,234 +1,276 @@
-"""Routes for runs: submit, look, wait, cancel."""
+"""Operations on runs: submits and actions go to the scheduler, everything else is read from the store."""
 
 import asyncio
-import re
-from collections.abc import Coroutine
-from typing import Annotated, Any, TypeVar
+import hashlib
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
 
 import msgspec
-from litestar import Request, Response, get, post
-from litestar.params import PathParameter, QueryParameter
 
-from interlock.api import problems
-from interlock.api.auth import asked_by
-from interlock.api.backend import Backend
-from interlock.api.protocol import connection_of
+from interlock.api.call import Call, Handlers, Reply, seconds_of
+from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
+from interlock.api.patience import ask
+from interlock.client.connection import Connection
+from interlock.client.submission import check_size, new_run
+from interlock.model import operations as op
+from interlock.model import payload
+from interlock.model import queries as q
 from interlock.model import request as r
-from interlock.model.access import Caller, Permission
-from interlock.model.bodies import (
-    ActedOn,
-    ActionBody,
-    BatchBody,
-    BulkBody,
-    NewRunBody,
-    Submitted,
-    SubmittedBatch,
+from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, NewRunBody, SubmittedBatch, TriggerBody
+from interlock.model.error import (
+    BadValue,
+    ConnectionLost,
+    InterlockError,
+    Overloaded,
+    RunPruned,
+    UnknownBulk,
+    UnknownRun,
 )
-from interlock.model.duration import seconds
-from interlock.model.error import BadDuration, BadValue, ConnectionLost, Unauthorized, UnsupportedMediaType
-from interlock.model.request import LONGEST_KEY
+from interlock.model.new_run import RunOptions
+from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunPage
-from interlock.model.state import State
-from interlock.ports.store import RunFilter
+from interlock.model.run_view import (
+    BulkInfo,
+    History,
+    LogLine,
+    LogPage,
+    ProgressInfo,
+    RunDetail,
+    RunPage,
+    bulk_info_of,
+    entries_of,
+    info_of,
+)
+from interlock.model.schedule import instant
+from interlock.model.secret import mask
+from interlock.model.state import TERMINAL
+from interlock.ports.store import Reader, RunFilter
+from interlock.task_set import TaskSet
 
-LONGEST_WAIT = 300.0
-LONGEST_BATCH_KEY = LONGEST_KEY - len("/999")
-
-Asked = Request[Any, Any, Any]
-T = TypeVar("T")
-
-_new_run = msgspec.json.Decoder(NewRunBody)
-_batch = msgspec.json.Decoder(BatchBody)
-_action = msgspec.json.Decoder(ActionBody)
-_bulk = msgspec.json.Decoder(BulkBody)
-
-_WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
-_KEY = re.compile(r"[ -~]+")
-
-Wait = Annotated[
-    str | None, QueryParameter(description="How long to wait for the end, as in `30s`; 5 minutes at the most.")
-]
-RunId = Annotated[str, PathParameter(description="The id of the run.", max_length=256)]
-Text = Annotated[str | None, QueryParameter(max_length=256)]
-Moment = Annotated[float | None, QueryParameter(ge=0, lt=1e11)]
-Limit = Annotated[int, QueryParameter(ge=1, le=1000)]
-Cursor = Annotated[str | None, QueryParameter(description="The `next` of the page before; leave it out for the first.")]
-
-
-def backend_of(request: Asked) -> Backend:
-    backend: Backend = request.app.state.backend
-    return backend
+MOST_SUBMITTING = 64 * 1024 * 1024
+"""bytes of payloads that may wait for the scheduler's answer"""
+LISTINGS = 2
+"""lists read at once: each may look at many runs, and other reads must not wait behind them"""
+MOST_SECRETS = 10_000
+"""versions of jobs whose secret arguments are remembered"""
+OPTIONS = tuple(RunOptions.__annotations__)
 
 
-def caller_of(request: Asked, permission: Permission) -> Caller:
-    caller = asked_by(request.scope)
-    if caller is None:
-        raise Unauthorized
-    caller.need(permission)
-    return caller
+class Runs:
+    def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str]) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._waits = TaskSet()
+        """callers who wait for a run to end"""
+        self._submitting = 0
+        """bytes of payloads that the scheduler has not answered for"""
+        self._listing = asyncio.Semaphore(LISTINGS)
+        self._secret_names = tuple(secret_names)
+        self._secrets: dict[str, tuple[str, ...]] = {}
+        """job version → its secret arguments"""
+        self.handlers: Handlers = {
+            op.submit: self.submit,
+            op.submit_many: self.submit_many,
+            op.trigger: self.trigger,
+            op.runs: self.page,
+            op.run: self.run,
+            op.history: self.history,
+            op.logs: self.logs,
+            op.bulk: self.bulk,
+            **dict.fromkeys(op.run_actions.values(), self.act),
+            **dict.fromkeys(op.bulk_actions.values(), self.act_on_many),
+        }
+
+    def close(self) -> None:
+        """Answer callers who wait for a run with the run as it is."""
+        self._waits.cancel()
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def submit(self, call: Call[q.WaitQuery, NewRunBody]) -> Reply:
+        return await self._submit_one(call, call.body, None)
+
+    async def trigger(self, call: Call[q.WaitQuery, TriggerBody]) -> Reply:
+        given = {name: getattr(call.body, name) for name in TriggerBody.__struct_fields__}
+        return await self._submit_one(call, NewRunBody(job=call.path["job_id"], **given), TRIGGER)
+
+    async def _submit_one(self, call: Call[q.WaitQuery, Any], body: NewRunBody, origin: str | None) -> Reply:
+        limit = seconds_of(call.query.wait)
+        accepted = await self._submit([self._new(body, call.key, call.caller, time.time(), origin)], call.caller)
+        run_id = accepted.run_ids[0]
+        headers = ((b"location", f"/api/v1/runs/{run_id}".encode("latin-1")),)
+        if limit:
+            return Reply(await call.while_connected(self._detail(run_id, call.caller, limit)), headers)
+        run = accepted.run or await self._run(run_id, call.caller)
+        return Reply(info_of(run), headers)
+
+    async def submit_many(self, call: Call[Any, BatchBody]) -> SubmittedBatch:
+        key, now = call.key, time.time()
+        runs = []
+        for place, body in enumerate(call.body.runs):
+            own = None if key is None or body.idempotency_key is not None else f"{key}/{place}"
+            runs.append(self._new(body, own, call.caller, now, None))
+        return SubmittedBatch(ids=(await self._submit(runs, call.caller)).run_ids)
+
+    async def _submit(self, runs: list[r.NewRun], caller: Caller) -> r.Accepted:
+        """Durable when this returns, all or none."""
+        check_size(runs)
+        size = sum(len(run.payload) for run in runs)
+        if self._submitting and self._submitting + size > MOST_SUBMITTING:
+            raise Overloaded("the scheduler has not taken earlier submits yet; try again")
+        self._submitting += size
+        try:
+            return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1))
+        finally:
+            self._submitting -= size
+
+    def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
+        if key is not None and body.idempotency_key not in (None, key):
+            raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
+        given: dict[str, Any] = {name: getattr(body, name) for name in OPTIONS}
+        given["tenant"] = caller.tenant_for(body.tenant)
+        given["idempotency_key"] = body.idempotency_key if key is None else key
+        return new_run(body.job, body.payload, now=now, origin=origin, **given)
+
+    # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def act(self, call: Call[Any, ActionBody]) -> ActedOn:
+        run_id = call.path["run_id"]
+        await self._run(run_id, call.caller)
+        message = r.ActOnRun(0, RunAction(call.operation.name), run_id, call.body.reason, call.caller.name)
+        return ActedOn(id=run_id, state=(await ask(self._connection, message)).state)
+
+    async def act_on_many(self, call: Call[Any, BulkBody]) -> Reply:
+        body, caller, key = call.body, call.caller, call.key
+        wanted = _filter(body)
+        if wanted == RunFilter() and not body.everything:
+            raise BadValue(
+                "all", False, "enough to choose runs: give a filter such as job or state, or all: true for every run"
+            )
+        if caller.tenant != EVERY_TENANT:
+            wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
+        # The same key is the same request, within a tenant.
+        given = os.urandom(16) if key is None else f"{caller.tenant}\0{key}".encode()
+        bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
+        action = RunAction(call.operation.path.rpartition("/")[2])
+        message = r.StartBulk(0, bulk_id, action, wanted, body.reason, caller.name)
+        found = bulk_info_of((await ask(self._connection, message)).bulk)
+        return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
+
+    # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, run_id: str, caller: Caller) -> Run:
+        """Return the run if the caller may see it; a run of another tenant does not exist for them."""
+        run = await self._reader.run(run_id)
+        if run is not None and caller.sees(run.tenant):
+            return run
+        pruned = await self._reader.tenant_of_pruned(run_id)
+        raise RunPruned(run_id) if pruned is not None and caller.sees(pruned) else UnknownRun(run_id)
+
+    async def run(self, call: Call[q.WaitQuery, None]) -> RunDetail:
+        wait = seconds_of(call.query.wait)
+        detail = self._detail(call.path["run_id"], call.caller, wait)
+        return await (call.while_connected(detail) if wait else detail)
+
+    async def _detail(self, run_id: str, caller: Caller, wait: float) -> RunDetail:
+        """Return the run as it is now, or once it has ended if that is within `wait` seconds."""
+        run = await self._run(run_id, caller)
+        if run.state not in TERMINAL and wait > 0:
+            await self._until_ended(run_id, wait)
+            run = await self._run(run_id, caller)
+        progress = None if run.state in TERMINAL else await self._progress(run_id)
+        history = await self._reader.history(run_id)
+        return RunDetail(
+            **msgspec.structs.asdict(info_of(run, progress)),
+            payload=mask(_json(run.payload), await self._secrets_of(run), self._secret_names),
+            result=_json(run.result),
+            stats=stats_of(run, history, time.time()),
+        )
+
+    async def _until_ended(self, run_id: str, wait: float) -> None:
+        task = self._waits.begin(self._connection.ask(r.Ask(0, run_id, True)))
+        try:
+            await asyncio.wait([task], timeout=wait)
+            if task.done() and not task.cancelled():
+                task.result()
+        finally:
+            task.cancel()
+
+    async def _progress(self, run_id: str) -> ProgressInfo | None:
+        """Ask the scheduler, which alone knows it. Without an answer the run is shown without."""
+        try:
+            report = await ask(self._connection, r.AskProgress(0, run_id))
+        except InterlockError:
+            return None
+        return None if report.progress is None else ProgressInfo(*report.progress)
+
+    async def _secrets_of(self, run: Run) -> tuple[str, ...]:
+        if run.job_version not in self._secrets:
+            job = await self._reader.definition(run.job_version)
+            if len(self._secrets) >= MOST_SECRETS:
+                self._secrets.clear()
+            self._secrets[run.job_version] = () if job is None else job.secrets
+        return self._secrets[run.job_version]
+
+    async def history(self, call: Call[Any, None]) -> History:
+        run_id = call.path["run_id"]
+        await self._run(run_id, call.caller)
+        return History(entries=entries_of(run_id, await self._reader.history(run_id)))
+
+    async def logs(self, call: Call[q.LogsQuery, None]) -> LogPage:
+        run_id, limit = call.path["run_id"], call.query.limit
+        await self._run(run_id, call.caller)
+        lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
+        return LogPage(
+            lines=[LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
+            next=cursor_of(LOGS, lines[-1].position) if len(lines) == limit else None,
+        )
+
+    # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def page(self, call: Call[q.RunsQuery, None]) -> RunPage:
+        query, caller = call.query, call.caller
+        wanted = msgspec.structs.replace(_filter(query), live=query.live)
+        before = read_cursor(RUNS, query.cursor)
+        if caller.tenant != EVERY_TENANT:
+            if wanted.tenant not in (None, caller.tenant):
+                return RunPage(runs=[], next=None)
+            wanted = msgspec.structs.replace(wanted, tenant=caller.tenant)
+        async with self._listing:
+            if call.connection.lost:
+                raise ConnectionLost("the list")
+            found = await self._reader.runs(wanted, before, query.limit)
+        return RunPage(
+            runs=[info_of(run) for run in found.runs], next=None if found.next is None else cursor_of(RUNS, found.next)
+        )
+
+    async def bulk(self, call: Call[Any, None]) -> BulkInfo:
+        bulk_id = call.path["bulk_id"]
+        found = await self._reader.bulk(bulk_id)
+        if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
+            raise UnknownBulk(bulk_id)
+        return bulk_info_of(found)
 
 
-async def read_body(request: Asked, decoder: msgspec.json.Decoder[Any], kind: type) -> Any:
-    content_type = request.headers.get("content-type", "")
-    if content_type.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaType(f"content-type: {content_type[:80]!r} is not application/json")
-    body = await request.body()
-    try:
-        return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        problem = problems.unreadable(body, error, kind)
-    # Out here, without what it came from: a chain of errors would keep the body in memory until it is collected.
-    raise problem
-
-
-def seconds_of(wait: str | None) -> float:
-    if wait is None:
-        return 0.0
-    if not _WAIT.fullmatch(wait):
-        raise BadDuration("wait", wait)
-    limit = seconds(wait, "wait")
-    if limit > LONGEST_WAIT:
-        raise BadValue("wait", wait, "300s at the most")
-    return limit
-
-
-def key_of(request: Asked, longest: int = LONGEST_KEY) -> str | None:
-    key = request.headers.get("idempotency-key")
-    if key is not None and not (len(key) <= longest and _KEY.fullmatch(key)):
-        raise BadValue("Idempotency-Key", key, f"a text of 1 to {longest} printable ASCII characters")
-    return key
-
-
-async def while_wanted(request: Asked, answering: Coroutine[Any, Any, T]) -> T:
-    """The answer, worked on only for as long as somebody waits for it."""
-    task = asyncio.get_running_loop().create_task(answering)
-    connection_of(request.scope).when_lost(task.cancel)
-    await asyncio.wait([task])
-    if task.cancelled():
-        raise ConnectionLost("the question")
-    return task.result()
-
-
-async def look(request: Asked, run_id: str, caller: Caller, wait: float) -> RunDetail:
-    looking = backend_of(request).run(run_id, caller, wait)
-    return await (while_wanted(request, looking) if wait else looking)
-
-
-@post("/api/v1/runs", status_code=201, summary="Submit a run", operation_id="submit", tags=["runs"])
-async def submit(request: Asked, wait: Wait = None) -> Response[Submitted | RunDetail]:
-    """Create a run. The answer comes once it is durable; with `wait`, once it has ended, if that is in time."""
-    caller = caller_of(request, Permission.SUBMIT)
-    limit = seconds_of(wait)
-    body = await read_body(request, _new_run, NewRunBody)
-    (run_id,) = await backend_of(request).submit([body], [key_of(request)], caller)
-    headers = {"location": f"/api/v1/runs/{run_id}"}
-    if wait is None:
-        return Response(Submitted(id=run_id), status_code=201, headers=headers)
-    found = await look(request, run_id, caller, limit)
-    return Response(found, status_code=200, headers=headers)
-
-
-@post("/api/v1/runs/batch", status_code=201, summary="Submit many runs", operation_id="submit_many", tags=["runs"])
-async def submit_many(request: Asked) -> SubmittedBatch:
-    """Create up to 1,000 runs, all or none. With an `Idempotency-Key` K, run number i (from 0) gets the key `K/i`."""
-    caller = caller_of(request, Permission.SUBMIT)
-    body = await read_body(request, _batch, BatchBody)
-    key = key_of(request, LONGEST_BATCH_KEY)
-    keys = [
-        None if key is None or run.idempotency_key is not None else f"{key}/{place}"
-        for place, run in enumerate(body.runs)
-    ]
-    return SubmittedBatch(ids=await backend_of(request).submit(body.runs, keys, caller))
-
-
-@get("/api/v1/runs", summary="List runs", operation_id="runs", tags=["runs"])
-async def runs(
-    request: Asked,
-    states: Annotated[list[State] | None, QueryParameter(name="state")] = None,
-    job: Text = None,
-    tenant: Text = None,
-    session: Text = None,
-    lane: Text = None,
-    since: Moment = None,
-    until: Moment = None,
-    live: Annotated[bool | None, QueryParameter()] = None,
-    limit: Limit = 50,
-    cursor: Cursor = None,
-) -> RunPage:
-    """Runs, the newest first. A page may be short though more follow: go on while `next` is not null."""
-    caller = caller_of(request, Permission.READ)
-    wanted = RunFilter(
-        states=frozenset(states or ()),
-        job_id=job,
-        tenant=tenant,
-        session=session,
-        lane=lane,
-        since=since,
-        until=until,
-        live=live,
+def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
+    return RunFilter(
+        states=frozenset(given.state),
+        job_id=given.job,
+        tenant=given.tenant,
+        session=given.session,
+        lane=given.lane,
+        since=_seconds(given.since, "since"),
+        until=_seconds(given.until, "until"),
     )
-    connection = connection_of(request.scope)
-    return await backend_of(request).runs(wanted, cursor, limit, caller, lambda: connection.lost)
 
 
-@get("/api/v1/runs/{run_id:str}", summary="A run", operation_id="run", tags=["runs"])
-async def run(request: Asked, run_id: RunId, wait: Wait = None) -> RunDetail:
-    """A run as it stands; with `wait`, once it has ended, if that is in time."""
-    caller = caller_of(request, Permission.READ)
-    return await look(request, run_id, caller, seconds_of(wait))
+def _seconds(value: datetime | float | None, field: str) -> float | None:
+    return None if value is None else instant(value, field)
 
 
-def _act(action: RunAction) -> Any:
-    async def act(request: Asked, run_id: RunId) -> ActedOn:
-        caller = caller_of(request, r.ActOnRun.permission)
-        # Without a body there is no reason given, and no type of it either.
-        body = await read_body(request, _action, ActionBody) if await request.body() else ActionBody()
-        message = r.ActOnRun(0, action, run_id, body.reason, caller.name)
-        return ActedOn(id=run_id, state=(await backend_of(request).change(message, caller)).state)
-
-    act.__doc__ = f"{action.meaning} May be repeated."
-    path = f"/api/v1/runs/{{run_id:str}}/{action}"
-    return post(path, status_code=200, summary=f"{action.capitalize()} a run", operation_id=action, tags=["runs"])(act)
-
-
-def _act_on_many(action: RunAction) -> Any:
-    async def act(request: Asked) -> Response[BulkInfo]:
-        caller = caller_of(request, r.StartBulk.permission)
-        body = await read_body(request, _bulk, BulkBody)
-        found = await backend_of(request).act_on_many(action, body, key_of(request), caller)
-        return Response(found, status_code=202, headers={"location": f"/api/v1/bulk/{found.id}"})
-
-    act.__doc__ = f"""{action.capitalize()} the runs that have not ended and fit every field that is given. The answer
-    comes once the request is durable; the scheduler then carries it out, a part at a time, and finishes it after a
-    restart. Runs that are created later are not touched. `state` is compared when a run's turn comes."""
-    name, summary = f"{action}_many", f"{action.capitalize()} many runs"
-    return post(f"/api/v1/runs/{action}", status_code=202, summary=summary, operation_id=name, tags=["runs"])(act)
-
-
-@get("/api/v1/bulk/{bulk_id:str}", summary="Progress of a bulk request", operation_id="bulk", tags=["runs"])
-async def bulk(
-    request: Asked, bulk_id: Annotated[str, PathParameter(description="The id of the request.", max_length=256)]
-) -> BulkInfo:
-    """The filter and the progress of a bulk request. The newest 1,000 are kept."""
-    return await backend_of(request).bulk(bulk_id, caller_of(request, Permission.READ))
-
-
-@get("/api/v1/runs/{run_id:str}/history", summary="History of a run", operation_id="history", tags=["runs"])
-async def history(request: Asked, run_id: RunId) -> History:
-    """Every transition, in order."""
-    return await backend_of(request).history(run_id, caller_of(request, Permission.READ))
-
-
-@get("/api/v1/runs/{run_id:str}/logs", summary="Log of a run", operation_id="logs", tags=["runs"])
-async def logs(
-    request: Asked, run_id: RunId, limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000, cursor: Cursor = None
-) -> LogPage:
-    """What the run's attempts logged, the oldest first."""
-    return await backend_of(request).logs(run_id, cursor, limit, caller_of(request, Permission.READ))
-
-
-HANDLERS = [
-    submit, submit_many, runs, run, bulk, history, logs,
-    *(make(action) for action in RunAction for make in (_act, _act_on_many)),
-]  # fmt: skip
+def _json(data: bytes | None) -> Any:
+    return None if data is None else payload.decode(data)

@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from interlock.core.facts import Needs
 from interlock.core.lanes import enqueue
 from interlock.core.state import WAIT, SchedulerState
@@ -44,7 +46,9 @@ def create(p: Pass, origin: str, command: Create) -> None:
     for place, new in enumerate(command.runs):
         existing = _existing(p, new)
         ids.append(existing if existing is not None else _create_one(p, new, digests.get(place), command.actor))
-    p.answers.append((origin, Accepted(command.request, ids)))
+    run = p.created.get(ids[0]) if command.show else None
+    shown = None if run is None else msgspec.structs.replace(run, payload=None)
+    p.answers.append((origin, Accepted(command.request, ids, shown)))
 
 
 def _check_key(p: Pass, key: tuple[str, str], digest: bytes, taken: dict[object, bytes]) -> None:

@@ -40,7 +40,8 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
             check_times(new)
     if secrets:
         runs[:] = [_with_marks(new, catalog.get(new.job_id, known)) for new in runs]
-    return Create(message.request, runs, actor, sum(len(new.payload) for new in runs))
+    size = sum(len(new.payload) for new in runs)
+    return Create(message.request, runs, actor, size, message.show and len(runs) == 1)
 
 
 def put(message: PutJobs, actor: str) -> Put:

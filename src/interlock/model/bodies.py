@@ -81,10 +81,6 @@ class JobsBody(Body, frozen=True, kw_only=True):
     ]
 
 
-class Submitted(msgspec.Struct, frozen=True, kw_only=True):
-    id: Annotated[str, Meta(description="Id of the run.")]
-
-
 class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
     ids: Annotated[list[str], Meta(description="Ids of the runs, in the order of the request.")]
 

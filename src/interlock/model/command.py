@@ -19,6 +19,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     actor: str
     size: int
     """bytes of all payloads"""
+    show: bool = False
+    """whether the answer is to have the run, of a single one"""
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):

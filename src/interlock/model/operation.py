@@ -40,7 +40,7 @@ class Key(NamedTuple):
     longest: int = LONGEST_KEY
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Operation(Generic[A]):
     name: str
     route: str

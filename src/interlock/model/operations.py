@@ -26,7 +26,7 @@ from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, Job
 from interlock.model.operation import Key, Operation
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunPage, ServiceLogPage
+from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
 
 API = "/api/v1"
 JOB = f"{API}/jobs/{{job_id}}"
@@ -44,8 +44,9 @@ submit = Operation(
     name="submit",
     route=f"POST {API}/runs",
     summary="Submit a run",
-    description="The answer comes once the run is durable; with `wait`, once it has ended, if that is in time.",
-    answer=RunDetail,
+    description="The answer comes once the run is durable, with the run as it was created. With `wait`, it comes once "
+    "the run has ended, if that is in time, and has every field of [RunDetail](#rundetail).",
+    answer=RunInfo,
     status=201,
     query=q.WaitQuery,
     body=NewRunBody,
@@ -193,7 +194,7 @@ trigger = Operation(
     route=f"POST {JOB}/trigger",
     summary="Run a job now",
     description="Create a run of the job besides its schedule, paused or not. The answer is that of a submit.",
-    answer=RunDetail,
+    answer=RunInfo,
     status=201,
     query=q.WaitQuery,
     body=TriggerBody,
@@ -377,7 +378,7 @@ metrics = Operation(
     summary="Show metrics for Prometheus",
     description="Figures of the whole scheduler, so only for callers who see every tenant.",
     answer=str,
-    media_type="text/plain",
+    media_type="text/plain; version=0.0.4; charset=utf-8",
     asks=r.AskMetrics,
     every_tenant="metrics",
 )

@@ -11,27 +11,29 @@ from interlock.model.state import State
 
 EVENT_ID = "start|e[0-9]{1,18}"
 """the form of an event's id; `start` stands before the first event"""
-WaitText = Annotated[
-    str,
-    Meta(
-        pattern=r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
-    ),
-]
-"""a duration up to five minutes"""
-SpanText = Annotated[
-    str, Meta(pattern=r"^([0-9]{1,7}(\.[0-9]{1,6})?s|[0-9]{1,5}m|[0-9]{1,3}h|([0-9]|[12][0-9]|3[01])d)$")
-]
+# Forms of texts that the handlers check themselves, with clearer errors than a pattern gives.
+WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
+SPAN = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|([1-9]|[12][0-9]|3[01])d)$"
+
+
+def _text(description: str, pattern: str) -> Meta:
+    return Meta(description=description, extra_json_schema={"pattern": pattern})
+
+
+def _cursor(pattern: str) -> Meta:
+    return _text("`next` of the page before; leave it out for the first page.", f"^{pattern}$")
+
+
 TimesCount = Annotated[int, Meta(ge=1, le=100, description="Most times to return.")]
 After = Annotated[
     Moment | None,
     Meta(description="Only times later than this one, in RFC 3339 or seconds since 1970; by default later than now."),
 ]
-FIRST_PAGE = "`next` of the page before; leave it out for the first page."
 
 
 class WaitQuery(Query, frozen=True, kw_only=True):
     wait: Annotated[
-        WaitText | None, Meta(description="How long to wait for the run to end, such as `30s`; at most 5 minutes.")
+        str | None, _text("How long to wait for the run to end, such as `30s`; at most 5 minutes.", WAIT)
     ] = None
 
 
@@ -51,19 +53,17 @@ class RunsQuery(Query, frozen=True, kw_only=True):
         bool | None, Meta(description="`true`: only runs that have not ended; `false`: only runs that have.")
     ] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Most runs to return.")] = 50
-    cursor: Annotated[Annotated[str, Meta(pattern="^r[0-9]{1,18}$")] | None, Meta(description=FIRST_PAGE)] = None
+    cursor: Annotated[str | None, _cursor("r[0-9]{1,18}")] = None
 
 
 class LogsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
-    cursor: Annotated[Annotated[str, Meta(pattern="^l[0-9]{1,18}$")] | None, Meta(description=FIRST_PAGE)] = None
+    cursor: Annotated[str | None, _cursor("l[0-9]{1,18}")] = None
 
 
 class JobsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
-    cursor: Annotated[
-        Annotated[str, Meta(pattern="^j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")] | None, Meta(description=FIRST_PAGE)
-    ] = None
+    cursor: Annotated[str | None, _cursor("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
 
 
 class JobLogQuery(Query, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class ScheduleQuery(TimesQuery, frozen=True, kw_only=True):
 
 
 class TimetableQuery(Query, frozen=True, kw_only=True):
-    span: Annotated[SpanText, Meta(description="How far ahead to look, such as `24h`; from 1 second to 31 days.")] = (
+    span: Annotated[str, _text("How far ahead to look, such as `24h`; from 1 second to 31 days.", SPAN)] = (
         msgspec.field(default="24h", name="for")
     )
     limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
@@ -103,14 +103,12 @@ class TimetableQuery(Query, frozen=True, kw_only=True):
 
 class ServiceLogsQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
-    cursor: Annotated[
-        Annotated[str, Meta(pattern="^s[0-9]{1,18}$")] | None,
-        Meta(description="`next` of an answer before; only newer lines follow."),
-    ] = None
+    cursor: Annotated[str | None, _text("`next` of an answer before; only newer lines follow.", "^s[0-9]{1,18}$")] = (
+        None
+    )
     last: Annotated[bool, Meta(description="`true`: the newest lines instead of the oldest.")] = False
     wait: Annotated[
-        WaitText | None,
-        Meta(description="How long to wait for a line if there is none yet, such as `30s`; at most 5 minutes."),
+        str | None, _text("How long to wait for a line if there is none yet, such as `30s`; at most 5 minutes.", WAIT)
     ] = None
 
 
@@ -126,9 +124,10 @@ class EventsQuery(Query, frozen=True, kw_only=True):
         default_factory=list, name="type"
     )
     after: Annotated[
-        Annotated[str, Meta(pattern=f"^({EVENT_ID})$")] | None,
-        Meta(
-            description="Send first every stored event after the one with this id; `start` sends all. The header "
-            "`Last-Event-ID` takes precedence."
+        str | None,
+        _text(
+            "Send first every stored event after the one with this id; `start` sends all. The header `Last-Event-ID` "
+            "takes precedence.",
+            f"^({EVENT_ID})$",
         ),
     ] = None

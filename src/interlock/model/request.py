@@ -17,7 +17,7 @@ from interlock.model.message import Count, Message
 from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.model.new_run import NewRun as NewRun
 from interlock.model.reload_report import Reloaded
-from interlock.model.run import Transition
+from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -67,6 +67,8 @@ class Change(Request[A_co], Generic[A_co], frozen=True):
 class Accepted(Message, frozen=True):
     request: int
     run_ids: list[str]
+    run: Run | None = None
+    """the run as it was created, if the submit asked to see it and created it"""
 
 
 class StateReport(Message, frozen=True):
@@ -191,6 +193,8 @@ class Submit(Change[Accepted], frozen=True):
     runs: list[NewRun]
     actor: str = ""
     """on whose behalf; empty for the client itself"""
+    show: bool = False
+    """whether the answer is to have the run, of a single one"""
 
     permission: ClassVar = Permission.SUBMIT
 

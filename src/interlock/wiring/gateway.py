@@ -14,8 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from interlock.api.application import Application
 from interlock.api.backend import Backend
-from interlock.api.server import HttpServer, application
+from interlock.api.server import HttpServer
 from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
 from interlock.client.connection import Connection
@@ -42,7 +43,7 @@ class Gateway:
         settings = msgspec.structs.replace(settings, max_connections=connections)
         self._connection = Connection(SocketBus(scheduler))
         self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
-        self._server = HttpServer(application(self._backend, settings), settings)
+        self._server = HttpServer(Application(self._backend.handlers, settings), settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         await self._connect()

@@ -1,5 +1,4 @@
-"""What the routes of jobs stand on: the scheduler, asked for its jobs and told what to do with them, and their runs in
-the store."""
+"""Operations on jobs and the timetable: the scheduler knows the jobs, the store their runs."""
 
 import asyncio
 import time
@@ -8,14 +7,18 @@ from typing import Any
 
 import msgspec
 
+from interlock.api.call import Call, Handlers
 from interlock.api.cursors import job_cursor, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.fire_times import first_time, following
+from interlock.model import operations as op
 from interlock.model import payload
+from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import BackfillBody, Defined
+from interlock.model.bodies import BackfillBody, Defined, JobsBody
+from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
 from interlock.model.job_info import (
@@ -36,51 +39,69 @@ from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 
 ReadJob = Callable[[Mapping[str, Any], str], Job]
-"""Makes a job of what a body says of it; raises with every fault there is."""
+"""makes a job of a body, or raises every fault in it"""
 
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}
 """the states of a run that has begun or ended"""
 MOST_PAGES = 20
-"""pages of the store that are looked through for the runs of one job"""
+"""pages of the store searched for the runs of one job"""
 TOGETHER = 8
-"""jobs whose last runs are looked up at once"""
+"""jobs whose last runs are read at once"""
 LONGEST_OUTPUT = 16 * 1024
-"""bytes of what a run printed, in its job's log"""
+"""bytes of a run's output in the log of its job"""
 CUT = "… cut at 16 KiB"
 LINES = 500
-"""log lines that are read at once"""
+"""log lines read at once"""
 SOME_TIMES = 24
-"""times of a job that the scheduler itself works out for the timetable; the others are worked out here"""
+"""times of a job that the scheduler works out for the timetable; the others are worked out here"""
 MOST_TIMES = 20_000
 """times of one job in the timetable"""
 ALL_TIMES = 50_000
 """times in one timetable"""
 MOST_FAULTS = 200
+LONGEST_SPAN = 31 * 86400.0
+"""seconds of a timetable"""
 
 
-class KnownJobs:
+class Jobs:
     def __init__(self, reader: Reader, connection: Connection, read_job: ReadJob) -> None:
         self._reader = reader
         self._connection = connection
         self._read_job = read_job
+        self.handlers: Handlers = {
+            op.jobs: self.page,
+            op.job: self.job,
+            op.job_log: self.log,
+            op.next_times: self.next_times,
+            op.schedule_times: self.schedule_times,
+            op.timetable: self.timetable,
+            op.pause: self.pause,
+            op.resume: self.pause,
+            op.backfill: self.backfill,
+            op.put_job: self.put,
+            op.put_jobs: self.put_many,
+            op.delete_job: self.delete,
+        }
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def page(self, cursor: str | None, limit: int, caller: Caller) -> JobPage:
-        after = read_job_cursor(cursor)
-        report = await ask(self._connection, r.AskJobs(0, after, limit))
-        jobs = await self._with_runs(report.jobs, caller)
+    async def page(self, call: Call[q.JobsQuery, None]) -> JobPage:
+        after = read_job_cursor(call.query.cursor)
+        report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
+        jobs = await self._with_runs(report.jobs, call.caller)
         return JobPage(jobs=jobs, next=job_cursor(jobs[-1].id) if report.more and jobs else None)
 
-    async def job(self, job_id: str, caller: Caller) -> JobInfo:
-        (found,) = await self._with_runs([await self._info(job_id)], caller)
-        return found
+    async def job(self, call: Call[Any, Any]) -> JobInfo:
+        return await self._shown(await self._info(call.path["job_id"]), call.caller)
+
+    async def _shown(self, job: JobInfo, caller: Caller) -> JobInfo:
+        return (await self._with_runs([job], caller))[0]
 
     async def _info(self, job_id: str) -> JobInfo:
         return (await ask(self._connection, r.AskJob(0, job_id))).jobs[0]
 
     async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
-        """With what is the caller's to see of their runs."""
+        """Add what the caller may see of their runs."""
         live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
         found: list[JobInfo] = []
         for place in range(0, len(jobs), TOGETHER):
@@ -99,7 +120,7 @@ class KnownJobs:
         return None
 
     async def _runs(self, job_id: str, caller: Caller, limit: int) -> list[Run]:
-        """The newest of a job's runs that have begun or ended."""
+        """Return the newest runs of a job that have begun or ended."""
         tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
         wanted = RunFilter(job_id=job_id, tenant=tenant, states=BEGUN)
         found: list[Run] = []
@@ -112,10 +133,11 @@ class KnownJobs:
                 break
         return found
 
-    async def log(self, job_id: str, limit: int, caller: Caller) -> JobLog:
-        runs = await self._runs(job_id, caller, limit)
+    async def log(self, call: Call[q.JobLogQuery, None]) -> JobLog:
+        job_id = call.path["job_id"]
+        runs = await self._runs(job_id, call.caller, call.query.limit)
         if not runs:
-            # A job that is no more still has its log; one without any may never have been.
+            # A deleted job keeps its log; a job without runs must exist.
             await self._info(job_id)
         return JobLog(runs=[await self._logged(run) for run in runs])
 
@@ -137,14 +159,14 @@ class KnownJobs:
         )
 
     async def _output(self, run_id: str) -> tuple[str, bool]:
-        """What it printed and logged, and whether that is only the beginning."""
+        """Return the output of a run, and whether it is cut."""
         found, size, after = bytearray(), 0, 0
         while lines := await self._reader.logs(run_id, after, LINES):
             for line in lines:
                 found += line.text.encode("utf-8", "replace") + b"\n"
             after, size = lines[-1].position, len(found)
             if size > LONGEST_OUTPUT:
-                # A character that is cut through is left out.
+                # A character that is cut in two is left out.
                 return found[:LONGEST_OUTPUT].decode("utf-8", "ignore") + f"\n{CUT}", True
             if len(lines) < LINES:
                 break
@@ -152,13 +174,22 @@ class KnownJobs:
 
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def next_times(self, job_id: str, count: int, after: float | None) -> FireTimes:
-        return FireTimes(times=(await ask(self._connection, r.AskNext(0, job_id, count, after))).times)
+    async def next_times(self, call: Call[q.TimesQuery, None]) -> FireTimes:
+        message = r.AskNext(0, call.path["job_id"], call.query.count, _after(call.query))
+        return FireTimes(times=(await ask(self._connection, message)).times)
 
-    async def timetable(self, span: float, limit: int) -> Timetable:
-        now = time.time()
-        until = now + span
-        report = await ask(self._connection, r.AskTimetable(0, until, limit, SOME_TIMES))
+    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> FireTimes:
+        given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
+        schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
+        start = _after(call.query)
+        return _first_times(schedule, call.query.count, time.time() if start is None else start)
+
+    async def timetable(self, call: Call[q.TimetableQuery, None]) -> Timetable:
+        span = seconds(call.query.span, "for")
+        if not 1 <= span <= LONGEST_SPAN:
+            raise BadValue("for", call.query.span, "a duration from 1s to 31d")
+        until = time.time() + span
+        report = await ask(self._connection, r.AskTimetable(0, until, call.query.limit, SOME_TIMES))
         jobs: list[JobTimes] = []
         left = ALL_TIMES
         for job_id, times, more in report.jobs:
@@ -169,7 +200,7 @@ class KnownJobs:
         return Timetable(now=report.now, until=until, jobs=jobs, left_out=report.left_out)
 
     async def _further(self, job_id: str, known: list[float], until: float, most: int) -> tuple[list[float], bool]:
-        """The times that follow those that are known, worked out here: it is nothing that the scheduler should do."""
+        """Work out the times after the known ones here rather than in the scheduler."""
         try:
             schedule = (await self._info(job_id)).schedule
         except UnknownJob:
@@ -180,45 +211,45 @@ class KnownJobs:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put(self, job_id: str, values: Mapping[str, Any], caller: Caller) -> JobInfo:
-        job = self._read_job(values, job_id)
-        report = await self._put([job], caller)
-        (found,) = await self._with_runs(report.jobs, caller)
-        return found
+    async def put(self, call: Call[Any, dict[str, Any]]) -> JobInfo:
+        job_id, values = call.path["job_id"], call.body
+        if (given := values.pop("id", job_id)) != job_id:
+            raise BadValue("id", given, f"the one in the path ({job_id!r})")
+        message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
+        return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def put_many(self, bodies: Sequence[Mapping[str, Any]], caller: Caller) -> Defined:
-        """All or none; where there are faults all of them are told."""
-        jobs = await asyncio.to_thread(_read_all, bodies, self._read_job)
-        await self._put(jobs, caller)
+    async def put_many(self, call: Call[Any, JobsBody]) -> Defined:
+        jobs = await asyncio.to_thread(_read_all, call.body.jobs, self._read_job)
+        await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def _put(self, jobs: list[Job], caller: Caller) -> r.JobsReport:
-        return await ask(self._connection, r.PutJobs(0, jobs, caller.name))
-
-    async def delete(self, job_id: str, caller: Caller) -> JobInfo:
-        """The job as it was."""
-        before = await self.job(job_id, caller)
-        await ask(self._connection, r.DropJob(0, job_id, caller.name))
+    async def delete(self, call: Call[Any, None]) -> JobInfo:
+        before = await self.job(call)
+        await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
 
-    async def pause(self, job_id: str, paused: bool, caller: Caller) -> JobInfo:
-        report = await ask(self._connection, r.SetPaused(0, job_id, paused, caller.name))
-        (found,) = await self._with_runs(report.jobs, caller)
-        return found
+    async def pause(self, call: Call[Any, None]) -> JobInfo:
+        message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
+        return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def backfill(self, job_id: str, body: BackfillBody, caller: Caller) -> Backfilled:
+    async def backfill(self, call: Call[Any, BackfillBody]) -> Backfilled:
+        body, caller = call.body, call.caller
         start, end = instant(body.start, "from"), instant(body.end, "to")
         if start >= end:
             raise BadValue("from", body.start, f"earlier than 'to' ({body.end})")
         data = b"" if body.payload is None else payload.encode(body.payload, "payload")
         tenant = caller.tenant_for(body.tenant)
-        message = r.Backfill(0, job_id, start, end, body.max_parallel, data, tenant, caller.name)
+        message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
         report = await ask(self._connection, message)
         return Backfilled(created=report.created, existing=report.existing)
 
 
-def times_of(schedule: Schedule, count: int, start: float) -> FireTimes:
-    """The first times of a schedule that is made known at `start`."""
+def _after(query: q.TimesQuery) -> float | None:
+    return None if query.after is None else instant(query.after, "after")
+
+
+def _first_times(schedule: Schedule, count: int, start: float) -> FireTimes:
+    """Return the first times of a schedule that is declared at `start`."""
     found: list[float] = []
     at = first_time(schedule, start)
     while at is not None and len(found) < count:

@@ -1,0 +1,145 @@
+"""The ASGI application: finds the operation of a request, lets the caller in, and sends the answer or the problem."""
+
+import logging
+from typing import Any, NamedTuple
+
+import msgspec
+
+from interlock.api import pages, problems
+from interlock.api.auth import Door
+from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader, Receive, Reply, Scope, Send
+from interlock.api.events import EventStream
+from interlock.api.openapi import document
+from interlock.api.settings import GatewaySettings
+from interlock.model import operations
+from interlock.model.error import BadValue, InterlockError, MethodNotAllowed, NotFound
+from interlock.model.operation import PATH_PARAMETERS, Operation
+
+logger = logging.getLogger("interlock.http")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Route(NamedTuple):
+    operation: Operation[Any]
+    handler: Handler
+    query: QueryReader[Any]
+    body: BodyReader | None
+    names: tuple[str, ...]
+    """of the path's parameters"""
+    content_type: tuple[bytes, bytes]
+
+
+class Node:
+    """A part of a path, and what may follow it."""
+
+    def __init__(self) -> None:
+        self.below: dict[str | None, Node] = {}
+        """None for a parameter"""
+        self.routes: dict[str, Route] = {}
+        """by method"""
+
+    @property
+    def allow(self) -> bytes:
+        return ", ".join(sorted({"OPTIONS", *self.routes})).encode()
+
+
+class Application:
+    def __init__(self, handlers: Handlers, settings: GatewaySettings) -> None:
+        self._door = Door(settings.grants, settings.hosts, settings.origins)
+        self._top = Node()
+        described = _encode(document(bool(settings.grants)))
+
+        async def openapi(call: Call[Any, Any]) -> bytes:
+            return described
+
+        for operation, handler in [*handlers.items(), *pages.HANDLERS.items(), (operations.openapi, openapi)]:
+            self._add(operation, handler, settings.max_body)
+
+    def _add(self, operation: Operation[Any], handler: Handler, max_body: int) -> None:
+        node = self._top
+        for part in operation.path.split("/")[1:]:
+            node = node.below.setdefault(None if part.startswith("{") else part, Node())
+        body = None if operation.body is None else BodyReader(operation, max_body)
+        content_type = (b"content-type", operation.media_type.encode())
+        names = tuple(operation.parameters)
+        route = Route(operation, handler, QueryReader(operation.query), body, names, content_type)
+        node.routes[operation.method] = route
+        if operation.method == "GET" and operation.needs is None:
+            # Probes ask with HEAD; the server leaves the body out.
+            node.routes["HEAD"] = route
+
+    def _find(self, path: str) -> tuple[Node, list[str]]:
+        node, values = self._top, []
+        for part in path.split("/")[1:]:
+            below = node.below.get(part)
+            if below is None:
+                below = node.below.get(None) if part else None
+                values.append(part)
+            if below is None:
+                break
+            node = below
+        else:
+            if node.routes:
+                return node, values
+        raise NotFound(f"path: {path[:120]!r} does not exist; see /openapi.json")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        node = route = None
+        try:
+            headers = dict(scope["headers"])
+            caller = self._door.admit(scope, headers)
+            node, values = self._find(scope["path"])
+            route = node.routes.get(scope["method"])
+            if route is None:
+                if scope["method"] != "OPTIONS":
+                    raise MethodNotAllowed(f"method: {scope['method']} is not one for {scope['path'][:120]!r}")
+                await _send(send, 204, [(b"allow", node.allow)])
+                return
+            path = {name: _checked(name, value) for name, value in zip(route.names, values, strict=True)}
+            query = route.query.read(scope["query_string"])
+            operation = route.operation
+            if operation.needs is not None:
+                caller.need(operation.needs)
+            if operation.every_tenant:
+                caller.need_every_tenant(operation.every_tenant)
+            body = None if route.body is None else await route.body.read(headers, receive)
+            answer = await route.handler(Call(operation, scope, caller, headers, path, query, body))
+        except InterlockError as error:
+            problem = error
+        except Exception:
+            logger.exception("%s %r", scope["method"], scope["path"])
+            problem = InterlockError("internal error; the server's log says more")
+        else:
+            await _reply(scope, send, route, answer)
+            return
+        found = problems.details(problem, of_path=route is not None and "job_id" in route.names)
+        if found.code == InterlockError.code:
+            logger.error("%s %r: %s", scope["method"], scope["path"], problem)
+        allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
+        await _send(send, found.status, [*problems.headers(found.status), *allow], _encode(found))
+
+
+def _checked(name: str, value: str) -> str:
+    longest = PATH_PARAMETERS[name].longest
+    if len(value) > longest:
+        raise BadValue(name, value, f"a text of at most {longest} characters")
+    return value
+
+
+async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
+    if isinstance(answer, EventStream):
+        await answer.send_to(scope, send)
+        return
+    reply = answer if isinstance(answer, Reply) else Reply(answer)
+    data = reply.answer if isinstance(reply.answer, bytes) else _encode(reply.answer)
+    await _send(send, reply.status or route.operation.status, [route.content_type, *reply.headers], data)
+
+
+async def _send(send: Send, status: int, headers: list[tuple[bytes, bytes]], body: bytes = b"") -> None:
+    if status != 204:
+        headers.append((b"content-length", b"%d" % len(body)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

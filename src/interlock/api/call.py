@@ -1,0 +1,198 @@
+"""One HTTP request as its handler sees it, and the answer that it returns."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from difflib import get_close_matches
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from interlock.api import problems
+from interlock.api.protocol import Connection, connection_of
+from interlock.model.access import Caller
+from interlock.model.duration import seconds
+from interlock.model.error import (
+    BadDuration,
+    BadValue,
+    BodyTooLarge,
+    ConnectionLost,
+    UnknownField,
+    UnsupportedMediaType,
+)
+from interlock.model.operation import Operation, Query
+
+LONGEST_WAIT = 300.0
+_WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
+_KEY = re.compile(r"[ -~]+")
+
+Q = TypeVar("Q", bound=Query)
+B = TypeVar("B")
+T = TypeVar("T")
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+
+class Reply(NamedTuple):
+    """An answer with headers, or with a status other than its operation's."""
+
+    answer: Any
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    status: int | None = None
+
+
+class Call(Generic[Q, B]):
+    __slots__ = ("body", "caller", "headers", "operation", "path", "query", "scope")
+
+    def __init__(
+        self,
+        operation: Operation[Any],
+        scope: Scope,
+        caller: Caller,
+        headers: Mapping[bytes, bytes],
+        path: Mapping[str, str],
+        query: Q,
+        body: B,
+    ) -> None:
+        self.operation = operation
+        self.scope = scope
+        self.caller = caller
+        self.headers = headers
+        self.path = path
+        """the values of the path's parameters"""
+        self.query = query
+        self.body = body
+
+    @property
+    def connection(self) -> Connection:
+        return connection_of(self.scope)
+
+    @property
+    def key(self) -> str | None:
+        """The idempotency key in the header."""
+        key = self.headers.get(b"idempotency-key")
+        if key is None or self.operation.key is None:
+            return None
+        text, longest = key.decode("latin-1"), self.operation.key.longest
+        if not (len(text) <= longest and _KEY.fullmatch(text)):
+            raise BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
+        return text
+
+    async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return what the work returns; cancel it when the client hangs up."""
+        task = asyncio.get_running_loop().create_task(work)
+        self.connection.when_lost(task.cancel)
+        await asyncio.wait([task])
+        if task.cancelled():
+            raise ConnectionLost("the question")
+        return task.result()
+
+
+Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+Handlers = Mapping[Operation[Any], Handler]
+
+
+def seconds_of(wait: str | None) -> float:
+    """The parameter `wait` in seconds."""
+    if wait is None:
+        return 0.0
+    if not _WAIT.fullmatch(wait):
+        raise BadDuration("wait", wait)
+    limit = seconds(wait, "wait")
+    if limit > LONGEST_WAIT:
+        raise BadValue("wait", wait, "300s at the most")
+    return limit
+
+
+# ── query ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class QueryReader(Generic[Q]):
+    """Reads the query of one operation. A parameter that is unknown, or repeated where only one counts, is refused: a
+    filter that is mistyped must not be taken for none."""
+
+    def __init__(self, kind: type[Q]) -> None:
+        self._kind = kind
+        self._empty = kind()
+        fields = msgspec.structs.fields(kind)
+        self._names = {field.encode_name: field.name for field in fields}
+        lists = {field.encode_name for field in fields if isinstance(getattr(self._empty, field.name), list)}
+        self._lists = frozenset(lists)
+
+    def read(self, raw: bytes) -> Q:
+        if not raw:
+            return self._empty
+        given: dict[str, Any] = {}
+        for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
+            if name not in self._names:
+                close = get_close_matches(name, self._names, 1)
+                raise UnknownField(name, close[0] if close else None)
+            if name in self._lists:
+                given.setdefault(name, []).append(value)
+            elif name in given:
+                raise BadValue(name, value, "the first value; give it once")
+            else:
+                given[name] = value
+        try:
+            found = msgspec.convert(given, self._kind, strict=False)
+        except msgspec.ValidationError as error:
+            raise problems.wrong_parameter(given, error) from None
+        for name, value in given.items():
+            if getattr(found, self._names[name]) is None:
+                # The text `null` is read as if nothing were given.
+                raise BadValue(name, value, "a value; leave the parameter out instead")
+        return found
+
+
+# ── body ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class BodyReader:
+    """Reads the JSON body of one operation."""
+
+    def __init__(self, operation: Operation[Any], longest: int) -> None:
+        self._kind = operation.body
+        self._required = operation.body_required
+        self._longest = longest
+        self._decode = msgspec.json.Decoder(self._kind).decode
+
+    async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> Any:
+        announced = headers.get(b"content-length", b"0")
+        if len(announced) > 18 or int(announced) > self._longest:
+            raise BodyTooLarge(self._longest)
+        content_type = headers.get(b"content-type", b"")
+        if content_type != b"application/json" and self._required:
+            _check_type(content_type)
+        body = await self._whole(receive)
+        if not self._required:
+            if not body:
+                # Without a body there is no type of it either.
+                return self._kind()
+            _check_type(content_type)
+        try:
+            return self._decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            problem = problems.unreadable(body, error, self._kind)
+        # Out here, without its cause: a chain of errors would keep the body in memory until it is collected.
+        raise problem
+
+    async def _whole(self, receive: Receive) -> bytes:
+        parts, size, more = [], 0, True
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ConnectionLost("the request")
+            size += len(message["body"])
+            if size > self._longest:
+                raise BodyTooLarge(self._longest)
+            parts.append(message["body"])
+            more = message["more_body"]
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _check_type(content_type: bytes) -> None:
+    text = content_type.decode("latin-1")
+    if text.partition(";")[0].strip().lower() != "application/json":
+        raise UnsupportedMediaType(f"content-type: {text[:80]!r} is not application/json")

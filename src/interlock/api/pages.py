@@ -1,0 +1,31 @@
+"""Pages for people: links at `/`, and at `/docs` a viewer of the OpenAPI description."""
+
+from importlib.resources import files
+from typing import Any
+
+from interlock.api.call import Call, Handlers, Reply
+from interlock.model.operation import Operation
+
+LINKS = {
+    "docs": "/docs",
+    "openapi": "/openapi.json",
+    "health": "/healthz",
+    "readiness": "/readyz",
+    "metrics": "/metrics",
+    "api": "/api/v1",
+}
+INDEX = Operation(name="index", route="GET /", summary="Links", answer=dict[str, str])
+DOCS = Operation(name="docs", route="GET /docs", summary="Viewer", answer=str, media_type="text/html; charset=utf-8")
+_POLICY = b"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+_VIEWER = files("interlock.api").joinpath("docs.html").read_bytes()
+
+
+async def index(call: Call[Any, None]) -> dict[str, str]:
+    return LINKS
+
+
+async def docs(call: Call[Any, None]) -> Reply:
+    return Reply(_VIEWER, ((b"content-security-policy", _POLICY),))
+
+
+HANDLERS: Handlers = {INDEX: index, DOCS: docs}

@@ -1,0 +1,130 @@
+"""Operations on services: the scheduler knows the tree and acts on it, the store has the log."""
+
+import asyncio
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+import msgspec
+
+from interlock.api.call import Call, Handlers, seconds_of
+from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
+from interlock.api.feed import Feed, Subscriber, Wish
+from interlock.api.patience import ask
+from interlock.client.connection import Connection
+from interlock.model import operations as op
+from interlock.model import queries as q
+from interlock.model import request as r
+from interlock.model.bodies import ServiceList
+from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.error import UnknownChild
+from interlock.model.operation import Query
+from interlock.model.reload_report import Reloaded
+from interlock.model.run_view import ServiceLine, ServiceLogPage
+from interlock.ports.store import Reader
+
+SERVICES, WORKERS = "services", "workers"
+"""the children of the top whose descendants are found by name"""
+
+Asked = Call[Query, None]
+
+
+class _Alarm:
+    """Takes nothing, so the first event wakes its subscriber."""
+
+    def write_through(self, chunk: bytes) -> bool:
+        return False
+
+
+class Services:
+    def __init__(self, reader: Reader, connection: Connection, feed: Feed) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._feed = feed
+        self.handlers: Handlers = {
+            op.tree: self.tree,
+            op.services: self.services,
+            op.service: self.service,
+            op.service_logs: self.logs,
+            **dict.fromkeys(op.service_actions.values(), self.act),
+            op.reload: self.reload,
+        }
+
+    async def _top(self) -> ChildInfo:
+        return (await ask(self._connection, r.AskTree(0))).root
+
+    async def tree(self, call: Asked) -> ChildInfo:
+        return await self._top()
+
+    async def services(self, call: Asked) -> ServiceList:
+        found = _below(await self._top(), SERVICES)
+        return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in found])
+
+    async def service(self, call: Asked) -> ChildInfo:
+        return await self._find(call.path["name"], WORKERS, SERVICES)
+
+    async def act(self, call: Asked) -> ChildInfo:
+        action = ServiceAction(call.operation.path.rpartition("/")[2])
+        message = r.ActOnService(0, call.path["name"], action, call.caller.name)
+        return (await call.while_connected(ask(self._connection, message))).service
+
+    async def reload(self, call: Asked) -> Reloaded:
+        return (await call.while_connected(ask(self._connection, r.Reload(0, call.caller.name)))).reloaded
+
+    async def logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
+        wait = seconds_of(call.query.wait)
+        reading = self._logs(call.path["name"], call.query, wait)
+        return await (call.while_connected(reading) if wait else reading)
+
+    async def _find(self, name: str, *places: str) -> ChildInfo:
+        top = await self._top()
+        known = {one.name: one for place in places for one in _below(top, place)}
+        if name not in known:
+            close = get_close_matches(name, known, 1)
+            raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
+        return known[name]
+
+    async def _logs(self, name: str, query: q.ServiceLogsQuery, wait: float) -> ServiceLogPage:
+        """Return a page of stored lines; if it is empty, the first lines that come within `wait` seconds."""
+        page = await self._page(name, query)
+        # A removed service keeps its log; a service without any must exist.
+        if not page.lines and not await self._reader.service_log(name, 0, 1):
+            await self._find(name, SERVICES)
+        end = asyncio.get_running_loop().time() + wait
+        while not page.lines and (left := end - asyncio.get_running_loop().time()) > 0:
+            listener = Subscriber(Wish(service=name, types=frozenset({"service", "service_log"})), _Alarm())
+            await self._feed.position()
+            self._feed.join(listener)
+            listener.go_live()
+            try:
+                # The listener hears of lines stored from here on; earlier ones are read.
+                page = await self._page(name, query)
+                if not page.lines:
+                    await asyncio.wait_for(listener.over.wait(), left)
+            except TimeoutError:
+                break
+            finally:
+                self._feed.leave(listener)
+            if listener.over.is_set() and not listener.cut:
+                # The server stops.
+                break
+        return page
+
+    async def _page(self, name: str, query: q.ServiceLogsQuery) -> ServiceLogPage:
+        after = read_cursor(SERVICE_LOGS, query.cursor) or 0
+        rows = await self._reader.service_log(name, after, query.limit, query.last)
+        return ServiceLogPage(
+            lines=[ServiceLine(row.at, row.stream, row.text) for row in rows],
+            next=cursor_of(SERVICE_LOGS, rows[-1].position if rows else after),
+        )
+
+
+def _below(top: ChildInfo, name: str) -> Iterator[ChildInfo]:
+    for child in top.children:
+        if child.name == name:
+            yield from _descendants(child)
+
+
+def _descendants(parent: ChildInfo) -> Iterator[ChildInfo]:
+    for child in parent.children:
+        yield child
+        yield from _descendants(child)
