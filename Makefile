@@ -26,10 +26,12 @@ run: $(VENV)/ready
 
 test: check unit
 
-# For the hand, in less than a minute: lint, and the tests that start no process.
+# While you work, in less than a minute: format, lint, types, and the tests of the pure parts.
 quick: $(VENV)/ready
+	$(BIN)/ruff format --check --quiet $(CODE)
 	$(BIN)/ruff check --quiet $(CODE)
-	$(BIN)/pytest -n $(PARALLEL) tests/core tests/engine tests/contract
+	$(BIN)/mypy
+	$(BIN)/pytest -n $(PARALLEL) tests/core tests/supervision/test_restart_table.py tests/supervision/test_spec.py
 
 check: $(VENV)/ready
 	$(BIN)/ruff format --check --quiet $(CODE)
