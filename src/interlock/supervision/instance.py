@@ -18,7 +18,7 @@ LineSink = Callable[[str, str, str, float], None]
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """What an instance knows from its start."""
+    """The facts that an instance knows from its start."""
 
     path: str
     name: str

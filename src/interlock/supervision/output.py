@@ -46,7 +46,7 @@ def readable(line: bytes) -> str:
 
 
 class Allowance:
-    """What may still be taken of one child's output in the present second, which begins at the first output after the
+    """The remaining allowance of one child's output in the present second, which begins at the first output after the
     last one."""
 
     def __init__(self) -> None:

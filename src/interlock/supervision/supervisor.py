@@ -106,8 +106,8 @@ class Supervisor:
     # ── starting and stopping ───────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
-        """Start the children, each once the one before it is ready. If one cannot be started, stop those that were and
-        raise `CannotStart`; so too if stopped meanwhile, unless by the good end of a significant child."""
+        """Start the children, each when the one before it is ready. If one cannot be started, stop the others and raise
+        `CannotStart`; also if stopped meanwhile, unless by the good end of a significant child."""
         if self.status not in OVER and self.status is not Status.CREATED:
             raise WrongStatus(f"{self.path or self.name}: is {self.status} and cannot be started again")
         self.status = Status.STARTING

@@ -1,4 +1,4 @@
-"""What all supervisors of one tree share, and how they make an instance of each kind of child."""
+"""The shared parts of all supervisors of one tree, and the making of instances."""
 
 import asyncio
 import logging

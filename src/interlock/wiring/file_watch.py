@@ -40,7 +40,7 @@ class FileWatch:
         try:
             await self._reload()
         except BadConfig:
-            pass  # It is reported, and stays so until somebody mends it.
+            pass  # It is reported, and tried again after the next change.
         except InterlockError:
             # The files are not at fault; the next look tries again.
             self._read = None

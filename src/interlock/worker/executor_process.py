@@ -70,7 +70,7 @@ class ExecutorProcess:
         self._outbox: list[m.Message] = []
         self._flush_planned = False
         self._pending: dict[Key, Attempt] = {}
-        """received and not begun; whoever removes one decides whether it begins or is returned"""
+        """received and not begun; removing one decides whether it begins or is returned"""
         self._arrived: list[Attempt] = []
         self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
@@ -345,12 +345,12 @@ def encode_result(result: Any) -> bytes:
 
 def with_traceback(error: BaseException) -> str:
     """Return the traceback; its last line is that of the exception, which is shown where only one line fits."""
-    told = traceback.TracebackException.from_exception(error, compact=True)
-    text = "".join(told.format())
-    if told.__notes__ or isinstance(error, BaseExceptionGroup):
+    found = traceback.TracebackException.from_exception(error, compact=True)
+    text = "".join(found.format())
+    if found.__notes__ or isinstance(error, BaseExceptionGroup):
         # Notes and the exceptions of a group come after it.
-        told.__notes__ = None
-        text = f"{text.rstrip()}\n{list(told.format_exception_only())[-1]}"
+        found.__notes__ = None
+        text = f"{text.rstrip()}\n{list(found.format_exception_only())[-1]}"
     return text
 
 
