@@ -41,8 +41,8 @@ def status(number: int, kind: str = "application/problem+json", body: bytes = b"
     return Response(number, {"content-type": kind} | {k.replace("_", "-"): v for k, v in headers.items()}, content)
 
 
-def failure(kind: Any, reused: bool = False) -> Failure:
-    return Failure(kind, OSError("why"), reused)
+def failure(kind: Any) -> Failure:
+    return Failure(kind, OSError("why"))
 
 
 OK = status(200, "application/json", b"{}")
@@ -104,12 +104,11 @@ def test_pauses_double_up_to_two_seconds_and_are_spread() -> None:
     for pause, whole in zip(pauses, wholes, strict=False):
         assert whole / 2 <= pause <= whole
     assert len(set(pauses)) == len(pauses)
-    assert policy().backoff(10_000) <= 2.0
 
 
 def test_a_request_that_may_have_taken_effect_is_never_repeated() -> None:
     once = Request("POST", "/api/v1/reload", once=True)
-    for trouble in (failure("lost"), failure("lost", reused=True), failure("silent"), status(504)):
+    for trouble in (failure("lost"), failure("silent"), status(504)):
         error, pauses = play([trouble, OK], once)
         assert isinstance(error, il.InterlockError)
         assert pauses == []
@@ -128,19 +127,11 @@ def test_the_server_says_how_long_to_leave_it_alone() -> None:
     ("value", "seconds"),
     [
         (None, 0), ("5", 5), ("0.5", 0.5), ("-3", 0), ("soon", 0), ("nan", 0), ("inf", 0), ("", 0),
-        ("Thu, 01 Jan 1970 00:16:50 GMT", 10), ("Thu, 01 Jan 1970 00:00:00 GMT", 0), ("Mon, 99 Foo 1970", 0),
+        ("Thu, 01 Jan 1970 00:16:50 GMT", 0),
     ],
 )  # fmt: skip
-def test_how_long_is_given_in_seconds_or_as_a_date(value: str | None, seconds: float) -> None:
-    assert retry_after(value, 1000.0) == seconds
-
-
-def test_connections_that_were_closed_while_idle_cost_no_retry_and_no_pause() -> None:
-    stale = failure("lost", reused=True)
-    answer, pauses = play([stale] * 8 + [OK], patience=0.0)
-    assert (answer, pauses) == (OK, [])
-    error, _ = play([stale], patience=0.0)
-    assert error.code == "connection_lost"
+def test_how_long_is_given_in_seconds(value: str | None, seconds: float) -> None:
+    assert retry_after(value) == seconds
 
 
 def test_there_is_no_retry_that_would_begin_too_late() -> None:

@@ -298,7 +298,7 @@ def test_pages_are_followed_to_the_end() -> None:
         iteration.send(None)
 
 
-def test_no_more_runs_are_asked_for_than_are_wanted() -> None:
+def test_no_more_runs_are_told_than_are_wanted() -> None:
     iteration = Played(policy()).runs(limit=202, since=NOW, until=datetime.fromtimestamp(NOW, UTC))
     request: Any = next(iteration)
     assert request.path == "/api/v1/runs?since=1000000.0&until=1000000.0&limit=200"
@@ -306,11 +306,13 @@ def test_no_more_runs_are_asked_for_than_are_wanted() -> None:
     for _ in range(200):
         assert isinstance(step, Tell)
         step = iteration.send(None)
-    assert "limit=2&" in step.path
-    step = iteration.send(runs_page(2, "c2"))
+    assert "limit=200&cursor=c1" in step.path
+    assert isinstance(iteration.send(runs_page(200, "c2")), Tell)
     assert isinstance(iteration.send(None), Tell)
     with pytest.raises(StopIteration):
         iteration.send(None)
+    few: Any = next(Played(policy()).runs(limit=3))
+    assert few.path == "/api/v1/runs?limit=3"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.client.faulty import Faulty
+
 LINUX_ONLY = ("fcntl", "grp", "pwd", "resource", "termios", "tty", "pty", "uvloop")
 
 BLOCK = """
@@ -39,6 +41,26 @@ app = interlock.App()
 app.job("reports.daily", schedule=interlock.cron("0 2 * * *"))(lambda: None)
 interlock.Client("http://localhost:1")
 print(json.dumps([len(names) == len(interlock.__all__), len(modules)]))
+"""
+
+# What only some platforms have, besides modules.
+WITHOUT_NAMES = """
+import os, select, socket
+for module, name in ((socket, "AF_UNIX"), (select, "poll"), (os, "fork"), (os, "register_at_fork")):
+    delattr(module, name)
+"""
+
+USE = """
+import sys
+from interlock import AsyncClient, Client, InterlockError
+with Client(sys.argv[1]) as client:
+    print(client.get("r1").id, client.get("r1").result)
+for kind in (Client, AsyncClient):
+    for url in (None, "unix:/tmp/x.http"):
+        try:
+            kind(url)
+        except InterlockError as error:
+            print(error.code, "http://host:port" in str(error))
 """
 
 SERVER = """
@@ -78,6 +100,13 @@ def test_the_client_needs_nothing_of_linux(platform: str, tmp_path: Path) -> Non
     every_name, modules = json.loads(perform(elsewhere(platform) + CLIENT, tmp_path).stdout)
     assert every_name
     assert modules > 5
+
+
+def test_a_client_works_without_unix_sockets_and_says_that_it_needs_an_address(tmp_path: Path) -> None:
+    with Faulty() as server:
+        program = elsewhere("win32") + f"sys.argv[1:] = [{server.url!r}]\n" + WITHOUT_NAMES + USE
+        said = perform(program, tmp_path).stdout.splitlines()
+    assert said == ["r1 {'sum': 3}", *["bad_value True"] * 4]
 
 
 @pytest.mark.parametrize("platform", ["win32", "darwin"])

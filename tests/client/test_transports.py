@@ -61,7 +61,7 @@ def test_a_submit_is_made_once_however_often_it_is_sent(kind: str) -> None:
 
 @pytest.mark.parametrize("method", ["get", "cancel"])
 def test_connections_that_the_server_closed_while_idle_are_no_error(kind: str, method: str) -> None:
-    with Faulty() as server, face(kind, server.url, patience=0, first_contact=0) as client:
+    with Faulty() as server, face(kind, server.url) as client:
         for _ in range(3):
             client(method, "r1")
             server.hang_up()
@@ -70,10 +70,7 @@ def test_connections_that_the_server_closed_while_idle_are_no_error(kind: str, m
 
 
 def test_a_connection_that_is_closed_as_it_is_taken_up_again_is_no_error(kind: str) -> None:
-    with (
-        Faulty(OK, Reply(then="close"), OK, Reply(then="reset"), OK) as server,
-        face(kind, server.url, patience=0, first_contact=0) as client,
-    ):
+    with Faulty(OK, Reply(then="close"), OK, Reply(then="reset"), OK) as server, face(kind, server.url) as client:
         for _ in range(3):
             assert client("cancel", "r1") == il.State.SUCCEEDED
         assert [one.connection for one in server.asked] == [1, 1, 2, 2, 3]

@@ -12,7 +12,7 @@ from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
-from interlock.model.run import Run, RunStats, Transition, stats_of
+from interlock.model.run import Run, RunStats, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
 from interlock.model.state import State
@@ -49,10 +49,6 @@ class Connection(Endpoint, RunAccess):
         self.on_news: Callable[[r.News], None] | None = None
         """called with the news that a scheduler sends after a `Watch`"""
 
-    async def open(self) -> None:
-        """Connect now, so that an absent scheduler is an error at once."""
-        await self._connect()
-
     async def close(self) -> None:
         self._closed = True
         if self._peer is not None:
@@ -67,7 +63,7 @@ class Connection(Endpoint, RunAccess):
             asked_at = loop.time()
             try:
                 if self._peer is None:
-                    await self._connect()
+                    await self.open()
                 answer = await self._send(message)
             except (ConnectionLost, NotRunning):
                 if lost_at is None or loop.time() - asked_at > STEADY:
@@ -101,7 +97,7 @@ class Connection(Endpoint, RunAccess):
         return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
-        return entries_of(run_id, await self._transitions(run_id))
+        return entries_of(run_id, (await self.ask(r.AskHistory(0, run_id))).entries)
 
     async def logs(self, run_id: str) -> list[LogLine]:
         return [LogLine(*line) for line in (await self.ask(r.AskLogs(0, run_id))).lines]
@@ -109,14 +105,12 @@ class Connection(Endpoint, RunAccess):
     async def stats(self, run_id: str) -> RunStats:
         info = await self.get(run_id)
         fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
-        return stats_of(Run(**fields), await self._transitions(run_id), time.time())
-
-    async def _transitions(self, run_id: str) -> list[Transition]:
-        return (await self.ask(r.AskHistory(0, run_id))).entries
+        return stats_of(Run(**fields), (await self.ask(r.AskHistory(0, run_id))).entries, time.time())
 
     # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _connect(self) -> None:
+    async def open(self) -> None:
+        """Connect now, so that an absent scheduler is an error at once."""
         async with self._connecting:
             if self._peer is None:
                 peer = await self._bus.connect(self)
@@ -152,8 +146,7 @@ class Connection(Endpoint, RunAccess):
                     self.on_news(message)
                 continue
             number = getattr(message, "request", 0)
-            future = self._waiting.pop(number, None)
-            if future is not None:
+            if (future := self._waiting.pop(number, None)) is not None:
                 if not future.done():
                     future.set_result(message)
             elif isinstance(message, m.Problem) and number == 0:

@@ -1,13 +1,12 @@
 """The runs of a submit, from the arguments of a program to messages."""
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from interlock.client.handle import RunHandle
-from interlock.model import payload
+from interlock.model import payload, schedule
 from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue, PayloadTooLarge
@@ -16,6 +15,8 @@ from interlock.model.new_run import PlainOptions, check_option, check_text
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection
 
+Instant = datetime | float | str
+"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
 MOST_BYTES = 16 * 1024 * 1024
 """size of all payloads in one submit"""
 
@@ -26,9 +27,9 @@ def new_run(
     *,
     now: float | None = None,
     deadline: Any = None,
-    at: datetime | float | None = None,
+    at: Instant | None = None,
     delay: Any = None,
-    occurrence: datetime | float | None = None,
+    occurrence: Instant | None = None,
     origin: str | None = None,
     **plain: Unpack[PlainOptions],
 ) -> r.NewRun:
@@ -42,7 +43,11 @@ def new_run(
     wait = None if delay is None else seconds(delay, "delay")
     fires = None if occurrence is None else instant(occurrence, "occurrence")
     begins = due or fires or now + (wait or 0.0)
-    limit = None if deadline is None else _deadline(deadline, begins)
+    limit = None
+    if deadline is not None:
+        limit = (
+            instant(deadline, "deadline") if isinstance(deadline, datetime) else begins + seconds(deadline, "deadline")
+        )
     if wait is not None and limit is not None and limit <= begins:
         raise BadValue("deadline", deadline, f"later than the end of the delay ({wait:g}s)")
     check_text("job", job_id)
@@ -58,20 +63,11 @@ def check_options(given: Mapping[str, object], kind: Any) -> None:
         raise TypeError(f"got an unexpected keyword argument {min(unknown)!r}")
 
 
-def instant(value: datetime | float, field: str) -> float:
-    if isinstance(value, datetime):
-        if value.tzinfo is None:
-            raise BadValue(field, value, "a time with a time zone")
-        return value.timestamp()
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise BadValue(field, value, "an instant (a datetime with a time zone, or seconds since 1970)")
-    return float(value)
-
-
-def _deadline(value: Any, start: float) -> float:
-    if isinstance(value, datetime):
-        return instant(value, "deadline")
-    return start + seconds(value, "deadline")
+def instant(value: Instant, field: str) -> float:
+    """Return seconds since 1970. A `datetime` must have a zone, because a naive one often means local time."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        raise BadValue(field, value, "a time with a time zone")
+    return schedule.instant(value, field)
 
 
 def check_size(runs: Sequence[r.NewRun]) -> None:

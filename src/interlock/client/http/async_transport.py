@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
 from interlock.model.error import InterlockError
@@ -49,7 +49,7 @@ class AsyncTransport:
         import aiohttp
         from yarl import URL
 
-        session, attempt = self._ready(), {"reused": False}
+        session = self._ready()
         headers = dict(request.headers)
         if request.body is not None:
             headers["Content-Type"] = "application/json"
@@ -61,10 +61,9 @@ class AsyncTransport:
                 headers=headers,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(sock_connect=self._timeout, sock_read=request.within or self._timeout),
-                trace_request_ctx=attempt,
             )
         except (aiohttp.ClientError, OSError) as error:
-            return _failure(error, attempt["reused"])
+            return _failure(error)
         stream = _Stream(response)
         return stream if response.status == 200 else await stream.whole()
 
@@ -82,20 +81,11 @@ class AsyncTransport:
     def _make_session(self) -> "aiohttp.ClientSession":
         import aiohttp
 
-        async def reused(session: aiohttp.ClientSession, context: Any, parameters: Any) -> None:
-            context.trace_request_ctx["reused"] = True
-
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(reused)
         path = self._address.path
         # `ask` limits the number of connections: only there is it known which requests merely wait.
         connector = aiohttp.TCPConnector(limit=0) if path is None else aiohttp.UnixConnector(path, limit=0)
         return aiohttp.ClientSession(
-            connector=connector,
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            trace_configs=[trace],
+            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
         )
 
 
@@ -125,7 +115,7 @@ class _Stream(Stream):
             return _failure(error)
 
 
-def _failure(error: "aiohttp.ClientError | OSError", reused: bool = False) -> Failure:
+def _failure(error: "aiohttp.ClientError | OSError") -> Failure:
     import aiohttp
 
     match error:
@@ -141,4 +131,4 @@ def _failure(error: "aiohttp.ClientError | OSError", reused: bool = False) -> Fa
             # The error itself has the request, and so the token.
             return Failure("garbled", ValueError(str(error)))
         case _:
-            return Failure("lost", error, reused)
+            return Failure("lost", error)

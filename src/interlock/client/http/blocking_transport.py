@@ -72,7 +72,6 @@ class BlockingTransport:
     def _send(self, request: Request) -> "_Link | Failure":
         """Send a request; return once the head of its answer has arrived."""
         link = None if request.once else self._take()
-        reused = link is not None
         if link is None:
             try:
                 link = _Link(self, self._policy)
@@ -87,12 +86,13 @@ class BlockingTransport:
             self._busy.add(link)
         try:
             link.send(request, self._headers)
-        except BaseException as error:
+            return link
+        except (HTTPException, OSError) as error:
             self.release(link)
-            if isinstance(error, (HTTPException, OSError)):
-                return _failure(error, reused)
+            return _failure(error)
+        except BaseException:
+            self.release(link)
             raise
-        return link
 
     def _take(self) -> "_Link | None":
         """Return an idle connection. One with unread bytes was ended by the server, or cannot be trusted."""
@@ -178,26 +178,24 @@ class _Link:
 
 
 def _connect(address: Address, timeout: float) -> HTTPConnection:
-    if address.path is not None:
-        http = HTTPConnection("localhost")
-        http.sock = socket.socket(socket.AF_UNIX)
-        http.sock.settimeout(timeout)
-    else:
-        http = (HTTPSConnection if address.secure else HTTPConnection)(address.host, address.port, timeout=timeout)
+    kind = HTTPSConnection if address.secure else HTTPConnection
+    http = kind(address.host, address.port or None, timeout=timeout)
     try:
-        if address.path is not None:
-            http.sock.connect(address.path)
-        else:
+        if address.path is None:
             http.connect()
+        else:
+            http.sock = socket.socket(socket.AF_UNIX)
+            http.sock.settimeout(timeout)
+            http.sock.connect(address.path)
     except BaseException:
         http.close()
         raise
     return http
 
 
-def _failure(error: HTTPException | OSError, reused: bool = False) -> Failure:
+def _failure(error: HTTPException | OSError) -> Failure:
     if isinstance(error, TimeoutError):
         return Failure("silent", error)
     if isinstance(error, (OSError, IncompleteRead, RemoteDisconnected)):
-        return Failure("lost", error, reused)
+        return Failure("lost", error)
     return Failure("garbled", error)

@@ -58,8 +58,6 @@ class EventStream:
             broken: Response | Failure = Failure("lost", EOFError())
             if isinstance(stream, (Response, Failure)):
                 exchange.note(stream)
-                if isinstance(stream, Failure) and stream.reused:
-                    continue
                 broken = stream
             else:
                 try:

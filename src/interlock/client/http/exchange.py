@@ -7,7 +7,6 @@ blocks, so that its coroutines never suspend (`sync.py`); tests play a third by 
 import math
 import time
 from collections.abc import Callable, Mapping
-from email.utils import parsedate_to_datetime
 from random import Random
 from typing import Literal, Protocol, TypeVar
 
@@ -58,8 +57,6 @@ class Failure(msgspec.Struct, frozen=True):
 
     kind: Literal["unreachable", "denied", "insecure", "lost", "silent", "garbled"]
     cause: Exception
-    reused: bool = False
-    """on a connection kept from an earlier request, which the server may have closed since"""
 
 
 class Stream(Protocol):
@@ -98,20 +95,6 @@ class Policy(msgspec.Struct, frozen=True):
     elapsed: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
 
-    def backoff(self, attempt: int) -> float:
-        """Return the seconds before a retry: doubled with each earlier `attempt`, and spread by half."""
-        whole = min(FIRST_PAUSE * 2.0 ** min(attempt, 30), LONGEST_PAUSE)
-        return whole * self.random.uniform(0.5, 1.0)
-
-    def pause(self, answer: Response | Failure, attempt: int) -> float | None:
-        """Return the seconds before a retry, or None if a retry cannot help."""
-        if isinstance(answer, Failure):
-            return self.backoff(attempt) if answer.kind in ("unreachable", "lost", "silent") else None
-        if answer.status not in AWAY:
-            return None
-        wanted = retry_after(answer.headers.get("retry-after"), self.now())
-        return None if wanted > LONGEST_RETRY_AFTER else max(self.backoff(attempt), wanted)
-
 
 def read_policy(
     url: str | None, timeout: Duration, patience: Duration, first_contact: Duration, connections: int
@@ -127,46 +110,45 @@ def read_policy(
     )
 
 
-def retry_after(value: str | None, now: float) -> float:
-    """Return the seconds that a Retry-After header asks for, given as a number or as a date; 0 without one."""
-    if value is None:
-        return 0.0
+def retry_after(value: str | None) -> float:
+    """Return the seconds that a Retry-After header asks for; 0 without one, or for a date."""
     try:
-        wanted = float(value)
+        wanted = float(value or 0)
     except ValueError:
-        try:
-            wanted = parsedate_to_datetime(value).timestamp() - now
-        except (ValueError, OverflowError):
-            return 0.0
+        return 0.0
     return max(0.0, wanted) if math.isfinite(wanted) else 0.0
 
 
 class Patience:
     """How long one call retries: briefly until the server has ever answered, then for as long as a restart takes."""
 
-    def __init__(self, policy: Policy, until: float | None = None, endless: bool = False) -> None:
+    def __init__(self, policy: Policy, until: float = math.inf, endless: bool = False) -> None:
         self._policy = policy
-        self._until = math.inf if until is None else until
+        self._until = until
         self._endless = endless
         """no limit once the server has answered: for waits, which take as long as they take"""
-        self._began: float | None = None
-        self._retries = 0
+        self.restart()
 
     def restart(self) -> None:
         """Forget earlier failures, after a success."""
-        self._began, self._retries = None, 0
+        self._began: float | None = None
+        self._pause = FIRST_PAUSE
 
     def pause(self, answer: Response | Failure, reached: bool) -> float | None:
-        """Return the seconds before the next try, or None to give up."""
-        now = self._policy.elapsed()
-        began = self._began = now if self._began is None else self._began
-        wait = self._policy.pause(answer, self._retries)
-        limit = self._policy.patience if reached else self._policy.first_contact
-        end = math.inf if reached and self._endless else began + limit
-        if wait is None or now + wait > min(end, self._until):
-            return None
-        self._retries += 1
-        return wait
+        """Return the seconds before the next try, doubled each time and spread by half; None to give up."""
+        now, policy = self._policy.elapsed(), self._policy
+        self._began = now if self._began is None else self._began
+        wait = self._pause * policy.random.uniform(0.5, 1.0)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        end = self._began + (policy.patience if reached else policy.first_contact)
+        if reached and self._endless:
+            end = math.inf
+        if isinstance(answer, Failure):
+            helps = answer.kind in ("unreachable", "lost", "silent")
+        else:
+            wanted = retry_after(answer.headers.get("retry-after"))
+            helps, wait = answer.status in AWAY and wanted <= LONGEST_RETRY_AFTER, max(wait, wanted)
+        return wait if helps and now + wait <= min(end, self._until) else None
 
 
 class Exchange:
@@ -179,26 +161,22 @@ class Exchange:
         """whether the server has ever answered: only then is an absence taken for a restart"""
 
     async def ask(
-        self, request: Request, until: float | None = None, also: frozenset[int] = frozenset(), endless: bool = False
+        self, request: Request, until: float = math.inf, also: frozenset[int] = frozenset(), endless: bool = False
     ) -> Response:
         """Return the answer, or raise the error that it reports. `also` are statuses of answers besides success."""
-        patience, stale = Patience(self.policy, until, endless), 0
+        patience = Patience(self.policy, until, endless)
         while True:
             answer = await self.transport.ask(request)
             self.note(answer)
             if isinstance(answer, Response) and answer.status in also and media_type(answer) != PROBLEM:
                 return answer
-            if isinstance(answer, Failure) and answer.reused and not request.once and stale < self.policy.connections:
-                # The server closed an idle connection; at the latest, the attempt after these uses a fresh one.
-                stale += 1
-                continue
             in_doubt = request.once and self._may_have_happened(request, answer)
             wait = None if in_doubt else patience.pause(answer, self.reached)
             if wait is None:
                 return self.checked(request, answer)
             await self.transport.pause(wait)
 
-    async def fetch(self, request: Request, kind: type[T], until: float | None = None, endless: bool = False) -> T:
+    async def fetch(self, request: Request, kind: type[T], until: float = math.inf, endless: bool = False) -> T:
         """Return the answer as the type that it must have."""
         return self.decoded(request, await self.ask(request, until, endless=endless), kind)
 

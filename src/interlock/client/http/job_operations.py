@@ -6,30 +6,29 @@ from typing import Any, TypeVar, Unpack, cast
 
 import msgspec
 
-from interlock.client.handle import RunHandle
+from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
-from interlock.client.submission import check_options, instant, new_run
+from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model.bodies import BackfillBody, JobsBody, TriggerBody
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
-from interlock.model.job_info import Backfilled, JobInfo, LoggedRun, Timetable
+from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
 from interlock.model.new_run import TriggerOptions
 from interlock.model.operation import Operation, Query
 from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
+from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
-from interlock.model.schedule import instant as written_instant
 
 T = TypeVar("T")
+Page = TypeVar("Page", JobPage, LogPage, RunPage)
 
-Instant = datetime | float | str
-"""a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z"""
 PAGE = 500
 
 
-class JobOperations:
+class JobOperations(RunAccess):
     def __init__(self, policy: Policy, transport: Transport) -> None:
         self._policy = policy
         self._exchange = Exchange(policy, transport)
@@ -47,19 +46,23 @@ class JobOperations:
         request = request_of(operation, *path, query=query, body=body, key=key)
         return await self._exchange.fetch(request, operation.answer, endless=endless)
 
+    async def _pages(self, operation: Operation[Page], query: Query, *path: str) -> AsyncIterator[Page]:
+        while True:
+            page = await self._call(operation, *path, query=query)
+            yield page
+            if page.next is None:
+                return
+            query = msgspec.structs.replace(query, cursor=page.next)
+
     def handle(self, run_id: str) -> RunHandle:
-        raise NotImplementedError
+        """Return a handle on the run with this id."""
+        return RunHandle(run_id, self)
 
     async def jobs(self) -> AsyncIterator[JobInfo]:
         """Yield every job, in the order of declaration."""
-        query = JobsQuery(limit=PAGE)
-        while True:
-            page = await self._call(table.jobs, query=query)
+        async for page in self._pages(table.jobs, JobsQuery(limit=PAGE)):
             for job in page.jobs:
                 yield job
-            if page.next is None:
-                return
-            query = JobsQuery(limit=PAGE, cursor=page.next)
 
     async def job(self, job_id: str) -> JobInfo:
         """Return a job as it is now."""
@@ -126,7 +129,7 @@ class JobOperations:
         """Create the runs that a job's schedule has from `start` up to before `end`, at most `max_parallel` of them
         live at once. Occurrences that already have a run are left alone."""
         body = filled(
-            BackfillBody, start=_seconds(start, "start"), end=_seconds(end, "end"), max_parallel=max_parallel,
+            BackfillBody, start=instant(start, "start"), end=instant(end, "end"), max_parallel=max_parallel,
             tenant=tenant,
         )  # fmt: skip
         if payload is not None:
@@ -150,8 +153,4 @@ class JobOperations:
 
 
 def _times(count: int, after: Instant | None) -> dict[str, Any]:
-    return {"count": count, "after": None if after is None else _seconds(after, "after")}
-
-
-def _seconds(value: Instant, field: str) -> float:
-    return written_instant(value, field) if isinstance(value, str) else instant(value, field)
+    return {"count": count, "after": None if after is None else instant(after, "after")}

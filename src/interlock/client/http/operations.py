@@ -1,17 +1,17 @@
 """The operations of both clients on runs, services and the server, each written once."""
 
+import math
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from datetime import datetime
 from typing import Any, TypedDict, Unpack
 
 import msgspec
 
-from interlock.client.handle import Ending, RunAccess, RunHandle
+from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.job_operations import JobOperations
 from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
-from interlock.client.submission import check_options, check_size, instant, new_run
+from interlock.client.submission import Instant, check_options, check_size, instant, new_run
 from interlock.model import operations as table
 from interlock.model.bodies import ActionBody, BatchBody, BulkBody, NewRunBody, Readiness
 from interlock.model.child_info import ChildInfo, ServiceAction
@@ -51,8 +51,8 @@ class BulkFilter(TypedDict, total=False):
     tenant: str | None
     session: str | None
     lane: str | None
-    since: datetime | float | None
-    until: datetime | float | None
+    since: Instant | None
+    until: Instant | None
 
 
 class RunFilter(BulkFilter, total=False):
@@ -62,7 +62,7 @@ class RunFilter(BulkFilter, total=False):
     limit: int | None
 
 
-class Operations(JobOperations, RunAccess):
+class Operations(JobOperations):
     # ── submits ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def submit(
@@ -70,22 +70,20 @@ class Operations(JobOperations, RunAccess):
     ) -> RunHandle:
         """Submit one run; it is durable when this returns. The options are those of `App.submit`."""
         check_options(options, RunOptions)
-        new = new_run(job, payload, now=self._policy.now(), **options)
-        request = request_of(table.submit, body=self._run_body(new, options.get("tenant")), key=call_key([new]))
+        now = self._policy.now()
+        new = new_run(job, payload, now=now, **options)
+        request = request_of(table.submit, body=_run_body(new, now, options.get("tenant")), key=call_key([new]))
         return self.handle((await self._exchange.fetch(request, Submitted)).id)
 
     async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
         """Submit up to 1,000 runs, all or none: pairs of job and payload, or values of `interlock.run(...)`."""
-        new = [_new_run(place, one, self._policy.now()) for place, one in enumerate(runs)]
+        now = self._policy.now()
+        new = [_new_run(place, one, now) for place, one in enumerate(runs)]
         check_size(new)
         # A run of no particular tenant gets the one that the token belongs to.
-        bodies = [self._run_body(one, None if one.tenant == "default" else one.tenant) for one in new]
+        bodies = [_run_body(one, now, None if one.tenant == "default" else one.tenant) for one in new]
         submitted = await self._call(table.submit_many, body=BatchBody(runs=bodies), key=call_key(new))
         return [self.handle(run_id) for run_id in submitted.ids]
-
-    def _run_body(self, new: NewRun, tenant: str | None) -> NewRunBody:
-        fields = run_fields(new, self._policy.now(), tenant)
-        return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -103,14 +101,7 @@ class Operations(JobOperations, RunAccess):
 
     async def logs(self, run_id: str) -> list[LogLine]:
         """Return every log line of a run, oldest first."""
-        lines: list[LogLine] = []
-        query = LogsQuery()
-        while True:
-            page = await self._call(table.logs, run_id, query=query)
-            lines += page.lines
-            if page.next is None:
-                return lines
-            query = LogsQuery(cursor=page.next)
+        return [line async for page in self._pages(table.logs, LogsQuery(), run_id) for line in page.lines]
 
     async def result(self, run_id: str, timeout: Duration | None = None) -> Any:
         """Wait for the end of a run and return its result, as `RunHandle.result` does."""
@@ -129,30 +120,26 @@ class Operations(JobOperations, RunAccess):
 
     async def _ending(self, run_id: str, limit: float | None) -> Ending:
         exchange, elapsed, timeout = self._exchange, self._policy.elapsed, self._policy.timeout
-        end = None if limit is None else elapsed() + limit
+        end = math.inf if limit is None else elapsed() + limit
         while True:
             asked, crowd = elapsed(), len(self._waiting)
-            wait = LONGEST_WAIT if end is None else round(max(0.0, min(LONGEST_WAIT, end - asked)), 3)
+            wait = round(max(0.0, min(LONGEST_WAIT, end - asked)), 3)
             # The first request returns at once, so that an absent server is noticed.
             wait = 0.0 if crowd > MOST_WAITING or not exchange.reached else wait
             request = msgspec.structs.replace(
                 request_of(table.run, run_id, query=WaitQuery(wait=f"{wait:.3f}s" if wait else None)),
-                within=wait + (timeout if end is None else min(timeout, SPARE)),
+                within=wait + (timeout if limit is None else min(timeout, SPARE)),
                 alone=crowd <= MOST_WAITING,
             )
             run = await exchange.fetch(request, RunDetail, end, endless=True)
             if run.state in TERMINAL:
                 return Ending(run_id, run.state, run.reason, run.error, run.result)
             now = elapsed()
-            if limit is not None and end is not None and now >= end:
-                raise WaitTimeout(run_id, limit)
-            pause = 0.0
-            if crowd > MOST_WAITING:
-                pause = crowd / POLLS_A_SECOND
-            elif now - asked < min(wait, SHORT_PAUSE):
-                pause = SHORT_PAUSE
-            if pause:
-                await exchange.transport.pause(pause if end is None else min(pause, end - now))
+            if now >= end:
+                raise WaitTimeout(run_id, limit or 0.0)
+            if crowd > MOST_WAITING or now - asked < min(wait, SHORT_PAUSE):
+                pause = crowd / POLLS_A_SECOND if crowd > MOST_WAITING else SHORT_PAUSE
+                await exchange.transport.pause(min(pause, end - now))
 
     async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
         """Act on a run that has not ended; return its state then."""
@@ -171,10 +158,6 @@ class Operations(JobOperations, RunAccess):
         """Let a held run start."""
         return await self.act_on_run(RunAction.RELEASE, run_id, reason)
 
-    def handle(self, run_id: str) -> RunHandle:
-        """Return a handle on the run with this id."""
-        return RunHandle(run_id, self)
-
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def runs(self, **asked: Unpack[RunFilter]) -> AsyncIterator[RunInfo]:
@@ -183,18 +166,17 @@ class Operations(JobOperations, RunAccess):
         limit = asked.get("limit")
         if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
             raise BadValue("limit", limit, "a whole number of 1 or more")
-        return self._pages(filled(RunsQuery, **_choice(asked), live=asked.get("live")), limit)
+        query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=min(PAGE, limit or PAGE))
+        return self._runs(query, limit)
 
-    async def _pages(self, query: RunsQuery, left: int | None) -> AsyncIterator[RunInfo]:
-        while left is None or left > 0:
-            query = msgspec.structs.replace(query, limit=PAGE if left is None else min(PAGE, left))
-            page = await self._call(table.runs, query=query)
-            for run in page.runs[:left]:
+    async def _runs(self, query: RunsQuery, limit: int | None) -> AsyncIterator[RunInfo]:
+        count = 0
+        async for page in self._pages(table.runs, query):
+            for run in page.runs:
                 yield run
-            if page.next is None:
-                return
-            left = None if left is None else left - len(page.runs)
-            query = msgspec.structs.replace(query, cursor=page.next)
+                count += 1
+                if count == limit:
+                    return
 
     async def act_on_many(
         self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
@@ -326,11 +308,17 @@ def _new_run(place: int, one: object, now: float) -> NewRun:
     return new_run(one[0], one[1], now=now)
 
 
+def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:
+    fields = run_fields(new, now, tenant)
+    return NewRunBody(job=new.job_id, delay=new.delay, at=new.at, occurrence=new.occurrence, **fields)
+
+
 def _choice(asked: RunFilter | BulkFilter) -> dict[str, Any]:
     """Return the fields of a filter as queries and bodies have them."""
-    state = asked.get("state") or ()
-    return {
-        "state": [state] if isinstance(state, str) else list(state),
-        **{name: asked.get(name) for name in ("job", "tenant", "session", "lane")},
-        **{name: None if (at := asked.get(name)) is None else instant(at, name) for name in ("since", "until")},  # type: ignore[arg-type]
-    }
+    fields: dict[str, Any] = {name: value for name, value in asked.items() if name not in ("live", "limit")}
+    state = fields.get("state") or ()
+    fields["state"] = [state] if isinstance(state, str) else list(state)
+    for name in ("since", "until"):
+        if fields.get(name) is not None:
+            fields[name] = instant(fields[name], name)
+    return fields
