@@ -47,7 +47,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
     return JobInfo(
         id=job.id,
         source=state.sources.get(job.id, PUT),
-        kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # None is none of them
+        kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # a job without work is in no kind
         command=None if job.work is None else command_of(job.work),
         lane=job.lane,
         version=job.version,
@@ -90,7 +90,7 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
     for at, job_id in _due_before(table, until):
         first.setdefault(job_id, at)
     most = max(1, min(question.most_jobs, MOST_JOBS))
-    told: list[tuple[str, list[float], bool]] = []
+    found: list[tuple[str, list[float], bool]] = []
     room = MOST_TIMES
     due = ((at, table.entries[job_id].order, job_id) for job_id, at in first.items())
     for at, _, job_id in nsmallest(most, due):
@@ -98,9 +98,9 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
         offset = entry.schedule.offset(job_id)
         count = max(1, min(question.most_times, room))
         times = times_between(entry.schedule, entry.anchor, at - offset, until - offset, count)
-        told.append((job_id, [one + offset for one in times[:count]], len(times) > count))
+        found.append((job_id, [one + offset for one in times[:count]], len(times) > count))
         room -= len(times)
-    return r.TimetableReport(question.request, now, told, len(first) - len(told))
+    return r.TimetableReport(question.request, now, found, len(first) - len(found))
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:

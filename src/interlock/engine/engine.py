@@ -123,7 +123,7 @@ class Engine:
             self._waiter.set_result(None)
 
     def is_behind(self, share: float = 1.0) -> bool:
-        """Whether so many commands wait that clients should wait too."""
+        """Whether the commands that wait exceed this share of the limit, so that clients should wait too."""
         return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
 
     def status(self, request: int) -> StatusReport:

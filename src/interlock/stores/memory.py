@@ -152,8 +152,8 @@ class MemoryStore(Store, Leases):
         for position, (service, number, at, stream, text, change) in enumerate(batch.service_log, start=first):
             rows = self._service_log.setdefault(service, {})
             if number not in rows:
-                told = None if change is None else _change_decoder.decode(change)
-                entry = rows[number] = ServiceEntry(position, service, at, stream, text, told)
+                decoded = None if change is None else _change_decoder.decode(change)
+                entry = rows[number] = ServiceEntry(position, service, at, stream, text, decoded)
                 insort(self._events, entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
@@ -315,7 +315,7 @@ class MemoryStore(Store, Leases):
         for one in events[bisect_right(events, after, key=_POSITION) :]:
             if one.position > until:
                 break
-            if _is_told(one, job_id, tenant, service):
+            if _matches(one, job_id, tenant, service):
                 found.append(one if isinstance(one, ServiceEntry) else replace(one, transitions=list(one.transitions)))
                 size += _size(one)
                 if len(found) == limit or size >= MOST_EVENT_BYTES:
@@ -377,7 +377,7 @@ class MemoryStore(Store, Leases):
             self.leases[lease.name] = given_up
 
 
-def _is_told(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
+def _matches(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
     if isinstance(one, ServiceEntry):
         return job_id is tenant is None and service in (None, one.service)
     return job_id in (None, one.job_id) and tenant in (None, one.tenant) and service is None

@@ -134,7 +134,7 @@ def _read_mark(text: bytes) -> tuple[str, int]:
 
 
 def holder_of_deleted(lock: str) -> str | None:
-    """Return the process that holds a deleted lock file of this name, in spite of which a new one could be taken."""
+    """Return the process that holds a deleted lock file of this name, if any."""
     with suppress(OSError):
         for line in Path("/proc/locks").read_text().splitlines():
             _, kind, *_, pid, _, _, _ = line.split()

@@ -313,8 +313,8 @@ def _line(row: Row) -> StoredEvent:
 
 def _service_entry(row: Row) -> ServiceEntry:
     position, service, at, stream, text, change = row
-    told = None if change is None else _change_decoder.decode(change)
-    return ServiceEntry(position, service, at, stream, text, told)
+    decoded = None if change is None else _change_decoder.decode(change)
+    return ServiceEntry(position, service, at, stream, text, decoded)
 
 
 _KINDS_OF_RUNS: dict[bool, list[tuple[str, Callable[[Row], StoredEvent | ServiceEntry]]]] = {

@@ -1,4 +1,4 @@
--- Runs with their history, what is kept of services and schedules, and the jobs that are defined here alone.
+-- Runs with their history, the records of services and schedules, and the jobs that exist only here.
 
 -- Numbers are given in the order of creation. What can be large comes last: a row is read from its beginning, and only as
 -- far as it must be. facets is one msgpack map, NULL in a run that has none. Defaults are those of a new run.
@@ -44,7 +44,7 @@ CREATE TABLE runs (
   result BLOB
 );
 
--- What a scheduler loads when it takes over, and most of what is looked for: few rows, however many have ended.
+-- The live runs, which a scheduler loads when it takes over and clients ask for most: few rows, however many have ended.
 -- Its entries are as small as can be, for every run passes through: nothing and the number.
 CREATE INDEX runs_live ON runs (ended_at) WHERE ended_at IS NULL;
 
