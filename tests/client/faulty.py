@@ -1,4 +1,4 @@
-"""A real HTTP server that answers as it is told to, and misbehaves on purpose."""
+"""A real HTTP server that gives the answers of a script, and misbehaves on purpose."""
 
 import socket
 import struct

@@ -17,6 +17,12 @@ def test_what_is_heavy_is_not_imported(program: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_the_package_itself_imports_nothing() -> None:
+    check = "import sys; before = set(sys.modules); import interlock; print(sorted(sys.modules.keys() - before))"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "['interlock']"
+
+
 def test_every_name_is_there_and_listed() -> None:
     for name in interlock.__all__:
         assert getattr(interlock, name) is not None

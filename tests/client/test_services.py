@@ -152,7 +152,7 @@ def test_every_fault_of_the_files_is_told() -> None:
 
 
 def told(iteration: Any, first: Any) -> tuple[list[ServiceLine], Any]:
-    """What is told after this answer, and the step that comes then; None at the end."""
+    """Return the lines after this answer, and the next step; None at the end."""
     found, step = [], first
     try:
         step = iteration.send(first)
