@@ -11,12 +11,13 @@ if TYPE_CHECKING:
     from interlock.client.http.client import BlockingRunHandle, Client
     from interlock.client.submission import new_run as run
     from interlock.model.error import Draining, Fatal, InterlockError, RunEnded, WaitTimeout
-    from interlock.model.job import Retry
+    from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import RunInfo
-    from interlock.model.schedules import Constraints, at, cron, every, once
+    from interlock.model.schedules import at, cron, every, once
     from interlock.model.secret import Secret
     from interlock.model.state import State
-    from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
+    from interlock.model.work import Limits
+    from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext
 
@@ -60,12 +61,13 @@ _MODULES = {
     "client.http.client": "BlockingRunHandle Client",
     "client.submission": "run",
     "model.error": "Draining Fatal InterlockError RunEnded WaitTimeout",
-    "model.job": "Retry",
+    "model.job": "Constraints Retry",
     "model.run_view": "RunInfo",
-    "model.schedules": "Constraints at cron every once",
+    "model.schedules": "at cron every once",
     "model.secret": "Secret",
     "model.state": "State",
-    "supervision.spec": "Alive Backoff Budget Limits Ready",
+    "model.work": "Limits",
+    "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",
 }

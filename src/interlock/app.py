@@ -15,16 +15,16 @@ from interlock.client.handle import RunHandle
 from interlock.client.submission import new_run, submit
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
-from interlock.model.job import Job, Retry
+from interlock.model.job import Constraints, Job, Retry
 from interlock.model.new_run import RunOptions
 from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
-from interlock.model.schedules import Constraints
 from interlock.worker.definition import Definition, check_default_payload, default_payload, kind_of
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
-    from interlock.supervision.spec import Alive, Backoff, Budget, Limits, Ready
+    from interlock.model.work import Limits
+    from interlock.supervision.spec import Alive, Backoff, Budget, Ready
 
 H = TypeVar("H", bound=Callable[..., Any])
 

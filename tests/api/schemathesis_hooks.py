@@ -5,10 +5,11 @@ import re
 from datetime import datetime
 from typing import Any
 
+import jsonschema_rs
 import msgspec
 import schemathesis
 
-from interlock.api.job_bodies import JobBody, JobsBody
+from interlock.api.job_schema import job_schemas
 from interlock.model.bodies import BulkBody, DurationText
 from interlock.model.queries import WAIT
 from interlock.model.run_action import RunAction
@@ -20,7 +21,7 @@ SCHEDULES = {"cron": 256, "tz": 64, "every": 32, "wait": 32, "at": 64}
 """what says when, and how long it may be"""
 TIMES = ("at", "occurrence", "since", "until", "after", "from", "to")
 BULK = tuple(f"{action}_many" for action in RunAction)
-KINDS: dict[str, Any] = {"put_job": JobBody, "put_jobs": JobsBody, **dict.fromkeys(BULK, BulkBody)}
+JOBS = {"put_job": "JobBody", "put_jobs": "JobsBody"}
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
 
 
@@ -117,14 +118,23 @@ def _harmless(operation: str, body: Any) -> Any:
     described, such as a number for a text, is made something that cannot be read."""
     if not isinstance(body, dict):
         return body
-    try:
-        msgspec.convert(body, KINDS[operation])
-    except msgspec.ValidationError:
+    if not _fits(operation, body):
         return body | {"nonsense": 1}
     if operation in BULK:
         return {"session": "of nobody"}
     harmless = {"run": {"process": ["true"]}}
     return harmless if operation == "put_job" else {"jobs": [harmless | {"id": "harmless"}]}
+
+
+def _fits(operation: str, body: dict[str, Any]) -> bool:
+    if operation in JOBS:
+        schema = {"$ref": f"#/components/schemas/{JOBS[operation]}", "components": {"schemas": job_schemas()}}
+        return bool(jsonschema_rs.Draft202012Validator(schema).is_valid(body))
+    try:
+        msgspec.convert(body, BulkBody)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _have_one_kind(query: dict[str, Any] | None) -> None:

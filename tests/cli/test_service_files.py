@@ -7,6 +7,7 @@ import pytest
 from interlock.config import resolve
 from interlock.config.resolve import HANDED_OVER
 from interlock.model.error import BadValue
+from tests.config.writing import without_rule
 from tests.helpers.server import interlock
 
 
@@ -37,11 +38,11 @@ def test_every_fault_is_a_line_of_its_own(folder: Path) -> None:
     (folder / "all" / "a.yaml").write_text("kind: Service\nid: web\nrestart: sometimes\n")
     (folder / "b.yaml").write_text('kind: Service\nid: "\\e[31mred"\nrun: {process: [a]}\n')
     ended = interlock(folder, "up", "all", "b.yaml", "gone.yaml")
-    assert ended.stderr.splitlines() == [
+    assert [without_rule(line) for line in ended.stderr.splitlines()] == [
         "error: 4 faults in 3 files [bad_config]",
-        "  all/a.yaml:1: run: missing, but required",
-        "  all/a.yaml:3: restart: 'sometimes' is not one of always, on_failure, never",
-        "  b.yaml:2: id: '\\x1b[31mred' is not a name of letters, digits, '_', '-' and '.', up to 64 long",
+        "  all/a.yaml:1: run: missing",
+        "  all/a.yaml:3: restart: 'sometimes' is not",
+        "  b.yaml:2: id: '\\x1b[31mred' is not",
         "  gone.yaml: cannot be read (No such file or directory)",
     ]
     assert (ended.stdout, ended.returncode) == ("", 2)
@@ -52,15 +53,16 @@ def test_a_single_fault_is_one_line(folder: Path) -> None:
     (folder / "interlock.yaml").write_text("files: [services.yaml]\n")
     (folder / "services.yaml").write_text("kind: Servce\n")
     ended = interlock(folder, "up")
-    says = "services.yaml:1: kind: 'Servce' is not one of Service, Group, Job; did you mean 'Service'?"
-    assert (ended.stderr, ended.stdout, ended.returncode) == (f"error: {says} [bad_config]\n", "", 2)
+    assert ended.stderr.startswith("error: services.yaml:1: kind: 'Servce' is unknown")
+    assert ended.stderr.endswith("did you mean 'Service'? [bad_config]\n")
+    assert (ended.stdout, ended.returncode) == ("", 2)
 
 
 def test_a_service_of_the_app_and_one_of_a_file_have_different_names(folder: Path) -> None:
     (folder / "jobs.py").write_text("import interlock as il\napp = il.App()\napp.service('web', process=['web'])\n")
     (folder / "a.yaml").write_text("kind: Group\nid: web\n")
     ended = interlock(folder, "up", "-A", "jobs:app", "a.yaml")
-    assert ended.stderr == "error: a.yaml:2: id: 'web' is there twice, first at jobs.py:3 [bad_config]\n"
+    assert ended.stderr == "error: a.yaml:2: id: 'web' is declared twice, first at jobs.py:3 [bad_config]\n"
     assert ended.returncode == 2
 
 

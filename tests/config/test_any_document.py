@@ -9,15 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from interlock.config import job_documents
-from interlock.config.documents import FIELDS, parse
+from interlock.config.documents import parse
 from interlock.config.faults import Faults
+from interlock.config.job_documents import read_job
 from interlock.config.schema import documents_schema
-from interlock.config.service_documents import CONTAINER, PARTS, RUNS
-from interlock.config.sources import Loaded, build
+from interlock.config.sources import KINDS, Loaded, build
 from interlock.model.error import BadConfig
-from interlock.model.job import Retry
-from interlock.model.schedule import KINDS, Schedule
+from interlock.model.field import Part
+from interlock.model.field_types import Kind, Optional
 
 LINE = re.compile(r"any\.yaml(:[1-9][0-9]*)?: .+")
 
@@ -69,27 +68,28 @@ def some_of(names: Any) -> st.SearchStrategy[dict[str, Any]]:
     return st.dictionaries(st.sampled_from([*names, "other"]), VALUES, max_size=4)
 
 
-OTHERS = st.fixed_dictionaries(
-    {"kind": st.sampled_from(["Service", "Group", "Other"])},
-    optional={
-        name: st.one_of(VALUES, some_of(PARTS[name].__struct_fields__ if name in PARTS else RUNS))
-        for name in FIELDS["Service"]
-        if name != "run"
-    }
-    | {"run": some_of(RUNS) | st.fixed_dictionaries({"container": some_of(CONTAINER)})},
-)
+def values_of(kind: Kind) -> st.SearchStrategy[Any]:
+    """Anything, and where a mapping is taken, one with some of its fields."""
+    kind = kind.kind if isinstance(kind, Optional) else kind
+    if not isinstance(kind, Part):
+        return VALUES
+    one = st.sampled_from([*kind.struct.one_of, "other"]).flatmap(lambda name: some_of([name]))
+    return (
+        VALUES
+        | some_of(kind.fields)
+        | one
+        | st.fixed_dictionaries({}, optional={name: values_of(field.kind) for name, field in kind.fields.items()})
+    )
 
-MAPPINGS = {
-    "schedule": some_of(Schedule.__struct_fields__) | st.dictionaries(st.sampled_from(KINDS), SCALARS, max_size=1),
-    "run": st.dictionaries(st.sampled_from(job_documents.RUNS), VALUES, min_size=1, max_size=1),
-    "retry": some_of(Retry.__struct_fields__),
-    "limits": some_of(PARTS["limits"].__struct_fields__),
-    "constraints": some_of(job_documents.CONSTRAINTS),
-}
-JOBS = st.fixed_dictionaries(
-    {"kind": st.just("Job"), "id": VALUES | st.just("a")},
-    optional={name: st.one_of(VALUES, MAPPINGS.get(name, VALUES)) for name in FIELDS["Job"] if name != "id"},
-)
+
+def document_of(kind: str) -> st.SearchStrategy[dict[str, Any]]:
+    fields, _ = KINDS[kind]
+    optional = {name: values_of(field.kind) for name, field in fields.items()}
+    return st.fixed_dictionaries({"kind": st.just(kind)}, optional=optional)
+
+
+JOBS = document_of("Job")
+OTHERS = document_of("Service") | document_of("Group") | some_of(["kind", "id"])
 DOCUMENTS = OTHERS | JOBS
 
 
@@ -164,8 +164,9 @@ def test_a_job_that_is_right_is_taken_and_fits_the_schema(document: dict[str, An
     assert loaded is not None
     assert [one.job.id for one in loaded.jobs] == [document["id"]]
     assert jsonschema_rs.Draft202012Validator(documents_schema()).is_valid(document)
-    # The same as the body of a request, where numbers are no texts and paths are whole.
-    assert read_outcome(document | {"run": {"shell": "true"}, "env": {}, "cwd": "/", "lane": "main"}) is not None
+    # The same as the body of a request, where paths are absolute.
+    assert read_outcome(document | {"cwd": "/"}) == loaded.jobs[0].job if document.get("cwd") == "/" else True
+    assert read_outcome(document | {"cwd": "/"}) is not None
 
 
 @given(JOBS)
@@ -175,8 +176,7 @@ def test_any_values_in_the_body_of_a_request(document: dict[str, Any]) -> None:
 
 def read_outcome(document: dict[str, Any]) -> Any:
     try:
-        return job_documents.read_job(
-            json.loads(json.dumps(document)), "a" if "id" not in document else str(document["id"])
-        )
+        body = json.loads(json.dumps(document))
+        return read_job(body, body["id"] if isinstance(body.get("id"), str) else "a")
     except BadConfig:
         return None

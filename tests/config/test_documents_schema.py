@@ -4,14 +4,10 @@ import json
 from typing import Any
 
 import jsonschema_rs
-import msgspec
 import pytest
 
-from interlock.config.documents import FIELDS
 from interlock.config.schema import documents_schema
-from interlock.config.service_documents import PARTS
-from interlock.model.job import Retry
-from interlock.model.schedule import Schedule
+from interlock.config.sources import KINDS
 from tests.helpers.server import ROOT
 
 RUN = {"process": ["a"]}
@@ -24,15 +20,13 @@ def test_the_published_schema_is_current() -> None:
     )
 
 
-def test_it_has_the_fields_that_are_read() -> None:
-    for schema in documents_schema()["oneOf"]:
-        assert set(schema["properties"]) == {"kind", *FIELDS[schema["title"]]}
-        parts: dict[str, type[msgspec.Struct]] = {**PARTS, "schedule": Schedule, "retry": Retry}
-        for name, part in parts.items():
-            found = schema["properties"].get(name)
-            if found is not None:
-                found = found.get("anyOf", [found])[0]
-                assert tuple(found["properties"]) == part.__struct_fields__
+def test_it_has_the_fields_that_are_read_each_with_its_meaning() -> None:
+    schema = documents_schema()
+    for kind in schema["oneOf"]:
+        fields, _ = KINDS[kind["title"]]
+        assert set(kind["properties"]) == {"kind", *fields}
+    for part in (*schema["oneOf"], *schema["$defs"].values()):
+        assert all(one.get("description") for name, one in part["properties"].items() if name != "kind")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Jobs that are declared in files: what is made of each field."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import CatchUp, Schedule
-from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork
+from interlock.model.work import FunctionWork, Limits, ProcessWork
 from tests.config.writing import put
 
 JOB = "kind: Job\nid: nightly\nrun: {process: [dump]}\n"
@@ -68,7 +69,7 @@ stdin: false
             env={"PGHOST": "db", "PORT": "5432", "HOME": None},
             cwd=os.path.abspath("below"),
             stdin=False,
-            limits=ProcessLimits(memory=2 * 2**30, cpu=600.0, files=100, processes=5),
+            limits=Limits(memory=2 * 2**30, cpu=600.0, files=100, processes=5),
         ),
         payload={"day": "yesterday", "tables": ["a", "b"], "deep": {"x": None, "y": 1.5}},
         lane="cron",
@@ -173,6 +174,18 @@ def test_a_body_is_read_as_a_document_is() -> None:
     )
     assert read_job({"kind": "Job", "id": "list", **body}, "list") == job
     assert list(body) == ["schedule", "run", "cwd"]
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [(9000, "9000"), (-1, "-1"), (1.5, "1.5"), (9000.0, "9000.0"), (True, "true"), (False, "false"), ("x", "x")],
+)
+def test_a_text_may_be_given_as_a_number_or_a_truth_value_in_a_file_and_over_http(given: Any, text: str) -> None:
+    body = {"run": {"process": ["serve", given]}, "env": {"PORT": given, "GONE": None}}
+    over_http = read_job(body, "serve")
+    assert read(f"kind: Job\nid: serve\n{json.dumps(body)[1:-1]}".replace("}, ", "}\n")) == over_http
+    assert process(over_http).env == {"PORT": text, "GONE": None}
+    assert process(over_http).command == ("serve", text)
 
 
 def test_a_folder_may_have_the_settings_beside_the_jobs() -> None:

@@ -1,6 +1,7 @@
-"""Files of documents for a test, and what is made of them."""
+"""Write files of documents for a test, and read them."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from interlock.model.error import BadConfig
 from interlock.supervision import Child
 
 SERVICE = "kind: Service\nid: web\nrun: {process: [web]}\n"
-"""the smallest there is; what a test adds begins on line 4"""
+"""the smallest service; a test adds to it from line 4 on"""
 
 
 def put(text: str | bytes, name: str = "a.yaml") -> str:
@@ -26,13 +27,18 @@ def read(text: str | bytes) -> list[Child]:
 
 
 def refused(*paths: str) -> list[str]:
-    """What is said of files, line by line."""
+    """Return the faults of files, line by line: place, field and value, without the rule."""
     with pytest.raises(BadConfig) as caught:
         load(paths)
-    return str(caught.value).split("\n")
+    return [without_rule(line) for line in str(caught.value).split("\n")]
+
+
+def without_rule(line: str) -> str:
+    match = re.match(r".*?(?: is (?:not|unknown)|: missing)\b", line)
+    return match[0] if match else line
 
 
 def fault(text: str | bytes) -> str:
-    """The only thing that is wrong with a file."""
+    """Return the only fault of a file."""
     (line,) = refused(put(text))
     return line

@@ -17,7 +17,7 @@ from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, ba
 from interlock.model.run_action import RunAction
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.state import TERMINAL, State
-from interlock.model.work import FunctionWork, ProcessLimits, ProcessWork
+from interlock.model.work import FunctionWork, Limits, ProcessWork
 from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
 from tests.contract.conftest import AnyStore
@@ -43,7 +43,7 @@ NIGHTLY = Job(
     schedule=Schedule(cron="0 2 * * *", tz="Europe/Paris", jitter=600.0, catch_up=CatchUp.ALL, catch_up_max=7),
     max_concurrent_runs=3,
     payload={"own": 1, "deep": [None, {"a": 1.5}]},
-    work=ProcessWork(command=("cat", "-"), env={"A": None, "B": "b"}, limits=ProcessLimits(memory=2**20)),
+    work=ProcessWork(command=("cat", "-"), env={"A": None, "B": "b"}, limits=Limits(memory=2**20)),
 )
 HOURLY = Job(id="hourly", schedule=Schedule(every=3600.0, wait=5.0), work=FunctionWork(function="package.module:name"))
 NIGHTLY_ROW: ScheduleRow = ("nightly", "cron 0 2 * * *", 1000.5, 2000.25, 3000.0, True, False, 2500.0)

@@ -85,9 +85,8 @@ def test_what_is_too_short_or_too_much_to_look_for() -> None:
     is_secret = matcher(SECRET_NAMES)
     assert Redaction(["abc"])("abc abcd") == "abc abcd"
     assert Redaction(["abcd"])("abc abcd") == "abc •••"
-    assert texts_of({"max_tokens": 4096, "token": 123456, "secret": True, "password": None}, (), is_secret) == {
-        "123456"
-    }
+    value = {"max_tokens": 4096, "token": 123456, "secret": True, "password": None, "pin": 654321, "short": 12345}
+    assert texts_of(value, ("pin", "short"), is_secret) == {"654321"}
     assert Redaction(f"secret {number}" for number in range(MOST + 1))("harmless") == MASK
     assert Redaction(f"secret {number}" for number in range(MOST))("harmless") == "harmless"
 
@@ -109,7 +108,7 @@ def test_a_key_below_the_name_of_a_secret_is_one_but_for_a_plain_word() -> None:
         "20240101": 1,
         "$secret": "marked",
     }
-    found = texts_of({"tokens": [keys], "others": {"sk-live-3": 1}}, (), matcher(SECRET_NAMES))
+    found = texts_of({"token": [keys], "others": {"sk-live-3": 1}}, (), matcher(SECRET_NAMES))
     assert found == {"sk-live-1", "sk_live_2", "a b c d", "20240101", "marked"}
 
 

@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 import interlock as il
-from interlock.config.documents import FIELDS, read
+from interlock.config.documents import read
+from interlock.config.faults import Faults
 from interlock.config.sources import load
-from interlock.model.job import Job, Retry
+from interlock.model.job import JOB_FIELDS, Job, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.work import ProcessWork
 from tests.docs.blocks import ROOT, of_language, run_shell
@@ -73,8 +74,8 @@ def test_the_document_on_jobs_in_files(folder: Path) -> None:
 def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     written = folder / "fields.yaml"
     written.write_text(file_of(JOB_FILES, "fields.yaml"))
-    (document,) = read([str(written)])
-    assert set(document.values) == set(FIELDS["Job"])
+    (document,) = read([str(written)], Faults())
+    assert set(document.values) == set(JOB_FIELDS)
     named = set(re.findall(r"^  (?:# )?(\w+):", written.read_text(), re.M))
     assert named >= set(Schedule.__struct_fields__)
     (job,) = [one.job for one in load([str(written)]).jobs]

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 import interlock as il
-from interlock.config.documents import FIELDS, read
-from interlock.config.service_documents import CONTAINER
-from interlock.config.sources import load
+from interlock.config.documents import read
+from interlock.config.faults import Faults
+from interlock.config.sources import KINDS, load
 from interlock.model.child_info import Status
 from interlock.supervision import Container, Group, Process
+from interlock.supervision.spec import CONTAINER_FIELDS
 from tests.docs.blocks import ROOT, Block, blocks, free_address, run_shell
 from tests.helpers.containers import container_engine
 from tests.helpers.processes import wait_until
@@ -81,8 +82,8 @@ def test_the_document_on_services(folder: Path) -> None:
 
 def test_every_field_of_a_service_is_shown_with_its_default(folder: Path) -> None:
     (folder / "fields.yaml").write_text(file_of(SERVICES, "fields.yaml"))
-    given = {document.kind: set(document.values) for document in read([str(folder / "fields.yaml")])[:2]}
-    assert given == {kind: set(FIELDS[kind]) for kind in ("Service", "Group")}
+    given = {document.kind: set(document.values) for document in read([str(folder / "fields.yaml")], Faults())[:2]}
+    assert given == {kind: set(KINDS[kind][0]) for kind in ("Service", "Group")}
     (whole,) = load([str(folder / "fields.yaml")]).children
     assert isinstance(whole, Group)
     (parts,) = whole.children
@@ -102,7 +103,7 @@ def test_every_field_of_a_service_is_shown_with_its_default(folder: Path) -> Non
 def test_every_field_of_a_container_is_listed() -> None:
     text = (ROOT / SERVICES).read_text().partition("## Containers")[2].partition("## Limits")[0]
     listed = [name for row in re.findall(r"^\| (`.*?) \|", text, re.M) for name in re.findall(r"`(\w+)`", row)]
-    assert sorted(listed) == sorted(CONTAINER)
+    assert sorted(listed) == sorted(CONTAINER_FIELDS)
 
 
 def test_the_container(folder: Path) -> None:

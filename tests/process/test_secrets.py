@@ -100,7 +100,7 @@ def test_a_refused_submit_does_not_quote_what_was_given(folder: Path) -> None:
 
 def test_the_names_of_secrets_and_the_limits_of_logs_are_settings(folder: Path) -> None:
     async def body() -> None:
-        async with app.running(str(folder / "interlock.db"), secret_names=["p?n"], log_lines=1):
+        async with app.running(str(folder / "interlock.db"), secret_names=["pin"], log_lines=1):
             run = await app.submit("renamed", {"pin": "987654", "password": "shown here"})
             await run.result(30)
             lines = [one.text for one in await run.logs()]

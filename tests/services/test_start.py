@@ -56,15 +56,15 @@ def test_jobs_of_files_alone(folder: Path) -> None:
     [
         (
             "kind: Job\nid: web\nrun: {shell: x}\n",
-            "files/a.yaml:2: id: 'web' is there twice, first at jobs.py:6",
+            "files/a.yaml:2: id: 'web' is declared twice, first at jobs.py:6",
         ),
         (
             "kind: Service\nid: other\nrun: {process: [x]}\n---\nkind: Service\nid: web\nrun: {process: [x]}\n",
-            "files/a.yaml:6: id: 'web' is there twice, first at jobs.py:6",
+            "files/a.yaml:6: id: 'web' is declared twice, first at jobs.py:6",
         ),
         (
             "kind: Service\nid: other\ngroup: shoq\nrun: {process: [x]}\n",
-            "files/a.yaml:3: group: 'shoq' is not a group that is declared; did you mean 'shop'?",
+            "files/a.yaml:3: group: 'shoq' is not declared; did you mean 'shop'?",
         ),
         ("", "files/gone.yaml: cannot be read (No such file or directory)"),
     ],

@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import uvloop
 
+from interlock.model.work import Limits
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.lineage import MARKER, NOT_YET, marked
-from interlock.supervision.spec import Limits
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, children_of, look, processes_of, wait_until
 from tests.supervision.programs import (

@@ -22,7 +22,7 @@ from interlock.supervision import (
     Restart,
     Strategy,
 )
-from interlock.supervision.field_checks import check_address
+from interlock.supervision.field_checks import parse_address
 
 NAN, INF = float("nan"), float("inf")
 
@@ -88,7 +88,7 @@ BAD: list[tuple[type[msgspec.Struct], str, list[Any]]] = [
     (Alive, "every", [0, *NO_DURATION]),
     (Alive, "timeout", [0, *NO_DURATION]),
     (Alive, "failures", [0, *NO_COUNT]),
-    (Limits, "memory", [0, -1, 1.5, "512MiB", True, 2**60]),
+    (Limits, "memory", [0, -1, 1.5, "512 apples", True, 2**60]),
     (Limits, "files", [0, -1, 1.5, "10", True]),
     (Limits, "processes", [0, -1, 1.5, "10", True]),
     (Limits, "cpu", [0, 0.5, *[value for value in NO_DURATION if value is not None]]),
@@ -128,7 +128,7 @@ BAD: list[tuple[type[msgspec.Struct], str, list[Any]]] = [
     ),
     (Container, "network", ["", 1, "a\0"]),
     (Container, "user", ["", 0, "a\0"]),
-    (Container, "memory", [0, -1, 1.5, "512MiB", True]),
+    (Container, "memory", [0, -1, 1.5, "512 apples", True]),
     (Container, "cpus", [0, -1, 0.001, NAN, INF, "1", True]),
     (Container, "ready", [1, {}]),
     (Container, "alive", [1, {}]),
@@ -149,13 +149,14 @@ def test_a_bad_value_is_named_with_its_field(kind: type[msgspec.Struct], field: 
     where = getattr(kind, "where", "")
     error = raised.value
     assert isinstance(error, (BadValue, BadDuration))
-    assert error.field == (f"{where}.{field}" if where else field)
+    assert error.field.partition("[")[0] == (f"{where}.{field}" if where else field)
     message = str(error)
     assert message.startswith(f"{error.field}: ")
     assert "\n" not in message
     # Of a list or a mapping, what is wrong in it.
     shown = [value, *value] if isinstance(value, (list, tuple, dict, str)) else [value]
-    assert error.value in shown or error.value is value or error.value != error.value
+    hidden = field == "env" and error.value == "…"
+    assert hidden or error.value in shown or error.value is value or error.value != error.value
 
 
 def test_every_field_is_tried() -> None:
@@ -203,7 +204,7 @@ def test_a_good_url(url: str) -> None:
     ],
 )
 def test_a_good_address(address: str, parts: tuple[str, int]) -> None:
-    assert check_address("tcp", address) == parts
+    assert parse_address(address) == parts
 
 
 @pytest.mark.parametrize(
@@ -218,7 +219,7 @@ def test_a_good_address(address: str, parts: tuple[str, int]) -> None:
     ],
 )
 def test_a_probe_is_of_exactly_one_kind(kind: type[Ready] | type[Alive], given: dict[str, Any]) -> None:
-    with pytest.raises(BadValue, match=f"^{kind.where}: .* is not exactly one of {', '.join(kind.kinds)}$"):
+    with pytest.raises(BadValue, match=f"^{kind.where}: .* is not exactly one of {', '.join(kind.one_of)}$"):
         kind(**given)
 
 
@@ -232,7 +233,7 @@ def test_a_probe_that_is_unknown_is_no_field(kind: type[msgspec.Struct]) -> None
 def test_what_is_looked_for_in_a_line_is_a_text_with_something_in_it(text: Any) -> None:
     with pytest.raises(BadValue) as raised:
         Ready(log=text)
-    assert str(raised.value) == f"ready.log: {text!r} is not a text on one line with more in it than '*'"
+    assert (raised.value.field, raised.value.value) == ("ready.log", text)
 
 
 @pytest.mark.parametrize("text", [" ", "*a", "a*", "(", "[", "^(a+)+$", "\t", "?"])

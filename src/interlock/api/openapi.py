@@ -5,8 +5,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.api import job_bodies
-from interlock.api.meanings import FIELDS
+from interlock.api.job_schema import job_schemas
 from interlock.api.problems import MEDIA_TYPE
 from interlock.model import error as e
 from interlock.model.bodies import ProblemDetails
@@ -17,7 +16,7 @@ from interlock.model.run_view import EVENT_NAMES, RunInfo
 
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
-JOB_BODIES = {"put_job": job_bodies.JobBody, "put_jobs": job_bodies.JobsBody}
+JOB_BODIES = {"put_job": "JobBody", "put_jobs": "JobsBody"}
 """jobs, which are read by the same code as documents"""
 
 ANYWHERE: tuple[type[e.InterlockError], ...] = (
@@ -39,15 +38,13 @@ LAST_EVENT = {
 def document(secured: bool) -> dict[str, Any]:
     """The description of a server that asks for tokens, or does not."""
     queries = {operation.query for operation in OPERATIONS}
-    types = {_body(operation) for operation in OPERATIONS} | {operation.answer for operation in OPERATIONS}
+    bodies = {operation.body for operation in OPERATIONS if operation.name not in JOB_BODIES}
+    types = bodies | {operation.answer for operation in OPERATIONS}
     named = sorted((one for one in types if hasattr(one, "__struct_fields__")), key=lambda one: one.__name__)
     _, schemas = msgspec.json.schema_components(
         [ProblemDetails, *named, *EVENT_NAMES, *queries], ref_template=REFERENCE
     )
-    for name, schema in schemas.items():
-        for field, found in schema.get("properties", {}).items():
-            if field in FIELDS.get(name, {}):
-                found.setdefault("description", FIELDS[name][field])
+    schemas |= job_schemas()
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for tag, group in GROUPS.items():
         for operation in group:
@@ -71,10 +68,6 @@ def document(secured: bool) -> dict[str, Any]:
     }
 
 
-def _body(operation: Operation[Any]) -> Any:
-    return JOB_BODIES.get(operation.name, operation.body)
-
-
 def _operation(operation: Operation[Any], tag: str, query: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": operation.name,
@@ -90,7 +83,8 @@ def _operation(operation: Operation[Any], tag: str, query: dict[str, Any]) -> di
     if operation.name == "events":
         found["parameters"].append(LAST_EVENT)
     if operation.body is not None:
-        schema = {"$ref": REFERENCE.format(name=_body(operation).__name__)}
+        name = JOB_BODIES.get(operation.name) or operation.body.__name__
+        schema = {"$ref": REFERENCE.format(name=name)}
         content = {"application/json": {"schema": schema}}
         found["requestBody"] = {"required": operation.body_required, "content": content}
     return found

@@ -135,7 +135,7 @@ def _kind(schema: dict[str, Any]) -> str:
         return f"object of {_kind(schema['additionalProperties'])}"
     if schema.get("format") == "date-time":
         return "time"
-    if "pattern" in schema and "(ms|s)" in schema["pattern"]:
+    if "pattern" in schema and "(ms|s" in schema["pattern"]:
         return "duration"
     return str(schema.get("type", "any JSON")) + _limits(schema, "minimum", "maximum")
 

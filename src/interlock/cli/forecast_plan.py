@@ -15,10 +15,10 @@ from interlock.cli.output import WrongUsage, say
 from interlock.cli.zones import named_zone
 from interlock.config import Resolved, lanes
 from interlock.config.resolve import DEFAULT
-from interlock.config.setting_types import did_you_mean
 from interlock.config.sources import NO_APP, load, of_app
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadDuration, BadValue
+from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.schedule import instant
 from interlock.model.state import State

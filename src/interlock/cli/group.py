@@ -63,7 +63,7 @@ def _function(name: str) -> Any:
 
 
 def did_you_mean(word: str, known: Any) -> str:
-    from interlock.config.setting_types import did_you_mean as ending
+    from interlock.model.field_types import did_you_mean as ending
 
     return ending(word, known)
 

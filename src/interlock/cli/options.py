@@ -8,8 +8,8 @@ import msgspec
 import typer
 
 from interlock.config.resolve import Resolved, resolve
-from interlock.config.setting_types import Truth
 from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_of
+from interlock.model.field_types import Truth
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names")
 SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)

@@ -84,8 +84,8 @@ def filter_of(
     import time
 
     from interlock.cli.server import since as instant
-    from interlock.config.setting_types import did_you_mean
     from interlock.model.error import BadValue
+    from interlock.model.field_types import did_you_mean
     from interlock.model.state import State
 
     for one in state or []:

@@ -35,9 +35,9 @@ def command(
     from interlock.cli.children import line_of, sentence_of
     from interlock.cli.server import client_of
     from interlock.cli.tables import out, print_json
-    from interlock.config.setting_types import did_you_mean
     from interlock.model.child_info import UP, Status
     from interlock.model.error import BadValue
+    from interlock.model.field_types import did_you_mean
 
     if action not in list(ServiceAction):
         raise BadValue(

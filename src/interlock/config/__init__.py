@@ -1,6 +1,6 @@
 """Settings: what a flag says, else the environment, else the file, else the default."""
 
-from interlock.config.lane_limits import lanes
+from interlock.config.lanes import lanes
 from interlock.config.resolve import Resolved, resolve
 from interlock.config.settings import ClientSettings, Settings, check
 from interlock.config.tokens import Token

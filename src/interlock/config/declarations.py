@@ -1,4 +1,4 @@
-"""Services, groups and jobs as they were declared, in files or in Python, and the tree that services make."""
+"""Services, groups and jobs as declared in files or in Python, and the tree of services."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -7,49 +7,46 @@ import msgspec
 
 from interlock.config.faults import Faults, Spot
 from interlock.config.plain_yaml import DEEPEST
-from interlock.config.setting_types import did_you_mean
 from interlock.model.error import shown
+from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.supervision.spec import Child, Group
 
-NEWEST_RUN = "latest"
-NO_NAME = "a name to give: in 'interlock logs latest' it is the newest run"
-
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """One service or group. It stands in the tree where it was declared, among those of the same group."""
+    """A service or group. In the tree it stands in the order of declaration among those of the same group."""
 
     name: str
     is_group: bool
     child: Child | None
-    """None if there is a fault in it: it is there all the same, for others to refer to. A group has no children yet."""
+    """None if it has a fault; others may still refer to it. A group has no children yet."""
     group: str | None
-    """the one it is in"""
+    """the group it is in"""
     spot: Spot
     group_spot: Spot
-    """where it says so"""
+    """place of its `group`"""
     function: Callable[..., Any] | None = None
-    """of an app: its command is made when it is known how the app is found"""
+    """function of an app; its command is made once it is known how the app is found"""
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     job: Job | None
-    """None if there is a fault in it"""
+    """None if it has a fault"""
     spot: Spot
 
 
 def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:
-    """Everything has a name of its own: commands know a job, a service and a group by nothing else."""
+    """Refuse a name given twice: commands know a job, a service or a group by nothing else."""
     known: dict[str, Spot] = {}
     for name, spot in declared:
         first = known.setdefault(name, spot)
         if first is not spot:
-            faults.add(spot, f"id: {shown(name)} is there twice, first at {first}")
+            faults.add(spot, f"id: {shown(name)} is declared twice, first at {first}")
 
 
 def tree_of(declared: Sequence[Declared], faults: Faults) -> list[Child]:
-    """The children at the top, with groups that have theirs; raises all faults, those that were found before too."""
+    """Return the children at the top, each group with its own; raise all faults, earlier ones included."""
     known: dict[str, Declared] = {}
     for one in declared:
         known.setdefault(one.name, one)
@@ -77,10 +74,10 @@ def _check_groups(declared: Sequence[Declared], known: Mapping[str, Declared], f
         if one.group is None or one.group in groups:
             continue
         if one.group in known:
-            faults.add(one.group_spot, f"group: {shown(one.group)} is not a group but a service")
+            faults.add(one.group_spot, f"group: {shown(one.group)} is a service, not a group")
         elif not faults.incomplete:
             hint = did_you_mean(one.group, groups)
-            faults.add(one.group_spot, f"group: {shown(one.group)} is not a group that is declared{hint}")
+            faults.add(one.group_spot, f"group: {shown(one.group)} is not declared{hint}")
 
 
 def _check_cycles(parents: Mapping[str, str], known: Mapping[str, Declared], faults: Faults) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from interlock.config import file, lane_limits
-from interlock.config.setting_types import Lanes, Optional, Place, did_you_mean
+from interlock.config import file
+from interlock.config.lanes import LANE_PREFIX, Lanes, from_environment, from_flags
 from interlock.config.settings import (
     CLIENT_SETTINGS,
     DEFAULTS,
@@ -23,6 +23,7 @@ from interlock.config.settings import (
 )
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.error import BadConfig, shown
+from interlock.model.field_types import Optional, Place, did_you_mean
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
 HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")
@@ -128,9 +129,9 @@ def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | 
         place = Place("lanes", found.name, found.lines)
         for lane, limit in Lanes().check(found.values["lanes"], place).items():
             yield place.at(lane).source(), lane, limit
-    for lane, limit in lane_limits.from_environment(environment).items():
-        yield lane_limits.LANE_PREFIX + lane.upper(), lane, limit
-    for lane, limit in lane_limits.from_flags(flags).items():
+    for lane, limit in from_environment(environment).items():
+        yield LANE_PREFIX + lane.upper(), lane, limit
+    for lane, limit in from_flags(flags).items():
         yield f"flag --lane {lane}", lane, limit
 
 
@@ -139,9 +140,9 @@ def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
     known = {variable_of(name) for name, setting in (SETTINGS | CLIENT_SETTINGS).items() if setting.in_environment}
     known = (known - {variable_of("lanes")}) | OTHER_VARIABLES | {token.env for token in tokens}
     for name in sorted(environment):
-        if not name.startswith(PREFIX) or name in known or name.startswith(lane_limits.LANE_PREFIX):
+        if not name.startswith(PREFIX) or name in known or name.startswith(LANE_PREFIX):
             continue
         if not NOT_OURS.fullmatch(f"{name}={environment[name]}"):
-            lanes = name == variable_of("lanes")
-            hint = f"; each lane has its own: {lane_limits.LANE_PREFIX}<NAME>" if lanes else did_you_mean(name, known)
+            each = f"; each lane has its own: {LANE_PREFIX}<NAME>"
+            hint = each if name == variable_of("lanes") else did_you_mean(name, known)
             raise BadConfig(f"{name}: there is no such setting{hint}")

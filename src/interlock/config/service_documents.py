@@ -2,51 +2,34 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from interlock.config.declarations import NEWEST_RUN, NO_NAME, Declared
-from interlock.config.fields import NO_VALUE, Fields
-from interlock.config.run_fields import NOTHING, cwd_of, env_of, folder_of, function_of, way_of
-from interlock.model.error import shown
-from interlock.supervision.spec import (
-    Alive,
-    Backoff,
-    Budget,
-    Child,
-    Container,
-    Group,
-    Limits,
-    Process,
-    Ready,
-)
+from interlock.config.declarations import Declared
+from interlock.config.documents import Document
+from interlock.model.field import Field, Part, fields_of, read_fields, settable
+from interlock.model.field_types import Optional
+from interlock.supervision.spec import CHILD_NAME, Child, Container, Group, Process, ServiceRun
 from interlock.worker.service import ServiceOptions
 
-RUNS = ("process", "function", "container")
-CONTAINER = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "engine")
-PARTS: Mapping[str, type[msgspec.Struct]] = {
-    "backoff": Backoff,
-    "budget": Budget,
-    "ready": Ready,
-    "alive": Alive,
-    "limits": Limits,
+NAMES = {
+    "id": Field(name="id", kind=CHILD_NAME, description="Name of the service or group."),
+    "group": Field(name="group", kind=Optional(CHILD_NAME), description="Group it is in.", default=None),
 }
-"""fields that are mappings, and what is made of them"""
-READ: Mapping[str, str] = {
-    **dict.fromkeys(("http", "tcp", "log", "image", "network", "user", "engine"), "text"),
-    **dict.fromkeys(("command", "volumes", "ports"), "texts"),
-    "memory": "size",
+SERVICE_FIELDS: dict[str, Field] = {
+    **NAMES,
+    "run": Field(name="run", kind=Part(ServiceRun), description="What it runs."),
+    **settable(Process),
 }
-"""how fields of mappings are read, where their kind does not know what people write"""
-STAND_INS: Mapping[str, Any] = {"name": "nameless", "command": NOTHING, "image": "nothing"}
-"""in place of what must be there and is wrong, to find what else is"""
+GROUP_FIELDS: dict[str, Field] = NAMES | {
+    name: field for name, field in settable(Group).items() if name != "stop_timeout"
+}
 
 
-def declared_in(app: Iterable[Declared], target: str) -> list[Declared]:
-    """What an app that is found at `target` has declared."""
+def with_commands(app: Iterable[Declared], target: str) -> list[Declared]:
+    """Return the declarations of an app found at `target`, with the commands of its functions."""
     return [_with_command(one, target) for one in app]
 
 
@@ -59,122 +42,48 @@ def _with_command(declared: Declared, target: str) -> Declared:
 
 
 def _path() -> list[str]:
-    """Where this process finds modules, for one that may be started in another folder."""
+    """Return where this process finds modules, for one that may be started in another folder."""
     return [part or os.getcwd() for part in sys.path]
 
 
-# ── one document ────────────────────────────────────────────────────────────────────────────────────────────────────
+def read_group(document: Document) -> Declared:
+    values = read_fields(GROUP_FIELDS, document.values, document.place)
+    return declared(document, Group(**_named(values)))
 
 
-OPTIONAL = ("group", "cwd", "ready", "alive")
-
-
-def _group(fields: Fields) -> Declared | None:
-    values = _common(fields) | _parts(fields, "backoff", "budget")
-    return _declared(fields, _child(fields, Group, values))
-
-
-def _service(fields: Fields) -> Declared | None:
-    values = _common(fields) | _parts(fields, "backoff", "budget", "ready", "alive") | {"env": env_of(fields)}
-    run, given = way_of(fields, RUNS)
-    child: Child | None
-    if run == "container":
-        if "limits" in fields.given:
-            fields.wrong("limits", "not for a container, which has memory and cpus under run.container")
-        values |= _container(fields, given) | {"cwd": cwd_of(fields)}
-        child = _child(fields, Container, values)
+def read_service(document: Document) -> Declared:
+    fields, run = SERVICE_FIELDS, document.values.get("run")
+    if isinstance(run, dict) and "container" in run:
+        # Its folder lies inside it, and its limits are those of the container.
+        fields = fields | {"cwd": fields_of(Container)["cwd"]}
+        if "limits" in document.values:
+            document.refuse("limits", "limits: not for a container; use run.container.memory and cpus")
+    values = read_fields(fields, document.values, document.place)
+    work: ServiceRun = values.pop("run")
+    child: Child
+    if work.container is not None:
+        values.pop("limits", None)
+        child = Container(**_named(values), **work.container)
     else:
-        values |= _parts(fields, "limits") | {"cwd": folder_of(fields)}
-        values["command"] = _command(fields, run, given, values["name"])
-        child = _child(fields, Process, values)
-    return _declared(fields, child)
+        command = work.process
+        if work.function is not None:
+            command = ServiceOptions(name=values["id"], function=work.function, path=_path()).command()
+        child = Process(**_named(values), command=command or ())
+    return declared(document, child)
 
 
-READERS: Mapping[str, Callable[[Fields], Declared | None]] = {"Service": _service, "Group": _group}
+def _named(values: dict[str, Any]) -> dict[str, Any]:
+    return {"name": values["id"]} | {name: value for name, value in values.items() if name not in NAMES}
 
 
-def _declared(fields: Fields, child: Child | None) -> Declared | None:
-    """None if it has no name by which others could mean it."""
-    name = fields.written("id", fields.given.get("id"))
-    group = fields.text("group", fields.given["group"]) if "group" in fields.given else None
-    if name is None:
-        fields.faults.incomplete = True
-        return None
-    document = fields.document
+def declared(document: Document, child: Child | None) -> Declared:
+    """Return the declaration of a document; without a child if it has a fault."""
+    name, group = (document.place.at(field).text(document.values.get(field)) for field in NAMES)
     return Declared(
-        name=name,
+        name=str(name),
         is_group=document.kind == "Group",
-        child=child if fields.sound else None,
-        group=group,
+        child=child,
+        group=group if isinstance(group, str) else None,
         spot=document.spot("id"),
         group_spot=document.spot("group"),
     )
-
-
-def _child(fields: Fields, kind: type[Child], values: Mapping[str, Any]) -> Child | None:
-    return fields.made(kind, values, fields.before, partial(_place, kind), STAND_INS)
-
-
-def _place(kind: type[Child], field: str) -> str:
-    """Where the document has what is called so in a child."""
-    if kind is Container and field in CONTAINER:
-        return f"run.container.{field}"
-    return {"name": "id", "command": "run.process"}.get(field, field)
-
-
-def _common(fields: Fields) -> dict[str, Any]:
-    """What is no mapping."""
-    given = fields.given
-    name = None
-    if given.get("id") is None:
-        fields.missing("id")
-    else:
-        name = fields.text("id", given["id"])
-        if name == NEWEST_RUN:
-            fields.wrong("id", f"{shown(name)} is not {NO_NAME}")
-    found: dict[str, Any] = {"name": STAND_INS["name"] if name is None else name}
-    for field in ("restart", "strategy", "stop_timeout"):
-        if given.get(field) is not None:
-            found[field] = given[field]
-        elif field in given:
-            fields.wrong(field, NO_VALUE)
-    return found
-
-
-def _parts(fields: Fields, *names: str) -> dict[str, Any]:
-    made = {name: fields.part(name, PARTS[name], READ) for name in names if name in fields.given}
-    return {name: one for name, one in made.items() if one is not None}
-
-
-# ── how it is run ───────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _command(fields: Fields, run: str, given: Any, name: str) -> Any:
-    if run == "process":
-        if not isinstance(given, list) or not given:
-            return given  # which is no command, as its check will tell
-        return fields.texts("run.process", given) or NOTHING
-    if run != "function":
-        return NOTHING
-    function = function_of(fields, given)
-    return NOTHING if function is None else ServiceOptions(name=name, function=function, path=_path()).command()
-
-
-def _container(fields: Fields, given: Any) -> dict[str, Any]:
-    path = "run.container"
-    known = fields.mapping(path, {"image": given} if isinstance(given, str) else given, CONTAINER)
-    if known is None:
-        return {"image": STAND_INS["image"]}
-    if known.get("image") is None:
-        fields.missing(f"{path}.image")
-        known.pop("image", None)
-    found = {"image": STAND_INS["image"]} | fields.each(path, known, Container, READ)
-    if "volumes" in found:
-        found["volumes"] = tuple(_volume(fields, one) for one in found["volumes"])
-    return found
-
-
-def _volume(fields: Fields, text: str) -> str:
-    """What begins with a dot is a path from the document's folder; other than a path is a volume with a name."""
-    outside, separator, inside = text.partition(":")
-    return f"{fields.path('run.container.volumes', outside)}{separator}{inside}" if outside.startswith(".") else text

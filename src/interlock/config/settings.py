@@ -1,175 +1,202 @@
 """The settings, each declared once: its name, type, default, meaning and limits."""
 
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
-from interlock.config.setting_types import (
-    Address,
-    Choice,
-    Kind,
-    Lanes,
-    Optional,
-    Place,
-    Size,
-    Span,
-    Text,
-    Texts,
-    Truth,
-    Whole,
-)
+from interlock.config.lanes import Lanes
 from interlock.config.tokens import Token, Tokens
+from interlock.model.error import BadValue
+from interlock.model.field import fields_of
+from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.sockets import http_socket, scheduler_socket
 
 PREFIX = "INTERLOCK_"
 
 
-class Setting(msgspec.Struct, frozen=True):
-    """What is known of one setting besides its type and default."""
+class Address(Kind):
+    """`host:port`, `local` for the Unix socket alone, or `off`."""
 
-    help: str
-    kind: Kind
+    metavar = "HOST:PORT"
+
+    EXPECTED = "'host:port' with a port from 0 to 65,535, 'local' or 'off'"
+
+    def check(self, value: Any, place: Place) -> str:
+        if isinstance(value, str) and (value in ("off", "local") or self.parts(value) is not None):
+            return value
+        raise BadValue(str(place), value, self.EXPECTED)
+
+    @staticmethod
+    def parts(text: str) -> tuple[str, int] | None:
+        host, separator, port = text.rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        host = host[1:-1] if bracketed else host
+        valid = bool(host) and (bracketed or ":" not in host) and not any(letter in host for letter in "[]/@ \t\n")
+        if not separator or not valid or not port.isascii() or not port.isdigit() or len(port) > 5:
+            return None
+        return (host, int(port)) if int(port) <= 65535 else None
+
+    def schema(self) -> Schema:
+        host = r"(\[[^\[\]/@\s]+\]|[^:\[\]/@\s]+)"
+        port = "([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+        return {"type": "string", "pattern": f"^(off|local|{host}:{port})$"}
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True):
+    """How a setting is given, where it differs from the others."""
+
     flag: str = ""
-    """if it is not simply its name"""
+    """flag that is not simply its name"""
     secret: bool = False
     in_environment: bool = True
 
 
-FILE_LIKE = Text(r"[^\x00\n]+", "the path of a file", "FILE")
-PATH = Text(r"[^\x00\n]+", "the path of a file or a folder", "PATH")
+class Setting(Given, frozen=True, kw_only=True):
+    help: str
+    kind: Kind
+
+
+FILE = Text(r"[^\x00\n]+", "the path of a file", "FILE")
+PATHS = Texts(Text(r"[^\x00\n]+", "the path of a file or a folder", "PATH"))
 APP = Text(r"[^\x00\n]+", "module:variable", "MODULE:VARIABLE")
-HOST = Text(r"[^\s/@]+", "a host name")
+HOSTS = Texts(Text(r"[^\s/@]+", "a host name"))
 URL = Text(
     r"unix:[^\x00\n]+|[^@?#\s]+",
     "of the form http://host:port or unix:/path, without user, password and query",
     "URL",
     hidden=True,
 )
-ORIGIN = Text(r"https?://[^\s/@]+", "an origin like https://example.org, without a path")
+ORIGINS = Texts(Text(r"https?://[^\s/@]+", "an origin like https://example.org, without a path"))
+COUNT = Whole(0)
+KEEP = Span("0s", "36500d")
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What one scheduler needs to know."""
+    """The settings of one scheduler."""
 
-    app: Annotated[str | None, Setting("Where the app is defined.", Optional(APP))] = None
-    files: Annotated[list[str], Setting("Files and folders with jobs and services.", Texts(PATH), flag="PATH")] = []
-    strict: Annotated[bool, Setting("Refuse files for what is otherwise a warning.", Truth())] = False
-    watch: Annotated[bool, Setting("Read the files again whenever they change.", Truth())] = False
-    database: Annotated[str, Setting("The SQLite file; ':memory:' keeps nothing.", FILE_LIKE, flag="--db")] = (
+    app: Annotated[str | None, Meta(description="Where the app is defined."), APP] = None
+    files: Annotated[
+        list[str], Meta(description="Files and folders with jobs and services."), PATHS, Given(flag="PATH")
+    ] = []
+    strict: Annotated[bool, Meta(description="Refuse files that cause warnings.")] = False
+    watch: Annotated[bool, Meta(description="Reload the files whenever they change.")] = False
+    database: Annotated[str, Meta(description="SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = (
         "interlock.db"
     )
     socket: Annotated[
-        str | None, Setting("The scheduler's Unix socket; beside the database by default.", Optional(FILE_LIKE))
+        str | None, Meta(description="Unix socket of the scheduler; default beside the database."), FILE
     ] = None
     http: Annotated[
-        str, Setting("Where to serve HTTP; 'local': on the Unix socket alone; 'off': nowhere.", Address())
+        str, Meta(description="Address of HTTP; 'local': only on the Unix socket; 'off': nowhere."), Address()
     ] = "127.0.0.1:8420"
-    workers: Annotated[int, Setting("How many worker processes to run.", Whole(0, 1000))] = 1
-    slots: Annotated[int, Setting("How many runs a worker executes at once.", Whole(1, 100_000))] = 64
-    processes: Annotated[int, Setting("How many of them in a process of their own, besides.", Whole(1, 10_000))] = 2
+    workers: Annotated[int, Meta(description="Number of worker processes."), Whole(0, 1000)] = 1
+    slots: Annotated[int, Meta(description="Runs a worker executes at once."), Whole(1, 100_000)] = 64
+    processes: Annotated[
+        int, Meta(description="Runs a worker executes at once, besides, each in its own process."), Whole(1, 10_000)
+    ] = 2
     lanes: Annotated[
-        dict[str, int] | None, Setting("How many runs may execute in a lane at once.", Optional(Lanes()), flag="--lane")
-    ] = None
+        dict[str, int] | None, Meta(description="Runs that may execute in a lane at once."), Lanes(),
+        Given(flag="--lane"),
+    ] = None  # fmt: skip
     """over the defaults and INTERLOCK_LANE_<NAME>"""
-    heartbeat: Annotated[float, Setting("How often a worker says that its work is alive.", Span("1ms", "1d"))] = 10.0
-    drain: Annotated[float, Setting("How long work may go on after the first Ctrl-C.", Span("0s", "30d"))] = 30.0
+    heartbeat: Annotated[float, Meta(description="Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
+    drain: Annotated[float, Meta(description="Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = (
+        30.0
+    )
     memory_limit: Annotated[
-        int, Setting("How much memory an executor process may allocate, like 2GiB; 0 is no limit.", Size(0, 2**60))
+        int, Meta(description="Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
     ] = 0
     log_level: Annotated[
-        str, Setting("What to log; transitions are logged at info.", Choice("debug", "info", "warning", "error"))
+        str,
+        Meta(description="Lowest level to log; transitions are logged at info."),
+        Choice("debug", "info", "warning", "error"),
     ] = "warning"
-    log_format: Annotated[str, Setting("How to log.", Choice("text", "json"))] = "text"
-    """of the worker processes too; a program that embeds the scheduler sets up its own logging for itself"""
+    log_format: Annotated[str, Meta(description="Format of the log."), Choice("text", "json")] = "text"
+    """of the worker processes too; a program that embeds the scheduler sets up its own logging"""
     tokens: Annotated[
-        list[Token], Setting("Who may come in over HTTP.", Tokens(), secret=True, in_environment=False)
+        list[Token], Meta(description="Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)
     ] = []
     origins: Annotated[
-        list[str], Setting("Origins whose pages may use the API, besides the server's own.", Texts(ORIGIN))
+        list[str], Meta(description="Origins whose pages may use the API, besides the server's own."), ORIGINS
     ] = []
     hosts: Annotated[
-        list[str], Setting("Names the server answers to, besides its address and localhost.", Texts(HOST))
+        list[str], Meta(description="Names the server answers to, besides its address and localhost."), HOSTS
     ] = []
-    max_body: Annotated[int, Setting("The largest body of a request.", Size(1024, 2**30))] = 20 * 2**20
-    max_connections: Annotated[int, Setting("How many connections HTTP takes at once.", Whole(1, 1_000_000))] = 4096
-    request_timeout: Annotated[float, Setting("How long a client may take to send a request.", Span("100ms", "1h"))] = (
+    max_body: Annotated[int, Meta(description="Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
+    max_connections: Annotated[int, Meta(description="Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
+    request_timeout: Annotated[float, Meta(description="Time for a client to send a request."), Span("100ms", "1h")] = (
         30.0
     )
     secret_names: Annotated[
         list[str],
-        Setting(
-            "Patterns of argument names whose values are never shown.", Texts(Text(r"\S+", "a pattern like *token*"))
-        ),
+        Meta(description="Words that end the name of a secret argument or variable, such as `token`."),
+        Texts(Text(r"\S+", "a word like token or api_key")),
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
-    log_lines: Annotated[
-        int, Setting("How many log lines are kept of a run, and of a service.", Whole(0, 10_000_000))
-    ] = 10_000
-    log_bytes: Annotated[int, Setting("How much log text is kept of a run, and of a service.", Size(0, 2**30))] = (
-        4 * 2**20
+    log_lines: Annotated[int, Meta(description="Log lines kept for each run and service."), Whole(0, 10_000_000)] = (
+        10_000
     )
-    prerun: Annotated[float, Setting("How long ahead of its time an occurrence becomes a run.", Span("0s", "1h"))] = (
-        10.0
+    log_bytes: Annotated[int, Meta(description="Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
+    prerun: Annotated[
+        float, Meta(description="Time before an occurrence is due at which its run is created."), Span("0s", "1h")
+    ] = 10.0
+    keep_runs: Annotated[int, Meta(description="Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
+    keep_for: Annotated[float, Meta(description="Time a run is kept after its end; 0s is for ever."), KEEP] = (
+        90 * 86400.0
     )
-    keep_runs: Annotated[
-        int, Setting("How many runs are kept of a job, the newest; 0 keeps all.", Whole(0, 1_000_000_000))
-    ] = 100_000
-    keep_for: Annotated[
-        float, Setting("How long a run is kept after its end; 0s is for ever.", Span("0s", "36500d"))
-    ] = 90 * 86400.0
-    """what is live, or has a dead letter, stays in any case"""
-    keep_runs_total: Annotated[
-        int, Setting("How many runs are kept over all jobs, the newest; 0 keeps all.", Whole(0, 1_000_000_000))
-    ] = 10_000_000
+    """live runs, and those with a dead letter, stay in any case"""
+    keep_runs_total: Annotated[int, Meta(description="Newest runs kept over all jobs; 0 keeps all."), COUNT] = (
+        10_000_000
+    )
     keep_keys: Annotated[
         float,
-        Setting(
-            "How long an idempotency key is kept, even if its run is pruned; 0s is for ever.", Span("0s", "36500d")
-        ),
+        Meta(description="Time an idempotency key is kept, even if its run is pruned; 0s is for ever."),
+        KEEP,
     ] = 30 * 86400.0
 
     def __post_init__(self) -> None:
         check(self)
 
     def socket_path(self) -> Path:
-        """Absolute, so that it is the same socket for processes that were started elsewhere."""
+        """Return an absolute path: the same socket for processes started elsewhere."""
         return Path(self.socket if self.socket is not None else scheduler_socket(self.database)).absolute()
 
     def http_socket_path(self) -> Path:
-        """Where HTTP is served to the owner of this file, beside the scheduler's own socket."""
+        """Return the socket that serves HTTP to its owner, beside the scheduler's own."""
         return Path(http_socket(str(self.socket_path())))
 
     def http_address(self) -> tuple[str, int] | None:
-        """Host and port; None if HTTP is not served over TCP."""
+        """Return host and port; None if HTTP is not served over TCP."""
         return None if self.http in ("off", "local") else Address.parts(self.http)
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command needs to find a server, besides what tells it where the server's socket is."""
+    """What a command needs to find a server, besides the settings that name its socket."""
 
     url: Annotated[
-        str | None,
-        Setting("The server: http://host:port or unix:/path; the local socket by default.", Optional(URL)),
+        str | None, Meta(description="Server: http://host:port or unix:/path; default the local socket."), URL
     ] = None
     token: Annotated[
         str | None,
-        Setting(
-            "The token to show there; better given as INTERLOCK_TOKEN, which other users cannot see.",
-            Optional(Text(r"[!-~]+", "text of printable characters without spaces", hidden=True)),
-            secret=True,
-        ),
+        Meta(description="Token for the server; INTERLOCK_TOKEN is safer, as other users cannot see it."),
+        Text(r"[!-~]+", "text of printable characters without spaces", hidden=True),
+        Given(secret=True),
     ] = None
 
 
 def table(struct: type[msgspec.Struct]) -> dict[str, Setting]:
-    """What the annotations of a struct declare."""
-    hints = get_type_hints(struct, include_extras=True)
-    return {name: get_args(hints[name])[1] for name in struct.__struct_fields__}
+    """Return the settings that a struct declares."""
+    found: dict[str, Setting] = {}
+    for name, field in fields_of(struct).items():
+        given = next((one for one in field.extras if isinstance(one, Given)), Given())
+        found[name] = Setting(help=field.description, kind=field.kind, **msgspec.structs.asdict(given))
+    return found
 
 
 def check(settings: msgspec.Struct) -> None:
-    """Put every field that the table knows into its proper form; raises for the first that has none."""
+    """Put every known field into its proper form; raise for the first that is wrong."""
     for name in settings.__struct_fields__:
         if name in SETTINGS:
             value = SETTINGS[name].kind.check(getattr(settings, name), Place(name))

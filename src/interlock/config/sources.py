@@ -1,6 +1,6 @@
-"""Reading everything that is declared, in files and by an app, into what a scheduler is to have."""
+"""Read everything that files and an app declare into what a scheduler keeps."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -8,11 +8,20 @@ from interlock.config import job_documents, service_documents
 from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
-from interlock.config.fields import Fields
-from interlock.model.job import Job
+from interlock.model.error import InterlockError, shown
+from interlock.model.field import Field
+from interlock.model.field_types import Refused, did_you_mean
+from interlock.model.job import JOB_FIELDS, Job
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app
 from interlock.worker.definition import Definition
+
+KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], Declared | DeclaredJob]]] = {
+    "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
+    "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
+    "Job": (JOB_FIELDS, job_documents.read_document),
+}
+"""the kinds of documents: their fields, and the function that reads one"""
 
 
 class FileJob(msgspec.Struct, frozen=True):
@@ -22,7 +31,7 @@ class FileJob(msgspec.Struct, frozen=True):
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """What is declared, in the order of its declaration; what an app has comes before the files."""
+    """Everything declared, in order; the app comes before the files."""
 
     children: Sequence[Child] = ()
     """services and groups of them"""
@@ -31,14 +40,13 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
-        """How much there is, in words."""
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
         return f"{_count(jobs, 'job')}, {_count(services, 'service')} and {_count(groups, 'group')}"
 
 
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
-    """What an app has declared."""
+    """The declarations of an app."""
 
     target: str = ""
     """where it is found"""
@@ -50,48 +58,64 @@ NO_APP = FromApp()
 
 
 def of_app(target: str) -> FromApp:
-    """Import it; raises `CannotImport`."""
+    """Import the app; raise `CannotImport`."""
     app = load_app(target)
     return FromApp(target=target, definitions=app.definitions, services=app.services)
 
 
 def load(paths: Sequence[str], app: FromApp = NO_APP, strict: bool = False) -> Loaded:
-    """What the files say together with what the app has; raises one `BadConfig` for everything that is wrong."""
+    """Read the files together with the app; raise one `BadConfig` for everything that is wrong."""
     faults = Faults(strict)
     return build(read(paths, faults), faults, app)
 
 
 def build(documents: Sequence[Document], faults: Faults, app: FromApp = NO_APP, now: float | None = None) -> Loaded:
-    """The same of documents that are read; raises the faults that were found before together with its own. With a time
-    given, it is a fault of a job to be for an earlier one."""
-    declared = service_documents.declared_in(app.services, app.target)
+    """Do the same with documents that are read; raise earlier faults together with its own. With a time given, a job
+    that is due only before it is a fault."""
+    services = service_documents.with_commands(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
-    named += [(one.name, one.spot) for one in declared]
-    found: list[DeclaredJob] = []
+    named += [(one.name, one.spot) for one in services]
+    jobs: list[FileJob] = []
     for document in documents:
-        one: Declared | DeclaredJob | None
-        if document.kind == "Job":
-            one = job_documents.declared_job(Fields(document, faults, job_documents.OPTIONAL), now)
-        else:
-            one = service_documents.READERS[document.kind](Fields(document, faults, service_documents.OPTIONAL))
-        if isinstance(one, DeclaredJob):
-            found.append(one)
-        elif one is not None:
-            declared.append(one)
-        if one is not None:
-            named.append((one.name, one.spot))
+        one = _declared(document)
+        if one is None:
+            faults.incomplete = True
+            continue
+        named.append((one.name, one.spot))
+        if isinstance(one, Declared):
+            services.append(one)
+        elif one.job is not None:
+            job_documents.check_time(document, one.job, now)
+            jobs.append(FileJob(one.job, str(one.spot)))
     check_names(named, faults)
     _check_app(app.definitions, faults, now)
-    children = tree_of(declared, faults)
-    return Loaded(
-        children=children,
-        jobs=[FileJob(one.job, str(one.spot)) for one in found if one.job is not None],
-        warnings=faults.warnings,
-    )
+    return Loaded(children=tree_of(services, faults), jobs=jobs, warnings=faults.warnings)
+
+
+def _declared(document: Document) -> Declared | DeclaredJob | None:
+    """Return the declaration, without its value if it has a fault; None if nothing can refer to it."""
+    if not isinstance(document.kind, str) or document.kind not in KINDS:
+        known = f"use one of {', '.join(KINDS)}{did_you_mean(str(document.kind), KINDS)}"
+        what = "missing" if document.kind is None else f"{shown(document.kind)} is unknown"
+        document.refuse("kind", f"kind: {what}; {known}")
+        return None
+    try:
+        return KINDS[document.kind][1](document)
+    except Refused:
+        pass
+    except InterlockError as error:
+        document.refuse(getattr(error, "field", ""), str(error))
+    try:
+        name = KINDS[document.kind][0]["id"].kind.check(document.values.get("id"), document.place.at("id"))
+    except InterlockError:
+        return None
+    if document.kind == "Job":
+        return DeclaredJob(name=name, job=None, spot=document.spot("id"))
+    return service_documents.declared(document, None)
 
 
 def _check_app(definitions: Mapping[str, Definition], faults: Faults, now: float | None) -> None:
-    """What its jobs have not been asked when they were defined."""
+    """Check what the definition of a job does not."""
     for definition in definitions.values():
         schedule, spot = definition.job.schedule, Spot(definition.where)
         if schedule is None:
@@ -103,7 +127,7 @@ def _check_app(definitions: Mapping[str, Definition], faults: Faults, now: float
 
 
 def _are_groups(children: Iterable[Child]) -> Iterator[bool]:
-    """Of each child, and of those below it."""
+    """Return whether each child, and each one below it, is a group."""
     for child in children:
         yield isinstance(child, Group)
         if isinstance(child, Group):

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.config.setting_types import Kind, Place, Schema, Text, did_you_mean
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
 from interlock.model.error import BadValue
+from interlock.model.field_types import Kind, Place, Schema, Text, did_you_mean
 
 SECRETS = ("sha256", "token", "env")
 
@@ -52,7 +52,7 @@ class Tokens(Kind):
         "env": Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"),
     }
 
-    def check(self, value: object, place: Place) -> list[Token]:
+    def check(self, value: Any, place: Place) -> list[Token]:
         if not isinstance(value, (list, tuple)):
             raise BadValue(str(place), "…", "a list of tokens")
         found: dict[str, Token] = {}

@@ -8,8 +8,9 @@ whenever the clock shows a time that fits, so that elapsed time decides where th
 
 import math
 from functools import lru_cache
+from typing import Any
 
-from interlock.model.cron_fields import Days, lowest, read_fields
+from interlock.model.cron_fields import Days, lowest, read_fields, split_fields
 from interlock.model.error import BadValue
 from interlock.model.zone import Zone, zone_of
 
@@ -33,12 +34,12 @@ class Cron:
 
     def __init__(self, expression: str, tz: str) -> None:
         if not isinstance(expression, str):
-            raise BadValue("schedule.cron", expression, "a cron expression like '0 2 * * *'")
+            raise BadValue("schedule.cron", expression, "a cron expression like '0 2 * * *' or '@daily'")
         self.expression = expression
         self.tz = tz
         self._zone: Zone | None = zone_of(tz) if tz not in ("UTC", "Etc/UTC") else None
         self._minutes, self._hours, days, months, weekdays = read_fields(expression)
-        minute, hour, day, month, weekday = expression.split()
+        minute, hour, day, month, weekday = split_fields(expression)
         self._is_paced = minute.startswith("*") or hour.startswith("*")
         self._start = lowest(self._hours) * 3600 + lowest(self._minutes) * 60
         self._days: Days | None = None
@@ -131,8 +132,8 @@ def _cron_of(expression: str, tz: str) -> Cron:
     return Cron(expression, tz)
 
 
-def cron_of(expression: str, tz: str) -> Cron:
-    """Raises `BadValue` where either is wrong."""
+def cron_of(expression: Any, tz: str) -> Cron:
+    """Return the parsed expression; raise `BadValue` if it or the zone is wrong."""
     try:
         return _cron_of(expression, tz)
     except TypeError:  # one of them cannot even be looked up

@@ -9,6 +9,15 @@ from interlock.model.error import BadValue
 
 MOST_CHARACTERS = 1000
 """a list of all minutes, hours, days, months and weekdays has less than half of it"""
+NICKNAMES = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
 _LAST_DAY, _LAST_WORKDAY = 32, 33
@@ -41,12 +50,19 @@ FIELDS = (
 _DAY, _WEEKDAY = FIELDS[2], FIELDS[4]
 
 
+def split_fields(expression: str) -> list[str]:
+    """Return the text of the five fields, those of the nickname if it is one."""
+    return NICKNAMES.get(expression.strip(), expression).split()
+
+
 def read_fields(expression: str) -> list[int]:
-    """The bits of each field. Raises `BadValue`, which says which field it is and what it takes."""
+    """Return the bits of each field; raise `BadValue`, which names the field and what it takes."""
     if len(expression) > MOST_CHARACTERS:
         raise BadValue("schedule.cron", expression, f"a cron expression of at most {MOST_CHARACTERS:,} characters")
-    parts = expression.split()
+    parts = split_fields(expression)
     if len(parts) != len(FIELDS):
+        if expression.strip().startswith("@"):
+            raise BadValue("schedule.cron", expression, f"one of {', '.join(NICKNAMES)}")
         count = f"{len(parts)} field{'s' * (len(parts) != 1)}"
         names = ", ".join(field.name for field in FIELDS)
         raise BadValue("schedule.cron", expression, f"a cron expression of 5 fields ({names}): it has {count}")
@@ -55,16 +71,16 @@ def read_fields(expression: str) -> list[int]:
         try:
             bits.append(_read(field, part))
         except ValueError:
-            trouble = f"its {field.name} {part!r} cannot be read; it takes {field.expected}"
+            trouble = f"its {field.name} {part!r} cannot be read; use {field.expected}"
             raise BadValue("schedule.cron", expression, f"a cron expression: {trouble}") from None
     return bits
 
 
 def steps_too_far(expression: str) -> list[str]:
-    """What to know of each step that leads out of its field at once: every 90 minutes cannot be said with `*/90`."""
+    """Return a warning for each step longer than its field: `*/90` does not mean every 90 minutes."""
     return [
-        f"the step of {term!r} is longer than the {field.name} goes, so that only the first of them fits"
-        for field, part in zip(FIELDS, expression.split(), strict=True)
+        f"the step of {term!r} is longer than the range of the {field.name}, so only its first value fits"
+        for field, part in zip(FIELDS, split_fields(expression), strict=True)
         for term in part.split(",")
         if "/" in term and int(term.partition("/")[2]) > field.last - field.first + (field is not _WEEKDAY)
     ]

@@ -1,24 +1,27 @@
-"""What a job is: its id, where it runs, how it is retried and how long it may take."""
+"""A job: its id, when and where it runs, how it is retried and how long it may take."""
 
 import hashlib
 import re
 from enum import StrEnum
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
-from interlock.model.duration import seconds
+from interlock.model import payload
 from interlock.model.error import BadValue
+from interlock.model.field import Checked, Field, Part, settable
+from interlock.model.field_types import NAME as SHORT_NAME
+from interlock.model.field_types import Kind, Number, Place, Schema, Span, Whole, Word
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
-from interlock.model.work import Work
+from interlock.model.work import JobRun, ProcessWork, Work
 
 JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-
-
+NAME = re.compile(SHORT_NAME)
+NAME_RULE = "a name of letters, digits, '_', '-' and '.', up to {} long"
 RETRIES_OF_SCHEDULED = 3
-"""how often a run of a job with a schedule is tried again if the job says nothing of it"""
+"""retries of a run of a job with a schedule, unless the job says otherwise"""
 
 
 class ExecutorKind(StrEnum):
@@ -30,31 +33,34 @@ class ExecutorKind(StrEnum):
     """in a process of its own"""
 
 
-class Retry(msgspec.Struct, frozen=True, kw_only=True):
+class Payload(Kind):
+    """Arguments of a run, as JSON; only a document's are checked here."""
+
+    def check(self, value: Any, place: Place) -> Any:
+        if place.document is not None:
+            if not isinstance(value, dict):
+                raise BadValue(str(place), value, "a mapping of arguments")
+            payload.encode(value, str(place))
+        return value
+
+    def schema(self) -> Schema:
+        return {"type": "object"}
+
+
+class Retry(Checked, frozen=True, kw_only=True):
     """How often and after which delays a failed run is tried again; delays in seconds."""
 
-    max_retries: int | None = None
-    """None for what is usual: 3 where the job has a schedule, and 0 where it has none"""
-    initial_delay: float | str = 2.0
-    multiplier: float = 2.0
-    max_delay: float | str = 30.0
-    jitter: float = 0.25
+    where: ClassVar[str] = "retry"
 
-    def __post_init__(self) -> None:
-        most = 0 if self.max_retries is None else self.max_retries
-        if not isinstance(most, int) or isinstance(most, bool) or most < 0:
-            raise BadValue("retry.max_retries", most, "a whole number of zero or more")
-        for field in ("multiplier", "jitter"):
-            if not isinstance(getattr(self, field), (int, float)) or isinstance(getattr(self, field), bool):
-                raise BadValue(f"retry.{field}", getattr(self, field), "a number")
-        if not 1 <= self.multiplier <= 1000:
-            raise BadValue("retry.multiplier", self.multiplier, "a number from 1 to 1000")
-        if not 0 <= self.jitter <= 1:
-            raise BadValue("retry.jitter", self.jitter, "a number from 0 to 1")
-        initial = seconds(self.initial_delay, "retry.initial_delay")
-        longest = seconds(self.max_delay, "retry.max_delay")
-        msgspec.structs.force_setattr(self, "initial_delay", initial)
-        msgspec.structs.force_setattr(self, "max_delay", longest)
+    max_retries: Annotated[
+        int | None, Meta(description="Number of retries; default 3 with a schedule, 0 without."), Whole(0)
+    ] = None
+    initial_delay: Annotated[float | str, Meta(description="First delay."), Span()] = 2.0
+    multiplier: Annotated[float, Meta(description="Factor from each delay to the next."), Number(1, 1000)] = 2.0
+    max_delay: Annotated[float | str, Meta(description="Longest delay."), Span()] = 30.0
+    jitter: Annotated[
+        float, Meta(description="Share by which each delay is randomly longer or shorter."), Number(0, 1)
+    ] = 0.25
 
     @property
     def longest_delay(self) -> float:
@@ -68,51 +74,53 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
         return max(0.0, min(initial * factor, longest) * (1 + self.jitter * spread))
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """A definition as the scheduler knows it; `version` changes whenever anything else in it does."""
+class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A definition as the scheduler knows it; `version` changes whenever anything else in it does. The fields with a
+    description are those of a document `kind: Job` and of a body over HTTP."""
 
-    id: str
-    lane: str = "main"
+    id: Annotated[str, Meta(description="Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
+    schedule: Annotated[
+        Schedule | None, Meta(description="When it runs; without one, when it is submitted or triggered.")
+    ] = None
+    payload: Annotated[
+        dict[str, Any] | None, Meta(description="Arguments of its runs unless a submit gives others."), Payload()
+    ] = None
+    lane: Annotated[
+        str, Meta(description="Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))
+    ] = "main"
+    retry: Annotated[Retry, Meta(description="How often and when a failed run is tried again.")] = Retry()
+    deadline: Annotated[
+        float | None, Meta(description="Time from its due time within which a run must end."), Span(positive=True)
+    ] = None
+    max_runtime: Annotated[
+        float | None, Meta(description="Time from its first start that a run may take."), Span(positive=True)
+    ] = None
+    max_runtime_per_attempt: Annotated[
+        bool, Meta(description="Whether `max_runtime` counts anew for each attempt.")
+    ] = False
+    max_crashes: Annotated[int, Meta(description="Times a run may lose its process."), Whole(0)] = 3
+    grace: Annotated[
+        float,
+        Meta(description="Time between the request to stop, TERM and KILL; a process gets TERM at once."),
+        Span(),
+    ] = 10.0
     executor: ExecutorKind = ExecutorKind.ASYNC
-    retry: Retry = Retry()
-    deadline: float | None = None
-    """seconds from the submit (or the due time) by which a run must have ended"""
-    max_runtime: float | None = None
-    """seconds from the first start, over all attempts"""
-    max_runtime_per_attempt: bool = False
-    """count `max_runtime` anew for each attempt"""
-    max_crashes: int = 3
-    grace: float = 10.0
-    """seconds between asking, TERM and KILL when a run is stopped"""
     secrets: tuple[str, ...] = ()
     """arguments that are never shown, because the handler takes them as `Secret`"""
-    schedule: Schedule | None = None
-    """without one it runs when it is submitted"""
-    max_concurrent_runs: int = 1
-    """how many of its occurrences may be live at once"""
-    payload: dict[str, Any] | None = None
-    """what it is given when nobody says otherwise"""
+    max_concurrent_runs: Annotated[int, Whole(1)] = 1
     work: Work | None = None
     """None for a function of the app"""
     version: str = ""
 
-    def __post_init__(self) -> None:
-        for field in ("id", "lane"):
-            if not isinstance(getattr(self, field), str):
-                raise BadValue(field, getattr(self, field), "a text")
-        if not JOB_ID.fullmatch(self.id):
-            raise BadValue("job", self.id, "a name of letters, digits, '_', '-' and '.', up to 128 long")
-        if not NAME.fullmatch(self.lane):
-            raise BadValue("lane", self.lane, "a name of letters, digits, '_', '-' and '.', up to 64 long")
-        if not isinstance(self.max_crashes, int) or isinstance(self.max_crashes, bool) or self.max_crashes < 0:
-            raise BadValue("max_crashes", self.max_crashes, "a whole number of zero or more")
-        for field in ("deadline", "max_runtime"):
-            if getattr(self, field) == 0:
-                raise BadValue(field, 0, "longer than zero")
-        self._check_occurrences()
+    def check(self) -> None:
+        # A million jobs may have few schedules, and do few things.
+        for field in ("schedule", "work"):
+            value = getattr(self, field)
+            if value is not None:
+                self.put(field, shared(value))
         if not self.version:
             content = msgspec.json.encode(self)
-            msgspec.structs.force_setattr(self, "version", hashlib.blake2b(content, digest_size=8).hexdigest())
+            self.put("version", hashlib.blake2b(content, digest_size=8).hexdigest())
 
     @property
     def max_retries(self) -> int:
@@ -121,12 +129,23 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
             return self.retry.max_retries
         return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
 
-    def _check_occurrences(self) -> None:
-        most = self.max_concurrent_runs
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise BadValue("max_concurrent_runs", most, "a whole number of one or more")
-        # A million jobs may have few schedules, and do few things.
-        for field in ("schedule", "work"):
-            value = getattr(self, field)
-            if value is not None:
-                msgspec.structs.force_setattr(self, field, shared(value))
+
+class Constraints(Checked, frozen=True, kw_only=True):
+    """What must hold for an occurrence of a job to begin."""
+
+    where: ClassVar[str] = "constraints"
+
+    max_concurrent_runs: Annotated[
+        int, Meta(description="Number of its occurrences that may be live at once."), Whole(1)
+    ] = 1
+
+
+JOB_FIELDS: dict[str, Field] = {
+    **settable(Job),
+    "run": Field(name="run", kind=Part(JobRun), description="What it does."),
+    "constraints": Field(
+        name="constraints", kind=Part(Constraints), description="Bounds on its runs.", default=Constraints()
+    ),
+    **settable(ProcessWork),
+}
+"""the fields of a document `kind: Job`; a body over HTTP has the same"""

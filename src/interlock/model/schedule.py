@@ -4,22 +4,21 @@ import hashlib
 import math
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Annotated, Any, ClassVar
 
-import msgspec
+from msgspec import Meta
 
 from interlock.model.cron import cron_of
-from interlock.model.cron_fields import steps_too_far
-from interlock.model.duration import seconds
+from interlock.model.cron_fields import NICKNAMES, split_fields, steps_too_far
 from interlock.model.error import BadValue
+from interlock.model.field import Checked
+from interlock.model.field_types import Kind, Place, Schema, Span, Whole, Word
 from interlock.model.zone import zone_of
 
 KINDS = ("once", "at", "every", "cron")
-SHORTEST = 1.0
-"""seconds: the id of a run names the second in which it fires"""
 LATEST_TIME = 1e11
 LONGEST_DAYS = 1_000_000
 """from any time before the latest, it ends before the calendar does"""
-LONGEST = LONGEST_DAYS * 86400.0
 MOST_CATCH_UP = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -35,84 +34,91 @@ class CatchUp(StrEnum):
     """each of them is run"""
 
 
-class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Exactly one of `once`, `at`, `every` and `cron`. Durations and times may be given as people write them; they are
-    kept as seconds."""
+class _At(Kind):
+    """An instant; the schedule itself knows the zone of one without an offset."""
 
-    once: bool = False
-    at: float | None = None
-    every: float | None = None
-    cron: str | None = None
-    tz: str | None = None
-    """of `cron`, and of an `at` that has none; UTC if there is none"""
-    wait: float = 0.0
-    """seconds from when the job is first known until `once` fires, or `every` for the first time"""
-    jitter: float = 0.0
-    """seconds within which the job has its own place, always the same, behind each of its times"""
-    catch_up: CatchUp = CatchUp.LATEST
-    catch_up_window: float = 60.0
-    catch_up_max: int = 100
-    keep: bool = False
-    """an `at` job stays after its run"""
+    def check(self, value: Any, place: Place) -> Any:
+        instant(value, str(place))
+        return value
 
-    def __post_init__(self) -> None:
-        given = self._given()
-        if len(given) != 1:
-            raise BadValue("schedule", given, f"exactly one of {', '.join(KINDS)}")
-        if not isinstance(self.once, bool):
-            raise BadValue("schedule.once", self.once, "true, or left out; the time until then is 'wait'")
-        if self.tz is not None:
-            if self.cron is None and self.at is None:
-                expected = f"for {given[0]}, which goes by elapsed time; only for cron and at"
-                raise BadValue("schedule.tz", self.tz, expected)
-            zone_of(self.tz)
+    def schema(self) -> Schema:
+        return {"type": ["string", "number"]}
+
+
+class _CronText(Word):
+    def check(self, value: Any, place: Place) -> str:
+        text = place.text(value)
+        cron_of(text, "UTC")
+        assert isinstance(text, str)
+        return text
+
+
+class _TimeZone(Word):
+    def check(self, value: Any, place: Place) -> str:
+        text = place.text(value)
+        zone_of(text)
+        assert isinstance(text, str)
+        return text
+
+
+Seconds = Annotated[float, Span(most=f"{LONGEST_DAYS}d")]
+
+
+class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """When a job runs: exactly one of `once`, `at`, `every` and `cron`."""
+
+    where: ClassVar[str] = "schedule"
+    one_of: ClassVar[tuple[str, ...]] = KINDS
+
+    once: Annotated[bool, Meta(description="`true`: once, after `wait`.")] = False
+    at: Annotated[float | None, Meta(description="Once, at this time."), _At()] = None
+    every: Annotated[
+        float | None,
+        Meta(description="At this interval, first after `wait`."),
+        Span(least="1s", most=f"{LONGEST_DAYS}d"),
+    ] = None
+    cron: Annotated[
+        str | None,
+        Meta(
+            description="Cron expression of five fields (minute, hour, day of month, month, day of week), or one of "
+            f"{', '.join(f'`{name}`' for name in NICKNAMES)}."
+        ),
+        _CronText(rf"\s*(?:(?:\S+\s+){{4}}\S+|(?:{'|'.join(NICKNAMES)}))\s*"),
+    ] = None
+    tz: Annotated[
+        str | None, Meta(description="Time zone of `cron`, or of an `at` without an offset; default UTC."), _TimeZone()
+    ] = None
+    wait: Annotated[
+        Seconds,
+        Meta(description="Delay before `once`, or before `every` fires first, once the job is known."),
+    ] = 0.0
+    jitter: Annotated[
+        Seconds, Meta(description="Spread of fire times: each job fires at its own fixed delay within this.")
+    ] = 0.0
+    catch_up: Annotated[CatchUp, Meta(description="Missed occurrences to run: `none`, the `latest`, or `all`.")] = (
+        CatchUp.LATEST
+    )
+    catch_up_window: Annotated[Seconds, Meta(description="Age up to which a missed occurrence still runs.")] = 60.0
+    catch_up_max: Annotated[
+        int, Meta(description="Largest number of missed occurrences to run."), Whole(0, MOST_CATCH_UP)
+    ] = 100
+    keep: Annotated[bool, Meta(description="Whether an `at` job stays after its run.")] = False
+
+    def check(self) -> None:
+        if self.tz is not None and self.cron is None and self.at is None:
+            raise BadValue("schedule.tz", self.tz, f"for {self.kind}, which follows elapsed time; only for cron and at")
         if self.at is not None:
-            self._set("at", instant(self.at, "schedule.at", self.tz))
-        if self.cron is not None:
-            cron_of(self.cron, self.zone)
-        self._check_durations()
-        if not isinstance(self.keep, bool) or (self.keep and self.at is None):
-            raise BadValue("schedule.keep", self.keep, "true or false, and true only for at")
-        self._check_catch_up()
-
-    def _given(self) -> list[str]:
-        given = (self.once is not False, self.at is not None, self.every is not None, self.cron is not None)
-        return [kind for kind, is_given in zip(KINDS, given, strict=True) if is_given]
-
-    def _set(self, field: str, value: object) -> None:
-        msgspec.structs.force_setattr(self, field, value)
-
-    def _check_durations(self) -> None:
-        wait, every = self.wait, self.every
-        for field in ("wait", "jitter", "catch_up_window", *(["every"] if every is not None else [])):
-            given = getattr(self, field)
-            if type(given) is float and 0.0 <= given <= LONGEST:
-                continue  # as it is when it comes from the store, and then there may be very many
-            duration = seconds(given, f"schedule.{field}")
-            if duration > LONGEST:
-                raise BadValue(f"schedule.{field}", given, f"a duration of at most {LONGEST_DAYS:,} days")
-            self._set(field, duration)
-        if self.every is not None:
-            if self.every < SHORTEST:
-                raise BadValue("schedule.every", every, "an interval of one second or more")
-            if self.wait >= self.every:
-                raise BadValue("schedule.wait", wait, f"less than the interval ({_span(self.every)})")
-        if self.at is not None and self.wait:
-            raise BadValue("schedule.wait", wait, "for at, which has its time already")
-
-    def _check_catch_up(self) -> None:
-        if type(self.catch_up) is not CatchUp:
-            try:
-                self._set("catch_up", CatchUp(self.catch_up))
-            except ValueError:
-                raise BadValue("schedule.catch_up", self.catch_up, f"one of {', '.join(CatchUp)}") from None
-        most = self.catch_up_max
-        if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most <= MOST_CATCH_UP:
-            raise BadValue("schedule.catch_up_max", most, f"a whole number from 0 to {MOST_CATCH_UP:,}")
+            self.put("at", instant(self.at, "schedule.at", self.tz))
+            if self.wait:
+                raise BadValue("schedule.wait", self.wait, "for at, which has its time already")
+        elif self.keep:
+            raise BadValue("schedule.keep", True, "for any schedule but at")
+        if self.every is not None and self.wait >= self.every:
+            raise BadValue("schedule.wait", _span(self.wait), f"shorter than the interval ({_span(self.every)})")
 
     @property
     def kind(self) -> str:
-        return self._given()[0]
+        return next(kind for kind in KINDS if getattr(self, kind) is not None and getattr(self, kind) is not False)
 
     @property
     def zone(self) -> str:
@@ -122,7 +128,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     def identity(self) -> str:
         """What its times are made of: as long as this is the same, it goes on where it was."""
         if self.cron is not None:
-            return f"cron {' '.join(self.cron.upper().split())} {self.zone}"
+            return f"cron {' '.join(split_fields(self.cron)).upper()} {self.zone}"
         if self.every is not None:
             return f"every {self.every!r} {self.wait!r}"
         return f"at {self.at!r}" if self.at is not None else f"once {self.wait!r}"

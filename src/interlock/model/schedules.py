@@ -2,23 +2,8 @@
 
 from datetime import datetime
 
-import msgspec
-
 from interlock.model.duration import Duration
-from interlock.model.error import BadValue
 from interlock.model.schedule import CatchUp, Schedule
-
-
-class Constraints(msgspec.Struct, frozen=True, kw_only=True):
-    """What must hold for an occurrence of a job to begin."""
-
-    max_concurrent_runs: int = 1
-    """how many of its occurrences may be live at once"""
-
-    def __post_init__(self) -> None:
-        most = self.max_concurrent_runs
-        if not isinstance(most, int) or isinstance(most, bool) or most < 1:
-            raise BadValue("max_concurrent_runs", most, "a whole number of one or more")
 
 
 def cron(

@@ -1,11 +1,10 @@
 """Secrets: values that reach a handler and are shown to nobody.
 
-In a payload a secret travels as `{"$secret": "…"}`. A value may also be a secret by the name it has.
+In a payload a secret travels as `{"$secret": "…"}`. A text may also be a secret by its name.
 """
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from fnmatch import translate
 from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, NoReturn, final
@@ -17,24 +16,33 @@ MARKED = b'"$secret"'
 MASK = "•••"
 
 SECRET_NAMES = (
-    "*password*",
-    "*passwd*",
-    "*secret*",
-    "*token*",
-    "*api_key*",
-    "*apikey*",
-    "*authorization*",
-    "*credential*",
-    "*private_key*",
+    "password",
+    "passwords",
+    "passwd",
+    "passphrase",
+    "pgpassword",
+    "secret",
+    "secrets",
+    "secret_key",
+    "token",
+    "api_key",
+    "apikey",
+    "access_key",
+    "private_key",
+    "authorization",
+    "credential",
+    "credentials",
 )
-"""names, in upper or lower case, whose values are secrets"""
+"""words that mark a text as a secret when its name ends in one of them, in upper or lower case"""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
+"""of a name like `db_password`, `X-Api-Key` or `accessToken2`; digits belong to none"""
 
 NameTest = Callable[[str], bool]
-"""whether a name is one of a secret"""
+"""tells whether a name is that of a secret"""
 
 DEEPEST = 200
 _LONGEST_NAME = 64
-"""characters up to which it is remembered whether a name is a secret's"""
+"""characters up to which the answer for a name is remembered"""
 
 
 class BadSecret(BadInput, code="bad_payload"):
@@ -43,7 +51,7 @@ class BadSecret(BadInput, code="bad_payload"):
 
 @final
 class Secret:
-    """A text that is not shown: `reveal()` gives it, everything else says `•••`."""
+    """A text that is not shown: `reveal()` returns it, everything else says `•••`."""
 
     __slots__ = ("_value",)
 
@@ -78,23 +86,25 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError("a Secret is not pickled, or it would be kept and sent unseen; reveal() it where that is meant")
+        raise TypeError(
+            "a Secret cannot be pickled, as it would be kept and sent unseen; use reveal() if you mean that"
+        )
 
 
 def is_marked(data: bytes) -> bool:
-    """Whether this JSON may hold a marked secret. The mark is written as it is, not with escapes."""
+    """Return whether this JSON may hold a marked secret. The mark is written without escapes."""
     return data.find(MARKED) >= 0
 
 
 def as_json(value: object) -> Any:
-    """A secret as it travels; for an encoder that meets one."""
+    """Return a secret as it travels; an encoder calls this."""
     if type(value) is Secret:
         return {MARK: value.reveal()}
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
 def from_json(value: Any, where: str = "", depth: int = 0) -> Any:
-    """A copy of a JSON value in which what is marked is a `Secret`."""
+    """Return a copy of a JSON value with a `Secret` in place of each marked one."""
     if type(value) is dict:
         if depth > DEEPEST:
             raise BadSecret(f"nested deeper than {DEEPEST}")
@@ -112,32 +122,43 @@ def from_json(value: Any, where: str = "", depth: int = 0) -> Any:
 
 
 @lru_cache(16)
-def matcher(patterns: tuple[str, ...]) -> NameTest:
-    """The test for these patterns; the mark itself is the name of a secret whatever they are."""
-    found = re.compile("|".join([re.escape(MARK) + r"\Z", *map(translate, patterns)]), re.IGNORECASE).match
-    remembered = lru_cache(4096)(lambda name: found(name) is not None)
-    return lambda name: remembered(name) if len(name) <= _LONGEST_NAME else found(name) is not None
+def matcher(words: tuple[str, ...]) -> NameTest:
+    """Return the test for names that end in one of these words; the mark itself is always the name of a secret."""
+    endings = tuple("_" + "_".join(_WORD.findall(word)).lower() for word in words)
+
+    def test(name: str) -> bool:
+        return name == MARK or ("_" + "_".join(_WORD.findall(name))).lower().endswith(endings)
+
+    remembered = lru_cache(4096)(test)
+    return lambda name: remembered(name) if len(name) <= _LONGEST_NAME else test(name)
 
 
-def mask(value: Any, names: Collection[str] = (), patterns: Sequence[str] = SECRET_NAMES) -> Any:
-    """A copy of a JSON value, such as a payload, to be shown.
+def mask(value: Any, names: Collection[str] = (), words: Sequence[str] = SECRET_NAMES) -> Any:
+    """Return a copy of a JSON value, such as a payload, that can be shown.
 
-    What is marked, what has a name that one of the patterns matches, and the arguments in `names` are masked.
+    Marked values, the arguments in `names`, and texts whose name ends in one of the words are masked.
     """
-    is_secret = matcher(tuple(patterns))
+    is_secret = matcher(tuple(words))
     if type(value) is dict and MARK not in value:
-        return {key: _mask(item, key in names or is_secret(key), is_secret, 1) for key, item in value.items()}
+        return {
+            key: MASK if key in names and _can_be_secret(item) else _mask(item, is_secret(key), is_secret, 1)
+            for key, item in value.items()
+        }
     return _mask(value, False, is_secret, 0)
 
 
+def _can_be_secret(value: Any) -> bool:
+    return value is not None and type(value) is not bool
+
+
 def _mask(value: Any, secret: bool, is_secret: NameTest, depth: int) -> Any:
-    if value is None or type(value) is bool:
-        return value
     kind = type(value)
-    if secret or kind is Secret or depth > DEEPEST or (kind is dict and MARK in value):
+    if kind is Secret or depth > DEEPEST or (kind is dict and (secret or MARK in value)):
         return MASK
+    if kind is str:
+        return MASK if secret else value
     if kind is dict:
         return {key: _mask(item, is_secret(key), is_secret, depth + 1) for key, item in value.items()}
     if kind is list:
-        return [_mask(item, False, is_secret, depth + 1) for item in value]
+        return [_mask(item, secret, is_secret, depth + 1) for item in value]
     return value

@@ -2,46 +2,98 @@
 
 import re
 import shlex
+from typing import Annotated, Any, ClassVar
 
 import msgspec
+from msgspec import Meta
 
-from interlock.model.error import BadValue
+from interlock.model.field import Checked
+from interlock.model.field_types import Command, Environment, Place, Size, Span, Text, Whole, Word
 
 FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
+FILLED = r"[^\x00]*[^\x00\s][^\x00]*"
+"""text that is more than white space"""
+MEMORY = Size(1, 2**50)
 
 
-class ProcessLimits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Limits of the process and each one that it starts; None for those of the worker."""
+class FunctionName(Text):
+    """`module:name` or `path/to/file.py:name`; in a document the path begins at its folder."""
 
-    memory: int | None = None
-    """bytes of address space"""
-    cpu: float | None = None
-    """seconds of processor time, after which it is killed"""
-    files: int | None = None
-    processes: int | None = None
-    """of the same user"""
+    def __init__(self) -> None:
+        super().__init__(FUNCTION.pattern, "of the form module:name or path/to/file.py:name")
+
+    def check(self, value: Any, place: Place) -> str:
+        text = super().check(value, place)
+        module, _, name = text.rpartition(":")
+        if place.document is None or not module.endswith(".py"):
+            return text
+        return f"{place.document.path(str(place), module)}:{name}"
+
+
+class Folder(Word):
+    """The path of a folder; in a document it begins at the document's own."""
+
+    def __init__(self) -> None:
+        super().__init__(FILLED, "the path of a folder")
+
+    def check(self, value: Any, place: Place) -> str:
+        text = super().check(value, place)
+        return text if place.document is None else place.document.path(str(place), text)
+
+
+class Limits(Checked, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits on a process and on each one that it starts; the worker's or supervisor's own by default."""
+
+    where: ClassVar[str] = "limits"
+
+    memory: Annotated[int | str | None, Meta(description="Address space, as in `512MiB`, or bytes."), MEMORY] = None
+    cpu: Annotated[
+        float | str | None, Meta(description="Processor time, at least a second; then it is killed."), Span("1s")
+    ] = None
+    files: Annotated[int | None, Meta(description="Open files."), Whole(1)] = None
+    processes: Annotated[int | None, Meta(description="Processes of the same user."), Whole(1)] = None
+
+
+class JobRun(Checked, frozen=True, kw_only=True):
+    """What a job does: exactly one of these."""
+
+    where: ClassVar[str] = "run"
+    one_of: ClassVar[tuple[str, ...]] = ("process", "shell", "function")
+
+    process: Annotated[
+        tuple[str, ...] | None,
+        Meta(
+            description="A program and its arguments. It reads the payload from its standard input, its exit code "
+            "decides, and the log is what it prints."
+        ),
+        Command(),
+    ] = None
+    shell: Annotated[
+        str | None, Meta(description="A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
+    ] = None
+    function: Annotated[
+        str | None, Meta(description="A function, as `module:name` or `path/to/file.py:name`."), FunctionName()
+    ] = None
 
 
 class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
-    """A program. Its exit code decides, and its output is the run's log."""
+    """A program. Its exit code decides, and the run's log is what it prints."""
 
     command: tuple[str, ...]
-    env: dict[str, str | None] = {}
-    """None removes a variable"""
-    cwd: str | None = None
-    stdin: bool = True
-    """whether to write the payload to it, as one line of JSON; otherwise it is empty"""
-    limits: ProcessLimits = ProcessLimits()
+    env: Annotated[
+        dict[str, str | None], Meta(description="Variables of a process; null takes one away."), Environment()
+    ] = {}
+    cwd: Annotated[str | None, Meta(description="Folder of a process."), Folder()] = None
+    stdin: Annotated[
+        bool, Meta(description="Whether a process reads the payload from its standard input, as one line of JSON.")
+    ] = True
+    limits: Annotated[Limits, Meta(description="Limits on a process.")] = Limits()
 
 
-class FunctionWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="function"):
-    """A function that the worker imports on first use: `module:name`, or `path/to/file.py:name`."""
+class FunctionWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="function"):
+    """A function that the worker imports on first use."""
 
-    function: str
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.function, str) or not FUNCTION.fullmatch(self.function):
-            raise BadValue("function", self.function, "of the form module:name or path/to/file.py:name")
+    function: Annotated[str, FunctionName()]
 
 
 Work = ProcessWork | FunctionWork

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from interlock.model.child_info import Change, ChildInfo, Exit, Kept, ServiceAction, Status
     from interlock.model.error import CannotStart
+    from interlock.model.work import Limits
     from interlock.ports.handover import Handover, MemoryHandover
     from interlock.supervision.function import ChildContext
     from interlock.supervision.instance import Birth, Instance
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
         Custom,
         Function,
         Group,
-        Limits,
         OnExhausted,
         Process,
         Ready,

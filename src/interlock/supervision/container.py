@@ -12,7 +12,7 @@ from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogOutput, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
-from interlock.supervision.field_checks import check_port
+from interlock.supervision.field_checks import parse_port
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Container
 from interlock.supervision.surroundings import Surroundings
@@ -318,7 +318,9 @@ def configuration(spec: Container, birth: Birth) -> dict[str, Any]:
     exposed: dict[str, Any] = {}
     bindings: dict[str, list[dict[str, str]]] = {}
     for port in spec.ports:
-        address, outside, inside, protocol = check_port("ports", port)
+        parsed = parse_port(port)
+        assert parsed is not None  # its description was checked
+        address, outside, inside, protocol = parsed
         exposed[f"{inside}/{protocol}"] = {}
         bindings.setdefault(f"{inside}/{protocol}", []).append({"HostIp": address, "HostPort": str(outside)})
     host = {

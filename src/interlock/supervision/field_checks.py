@@ -1,52 +1,17 @@
-"""Checks of a child's fields: each raises `BadValue`, which names the field and the value."""
+"""Forms of addresses, ports, volumes and URLs of children."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from interlock.model.error import BadValue, without_value
+from interlock.model.error import BadValue
 
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
 PORT = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
 MOST_DESCRIPTORS = 200
 """fewer than the system passes between processes at once"""
-VOLUME = re.compile(r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?")
-
-
-def check_command(field: str, command: object) -> tuple[str, ...]:
-    if isinstance(command, (str, bytes)) or not isinstance(command, Sequence) or not command:
-        raise BadValue(field, command, "a list of program and arguments")
-    for part in command:
-        if not isinstance(part, str) or "\0" in part:
-            raise BadValue(field, part, "a text without a NUL character")
-    if not command[0]:
-        raise BadValue(field, command[0], "the name of a program")
-    return tuple(command)
-
-
-def check_env(field: str, env: object) -> dict[str, str | None]:
-    if not isinstance(env, Mapping):
-        raise BadValue(field, env, "a mapping of names to texts")
-    for name, value in env.items():
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise BadValue(field, without_value(name), "the name of a variable")
-        if value is not None and (not isinstance(value, str) or "\0" in value):
-            raise BadValue(f"{field}.{name}", value, "a text")
-    return dict(env)
-
-
-def check_text(field: str, text: object, expected: str) -> None:
-    if not isinstance(text, str) or not text.strip() or "\0" in text:
-        raise BadValue(field, text, expected)
-
-
-def check_texts(field: str, texts: object) -> tuple[str, ...]:
-    if isinstance(texts, str) or not isinstance(texts, Sequence):
-        raise BadValue(field, texts, "a list of texts like 'outside:inside'")
-    for text in texts:
-        if not isinstance(text, str) or ":" not in text:
-            raise BadValue(field, text, "a text like 'outside:inside'")
-    return tuple(texts)
+VOLUME = r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?"
+"""an engine takes what does not begin with a slash for the name of a volume that it keeps itself"""
 
 
 def check_descriptors(field: str, numbers: object) -> tuple[int, ...]:
@@ -58,40 +23,26 @@ def check_descriptors(field: str, numbers: object) -> tuple[int, ...]:
     return tuple(numbers)
 
 
-def check_part_of_line(field: str, text: object) -> None:
-    # A text with a line break would never be found.
-    if not isinstance(text, str) or not text.strip("*") or "\n" in text:
-        raise BadValue(field, text, "a text on one line with more in it than '*'")
-
-
-def check_volume(field: str, volume: str) -> None:
-    # An engine takes a source without a leading slash for the name of a volume of its own.
-    if not VOLUME.fullmatch(volume):
-        raise BadValue(field, volume, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
-
-
-def check_port(field: str, port: str) -> tuple[str, int, int, str]:
-    """Return address outside (empty for all), port outside, port inside, protocol."""
+def parse_port(port: str) -> tuple[str, int, int, str] | None:
+    """Return the address outside (empty: every one), port outside, port inside and protocol; None if it is no port."""
     match = PORT.fullmatch(port)
     if match is None or not 0 < int(match[2]) < 65536 or not 0 < int(match[3]) < 65536:
-        raise BadValue(field, port, "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'")
+        return None
     return (match[1] or "").strip("[]"), int(match[2]), int(match[3]), match[4] or "tcp"
 
 
-def check_url(field: str, url: object) -> None:
-    text = url if isinstance(url, str) else ""
+def is_url(text: str) -> bool:
     try:
         parts = urlsplit(text)
         good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and text.isascii()
     except ValueError:
-        good = False
-    if not good or any(ord(one) <= 32 or ord(one) == 127 for one in text):
-        raise BadValue(field, url, "a URL like http://127.0.0.1:8000/health")
+        return False
+    return good and not any(ord(one) <= 32 or ord(one) == 127 for one in text)
 
 
-def check_address(field: str, address: object) -> tuple[str, int]:
-    """Return host and port; an IPv6 address is in brackets."""
-    match = ADDRESS.fullmatch(address) if isinstance(address, str) else None
+def parse_address(address: str) -> tuple[str, int] | None:
+    """Return host and port, None if it is no address; an IPv6 address stands in brackets."""
+    match = ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match[3]) < 65536:
-        raise BadValue(field, address, "an address like 127.0.0.1:5432")
+        return None
     return match[1] or match[2], int(match[3])

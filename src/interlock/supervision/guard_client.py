@@ -11,10 +11,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from interlock.model.work import Limits
 from interlock.supervision import orphans
 from interlock.supervision.guard_link import GuardLink, Message
 from interlock.supervision.lineage import MARKER
-from interlock.supervision.spec import Limits
 from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")

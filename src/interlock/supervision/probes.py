@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
-from interlock.supervision.field_checks import check_address
+from interlock.supervision.field_checks import parse_address
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready
 
@@ -143,7 +143,9 @@ async def look_at(probe: Ready | Alive, limit: float) -> str:
         async with asyncio.timeout(limit) as clock:
             if probe.http is not None:
                 return await _get(probe.http, clock)
-            async with _connected(*check_address(f"{probe.where}.tcp", probe.tcp)):
+            address = parse_address(probe.tcp or "")
+            assert address is not None  # its description was checked
+            async with _connected(*address):
                 return ""
     except TimeoutError:
         return f"no answer within {brief(limit)}"

@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from interlock.model.error import CannotStart, shown
-from interlock.supervision.field_checks import check_command
+from interlock.model.field_types import Command, Place
+from interlock.model.work import Limits
 from interlock.supervision.goal import words
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.output import Pipes
-from interlock.supervision.spec import Limits, Process
+from interlock.supervision.spec import Process
 from interlock.supervision.surroundings import Surroundings
 
 OWN_VARIABLES = {
@@ -81,7 +82,7 @@ class ProcessInstance(NativeInstance):
         if not callable(self._spec.command):
             return tuple(self._spec.command)
         try:
-            return check_command("command", self._spec.command(self._birth))
+            return Command().check(self._spec.command(self._birth), Place("command"))
         except Exception as error:
             raise CannotStart(self._birth.path, f"command: {words(error)}") from error
 

@@ -15,15 +15,14 @@ import msgspec
 from interlock.model import message as m
 from interlock.model import payload
 from interlock.model.error import InterlockError
+from interlock.model.field_types import Command, Environment, Place
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
-from interlock.supervision.field_checks import check_command, check_env
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
-from interlock.supervision.spec import Limits
 from interlock.task_set import TaskSet
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
@@ -133,19 +132,18 @@ class _Attempt:
         if self._is_asked:
             return self._finished(Outcome.CANCELLED)
         self._is_starting = True
-        limits = Limits()
+        work = self._work
         try:
             self._runner.guard.open()
             if elapsed() > self._dispatch.begin_by:
                 return m.Expired(self._dispatch.run_id, self._dispatch.fence)
-            limits = Limits(**msgspec.structs.asdict(self._work.limits))
-            self.process = await self._start(limits)
+            self.process = await self._start()
         except NotSpawned as error:
             if error.stage == "guard":
                 return self._lost(str(error))
-            return self._failed(reason_of(error, self._work.command, self._work.cwd, limits))
+            return self._failed(reason_of(error, work.command, work.cwd, work.limits))
         except (OSError, UnicodeError) as error:
-            return self._failed(reason_of(error, self._work.command, self._work.cwd, limits))
+            return self._failed(reason_of(error, work.command, work.cwd, work.limits))
         except InterlockError as error:
             return self._failed(str(error))
         self._tell()
@@ -153,11 +151,11 @@ class _Attempt:
             self._terminate()
         return self._ended(await self.process.exit)
 
-    async def _start(self, limits: Limits) -> Spawned:
+    async def _start(self) -> Spawned:
         """Return when it executes its program."""
         given = self._dispatch.payload or payload.EMPTY
-        command = check_command("command", self._work.command)
-        env = check_env("env", self._work.env)
+        command = Command().check(self._work.command, Place("command"))
+        env = Environment().check(self._work.env, Place("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
         self._redact = secrets_of(payload.decode(given), env, inherited, self._runner.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
@@ -172,7 +170,7 @@ class _Attempt:
                 command=command,
                 environment={name: value for name, value in variables.items() if value is not None},
                 cwd=self._work.cwd,
-                limits=limits,
+                limits=self._work.limits,
                 descriptors=descriptors,
             )
             return await self._runner.guard.spawn(program)

@@ -21,27 +21,27 @@ MOST = 1000
 
 
 def texts_of(value: Any, names: Collection[str], is_secret: NameTest) -> set[str]:
-    """Return the secrets in a payload: marked values, values with the name of a secret, and the arguments in `names`.
+    """Return the secrets in a payload: marked values, texts with the name of a secret, and the arguments in `names`.
 
-    Everything below one of these is a secret too, including keys.
+    Everything below one of these is a secret too, including keys; numbers only below one of `names`.
     """
     found: set[str] = set()
     # A list instead of recursion, because a payload may be nested deeper than calls can be.
-    rest: list[tuple[Any, bool]] = [(value, False)]
+    rest: list[tuple[Any, bool, bool]] = [(value, False, False)]
     if type(value) is dict:
-        rest = [(item, key in names or is_secret(key)) for key, item in value.items()]
+        rest = [(item, key in names or is_secret(key), key in names) for key, item in value.items()]
     while rest:
-        item, secret = rest.pop()
+        item, secret, whole = rest.pop()
         kind = type(item)
         if kind is dict:
-            rest.extend((below, secret or is_secret(key)) for key, below in item.items())
+            rest.extend((below, secret or is_secret(key), whole) for key, below in item.items())
             if secret:
                 found.update(key for key in item if key != MARK and not _is_word(key))
         elif kind is list:
-            rest.extend((below, secret) for below in item)
+            rest.extend((below, secret, whole) for below in item)
         elif secret and kind is str:
             found.add(item)
-        elif secret and kind in (int, float) and len(str(item)) >= SHORTEST_NUMBER:
+        elif whole and kind in (int, float) and len(str(item)) >= SHORTEST_NUMBER:
             found.add(str(item))
     return found
 

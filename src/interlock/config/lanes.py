@@ -1,0 +1,65 @@
+"""Lanes and their limits, from the file, flags and the environment."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from interlock.core.state import DEFAULT_LANES
+from interlock.model.error import BadValue
+from interlock.model.field_types import Kind, Place, Schema, Whole
+from interlock.model.job import NAME
+
+LANE_PREFIX = "INTERLOCK_LANE_"
+
+
+class Lanes(Kind):
+    """Names of lanes and their limits."""
+
+    metavar = "NAME=LIMIT"
+
+    LIMIT = Whole(1, 999_999_999)
+
+    def check(self, value: Any, place: Place) -> dict[str, int]:
+        if not isinstance(value, dict):
+            raise BadValue(str(place), value, "a mapping of lanes to their limits")
+        return {self.name(name, place): self.LIMIT.check(limit, place.at(name)) for name, limit in value.items()}
+
+    @staticmethod
+    def name(name: object, place: Place) -> str:
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise BadValue(str(place), name, "a lane's name")
+        return name
+
+    def schema(self) -> Schema:
+        return {
+            "type": "object",
+            "propertyNames": {"pattern": f"^{NAME.pattern}$"},
+            "additionalProperties": self.LIMIT.schema(),
+        }
+
+    def show(self, value: dict[str, int]) -> str:
+        return ", ".join(f"{name} {limit}" for name, limit in value.items())
+
+
+def lanes(environment: Mapping[str, str]) -> dict[str, int]:
+    """Return every lane and the number of runs that may execute in it at once."""
+    return dict(DEFAULT_LANES) | from_environment(environment)
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
+    found = {}
+    for name, value in sorted(environment.items()):
+        if name.startswith(LANE_PREFIX):
+            place = Place(name)
+            lane = Lanes.name(name.removeprefix(LANE_PREFIX).lower(), place)
+            found[lane] = Lanes.LIMIT.read(value, place)
+    return found
+
+
+def from_flags(flags: Sequence[str]) -> dict[str, int]:
+    found = {}
+    for flag in flags:
+        name, separator, value = flag.partition("=")
+        if not separator:
+            raise BadValue("--lane", flag, "of the form NAME=LIMIT")
+        found[Lanes.name(name, Place("--lane"))] = Lanes.LIMIT.read(value, Place(f"--lane {name}"))
+    return found
