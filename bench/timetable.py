@@ -23,27 +23,22 @@ from interlock.wiring.connection import connect
 
 INTERVAL = 60.0
 SECONDS = 90.0
-LAST_MOMENT = 2.0
-"""seconds after the window in which a late fire of the window still counts; later ones are missed"""
+LAST_MOMENT = 2.0  # seconds after the window in which a late fire of the window still counts; later ones are missed
 BATCH = 1000
 APP = "bench.fired:app"
 NOTE = FunctionWork(function="bench.fired:note")
 LIMIT = 60.0
 SETTLING = 3.0
-PER_JOB = 0.0004
-"""seconds in which APScheduler is loaded, if the machine is not busy: at all, and for each job"""
+PER_JOB = 0.0004  # seconds in which APScheduler is loaded, if the machine is not busy: at all, and for each job
 
 
 class Fired(msgspec.Struct, frozen=True, kw_only=True):
     """One measurement of one scheduler."""
 
-    lateness: list[float]
-    """of each fire in the window, in seconds"""
+    lateness: list[float]  # of each fire in the window, in seconds
     missed: int
-    processor: float
-    """seconds of processor time of all processes, over the window"""
-    memory: int
-    """bytes of all processes with the schedules, before the window"""
+    processor: float  # seconds of processor time of all processes, over the window
+    memory: int  # bytes of all processes with the schedules, before the window
 
 
 def measure(name: str, folder: Path, count: int, *, interval: float = INTERVAL, seconds: float = SECONDS) -> Fired:

@@ -15,8 +15,7 @@ from typing import TextIO
 from soak.simulation.scenario import Sabotage
 from soak.simulation.simulate import Report, simulate
 
-SHOWN = 60
-"""lines of the trace of a failed seed"""
+SHOWN = 60  # lines of the trace of a failed seed
 MOST_FAILURES = 5
 REPORT_EVERY = 10.0
 

@@ -59,8 +59,7 @@ class _Values(NamedTuple):
 class Clock(NamedTuple):
     """Pairs of an instant, a whole minute, and a time of the clock."""
 
-    shown: list[tuple[int, datetime]]
-    """what it shows then"""
+    shown: list[tuple[int, datetime]]  # what it shows then
     reached: list[tuple[int, datetime]]
     """what it then shows for the first time, and each minute that it then has jumped over"""
 

@@ -21,8 +21,7 @@ from interlock.model.cron import Cron
 from soak.zone_oracle import Change, changes, clock, fires, offset
 
 FIRST_YEAR, LAST_YEAR = 2020, 2037
-MARGIN = 26 * 3600
-"""seconds before and behind a change that are looked at"""
+MARGIN = 26 * 3600  # seconds before and behind a change that are looked at
 RANDOM_INSTANTS = 20
 MOST_FAULTS = 20
 NO_PLACES = ("localtime", "posixrules")

@@ -18,8 +18,7 @@ class Bulks:
         self._require = require
         self._meant: dict[str, dict[str, None]] = {}
         """request → the runs that were live before it and fit, whatever their states"""
-        self.reached = 0
-        """how many of those its end found asked to stop, or ended by it"""
+        self.reached = 0  # how many of those its end found asked to stop, or ended by it
 
     def before(self, batch: Batch) -> None:
         for bulk in batch.bulks:

@@ -212,8 +212,7 @@ class Cluster:
         self.timetable = scenario.timetable
         self._rng = self.random("cluster")
         self._restarting = False
-        self._outside = copy_context()
-        """belongs to no process: what dies cannot start its own successor"""
+        self._outside = copy_context()  # belongs to no process: what dies cannot start its own successor
 
     def random(self, name: str) -> Random:
         return Random(f"{self.seed}/{name}")

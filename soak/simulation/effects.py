@@ -13,11 +13,9 @@ from soak.simulation.trace import Trace
 
 
 class AnswerFaults(msgspec.Struct):
-    lose: float = 0.0
-    """how often an answer is lost"""
+    lose: float = 0.0  # how often an answer is lost
     repeat: float = 0.0
-    delay: float = 0.0
-    """how often it is late, or comes once more later"""
+    delay: float = 0.0  # how often it is late, or comes once more later
     longest_delay: float = 8.0
 
 

@@ -27,8 +27,7 @@ OUTCOMES = {
 """the word a worker would use; some are another's, or nobody's"""
 
 SUCCEEDS = (SUCCEED, COMPLETE, IGNORE)
-DEAF = (IGNORE, STUBBORN)
-"""does not stop when it is asked to; the second not even on TERM"""
+DEAF = (IGNORE, STUBBORN)  # does not stop when it is asked to; the second not even on TERM
 
 Key = tuple[str, int]
 
@@ -68,8 +67,7 @@ class Ledger:
 
     def __init__(self) -> None:
         self.executions: list[Execution] = []
-        self.crashed: set[str] = set()
-        """runs that were in a process when it died alone"""
+        self.crashed: set[str] = set()  # runs that were in a process when it died alone
 
     def began(self, execution: Execution) -> None:
         self.executions.append(execution)

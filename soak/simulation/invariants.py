@@ -36,13 +36,11 @@ class Invariants(Ledger):
         self.disk = disk
         self.lanes = lanes
         self.acknowledged: dict[str, None] = {}
-        self.cancels: dict[str, None] = {}
-        """runs that a client asked to be cancelled"""
+        self.cancels: dict[str, None] = {}  # runs that a client asked to be cancelled
         self.checks = 0
         self._loop = loop
         self._trace = trace
-        self._seen: dict[str, Run] = {}
-        """every run as it was after the last commit that touched it"""
+        self._seen: dict[str, Run] = {}  # every run as it was after the last commit that touched it
         self._histories: dict[str, list[Transition]] = {}
         self._fences: dict[tuple[str, int], Execution] = {}
         self._attempts: dict[tuple[str, int], None] = {}

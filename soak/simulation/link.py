@@ -30,8 +30,7 @@ class LinkFaults(msgspec.Struct):
     longest_delay: float = 0.02
     drop: float = 0.0
     duplicate: float = 0.0
-    lag: float = 0.0
-    """how often a message takes a hundred times as long"""
+    lag: float = 0.0  # how often a message takes a hundred times as long
 
 
 class Network:
@@ -42,11 +41,9 @@ class Network:
         self.faults = LinkFaults()
         self.links: list[Link] = []
         self.listener: tuple[Process, Endpoint] | None = None
-        self.cut_off: dict[Process, None] = {}
-        """processes that reach nobody"""
+        self.cut_off: dict[Process, None] = {}  # processes that reach nobody
         self.on_send: Sent = lambda message: None
-        self.lose_all: tuple[type[m.Message], ...] = ()
-        """messages that never arrive: sabotage"""
+        self.lose_all: tuple[type[m.Message], ...] = ()  # messages that never arrive: sabotage
 
     def delay(self) -> float:
         delay = self.rng.uniform(0.0001, self.faults.longest_delay)

@@ -16,8 +16,7 @@ from typing import Any, TypeVarTuple, cast
 
 Arguments = TypeVarTuple("Arguments")
 
-MOST_AT_ONE_INSTANT = 200_000
-"""callbacks without any time passing after which something is taken to run in a circle"""
+MOST_AT_ONE_INSTANT = 200_000  # callbacks without any time passing after which something is taken to run in a circle
 
 
 class Deadlock(Exception):
@@ -90,8 +89,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._timers: list[tuple[float, int, Process | None, asyncio.TimerHandle]] = []
         self._order = count()
         self._at_this_instant = 0
-        self.errors: list[str] = []
-        """what callbacks and tasks raised that nobody caught"""
+        self.errors: list[str] = []  # what callbacks and tasks raised that nobody caught
         self._halt: Exception | None = None
         self._tasks: list[asyncio.Task[Any]] = []
         self.set_task_factory(_make_task)

@@ -26,8 +26,7 @@ class Occurrences:
         self._disk = disk
         self._require = require
         self._rows: dict[str, ScheduleRow] = {}
-        self._runs: dict[str, dict[str, Run]] = {}
-        """job → its occurrences"""
+        self._runs: dict[str, dict[str, Run]] = {}  # job → its occurrences
         self._live: dict[str, set[str]] = {}
         self.checked = 0
 

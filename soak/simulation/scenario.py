@@ -14,8 +14,7 @@ HEARTBEAT = 2.0
 LEASE_TTL = 4.0
 LEAD = 0.05
 KEEP = Keep(runs=1, keys_for=3600.0)
-WALL = 1_800_000_000.0
-"""the wall clock as the simulation begins"""
+WALL = 1_800_000_000.0  # the wall clock as the simulation begins
 
 JOBS = (
     Job(id="plain"),
@@ -67,26 +66,21 @@ class Faults(msgspec.Struct, kw_only=True):
     """Which faults there are. The seed decides for each whether it occurs, and how often."""
 
     kill_scheduler: bool = True
-    restart_scheduler: bool = True
-    """in good order: drained, then stopped"""
+    restart_scheduler: bool = True  # in good order: drained, then stopped
     pause_scheduler: bool = True
-    replace_scheduler: bool = True
-    """another takes over while it stands still; then it goes on"""
+    replace_scheduler: bool = True  # another takes over while it stands still; then it goes on
     crash_at_commit: bool = True
     fail_store: bool = True
     kill_worker: bool = True
-    stop_worker: bool = True
-    """in good order: it leaves, and gives back what it cannot finish"""
+    stop_worker: bool = True  # in good order: it leaves, and gives back what it cannot finish
     pause_worker: bool = True
     isolate_worker: bool = True
     break_links: bool = True
-    stall_links: bool = True
-    """now and then a message, and all behind it, takes a hundred times as long"""
+    stall_links: bool = True  # now and then a message, and all behind it, takes a hundred times as long
     drop_messages: bool = True
     duplicate_messages: bool = True
     jump_clock: bool = True
-    disturb_answers: bool = True
-    """answers to effects come late, twice, to the next scheduler, or never"""
+    disturb_answers: bool = True  # answers to effects come late, twice, to the next scheduler, or never
 
     @classmethod
     def only(cls, *names: str) -> "Faults":
@@ -104,34 +98,24 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_loses_commits: bool = False
     store_keeps_late: bool = False
     store_forgets_keys: bool = False
-    store_prunes_keys: bool = False
-    """a key is forgotten when its run is pruned"""
-    store_prunes_occurrences: bool = False
-    """an occurrence that was submitted is forgotten when its run is pruned"""
+    store_prunes_keys: bool = False  # a key is forgotten when its run is pruned
+    store_prunes_occurrences: bool = False  # an occurrence that was submitted is forgotten when its run is pruned
     store_doubles_history: bool = False
     store_ignores_epochs: bool = False
     store_loses_cursors: bool = False
     engine_ignores_fences: bool = False
     engine_forgets_limits: bool = False
-    engine_forgets_times: bool = False
-    """an occurrence that was missed is passed over"""
+    engine_forgets_times: bool = False  # an occurrence that was missed is passed over
     engine_reuses_attempts: bool = False
-    engine_suspects_all: bool = False
-    """every run that was lost gets a process of its own, also when its worker died"""
-    engine_forgets_bulks: bool = False
-    """a bulk request that was under way when the scheduler died is not gone on with"""
-    engine_forgets_holds: bool = False
-    """runs that were held when the scheduler died go on"""
+    engine_suspects_all: bool = False  # every run that was lost gets a process of its own, also when its worker died
+    engine_forgets_bulks: bool = False  # a bulk request that was under way when the scheduler died is not gone on with
+    engine_forgets_holds: bool = False  # runs that were held when the scheduler died go on
     engine_applies_answers_twice: bool = False
-    engine_asks_once: bool = False
-    """an effect whose answer is lost is not asked again"""
-    engine_forgets_unsent: bool = False
-    """runs that were dispatched when the scheduler died are left to themselves"""
-    engine_counts_wall_time: bool = False
-    """where elapsed time is meant"""
+    engine_asks_once: bool = False  # an effect whose answer is lost is not asked again
+    engine_forgets_unsent: bool = False  # runs that were dispatched when the scheduler died are left to themselves
+    engine_counts_wall_time: bool = False  # where elapsed time is meant
     worker_begins_twice: bool = False
-    worker_begins_late: bool = False
-    """a dispatch is begun as it arrives, however old it is"""
+    worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
     link_loses_stops: bool = False
 
 
@@ -141,24 +125,16 @@ class Scenario(msgspec.Struct, kw_only=True):
     workers: int
     slots: int
     processes: int
-    duration: float
-    """seconds in which runs are submitted and faults occur"""
+    duration: float  # seconds in which runs are submitted and faults occur
     fault_every: float
-    batch_runs: int
-    """how much one pass takes in; a small number makes the scheduler decide ahead of its commits"""
-    named_workers: bool
-    """a worker that is started again has the name it had"""
-    own_workers: bool
-    """workers belong to one start of the scheduler"""
+    batch_runs: int  # how much one pass takes in; a small number makes the scheduler decide ahead of its commits
+    named_workers: bool  # a worker that is started again has the name it had
+    own_workers: bool  # workers belong to one start of the scheduler
     faults: Faults
-    timetable: bool = False
-    """there are jobs with schedules"""
-    bulks: int = 0
-    """requests that cancel many runs at once"""
-    bulk_runs: int = 2000
-    """how many of them one pass ends"""
-    prunes: bool = False
-    """hardly any run that has ended is kept"""
+    timetable: bool = False  # there are jobs with schedules
+    bulks: int = 0  # requests that cancel many runs at once
+    bulk_runs: int = 2000  # how many of them one pass ends
+    prunes: bool = False  # hardly any run that has ended is kept
 
 
 def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:

@@ -14,23 +14,20 @@ from soak.simulation.invariants import Violation
 from soak.simulation.loop import Crashed, Deadlock, Livelock
 from soak.simulation.scenario import Faults, Sabotage, scenario_of
 
-PATIENCE = 600.0
-"""seconds within which everything must have ended once the faults are over"""
+PATIENCE = 600.0  # seconds within which everything must have ended once the faults are over
 
 
 class Report(msgspec.Struct, kw_only=True):
     seed: int
     violation: str | None
-    trace: str
-    """a hash of everything that happened"""
+    trace: str  # a hash of everything that happened
     tail: list[str]
     runs: int
     ended: dict[str, int]
     executions: int
     faults: int
     checks: int
-    seconds: float
-    """of virtual time"""
+    seconds: float  # of virtual time
 
 
 class Simulation:

@@ -14,8 +14,7 @@ from soak.simulation.executor import Execution
 from soak.simulation.loop import VirtualLoop
 
 ROUNDING = 1e-6
-SETTLED = 40.0
-"""seconds after which the last fault has no effect on the scheduler any more"""
+SETTLED = 40.0  # seconds after which the last fault has no effect on the scheduler any more
 SLACK = 5.0
 
 
@@ -23,16 +22,13 @@ class Spans:
     def __init__(self, loop: VirtualLoop, require: Callable[[bool, str], None]) -> None:
         self._loop = loop
         self._require = require
-        self._started = 0.0
-        """when a scheduler was last started"""
-        self._quiet = inf
-        """from when on nothing disturbs the scheduler"""
+        self._started = 0.0  # when a scheduler was last started
+        self._quiet = inf  # from when on nothing disturbs the scheduler
         self._failed: dict[str, tuple[float, float]] = {}
         """run → when its attempt failed, and the shortest delay before the next"""
         self._waiting: dict[str, tuple[float, float]] = {}
         """run → since when it waits for its delay or retry, and how long it may at the most"""
-        self.submitted: dict[str, float] = {}
-        """run → when its client began to submit it"""
+        self.submitted: dict[str, float] = {}  # run → when its client began to submit it
 
     def scheduler_starts(self) -> None:
         self._started = self._loop.time()

@@ -39,30 +39,22 @@ from soak.simulation.trace import Trace
 class StoreFaults(msgspec.Struct):
     longest_write: float = 0.01
     longest_read: float = 0.002
-    fail: float = 0.0
-    """how often a call fails"""
-    crash: float = 0.0
-    """how often the scheduler dies at a commit, just before or just after it"""
-    down_until: float = 0.0
-    """every call fails until then"""
+    fail: float = 0.0  # how often a call fails
+    crash: float = 0.0  # how often the scheduler dies at a commit, just before or just after it
+    down_until: float = 0.0  # every call fails until then
 
 
 class StoreSabotage(msgspec.Struct, frozen=True):
     """Ways to be a bad store, to see that the invariants notice."""
 
-    loses_commits: bool = False
-    """says that a batch is kept, and sometimes has not kept it"""
-    keeps_late: bool = False
-    """says that a batch is kept a while before it is"""
+    loses_commits: bool = False  # says that a batch is kept, and sometimes has not kept it
+    keeps_late: bool = False  # says that a batch is kept a while before it is
     forgets_keys: bool = False
-    prunes_keys: bool = False
-    """keys go with their runs"""
-    prunes_occurrences: bool = False
-    """that an occurrence was submitted goes with its run"""
+    prunes_keys: bool = False  # keys go with their runs
+    prunes_occurrences: bool = False  # that an occurrence was submitted goes with its run
     doubles_history: bool = False
     ignores_epochs: bool = False
-    loses_cursors: bool = False
-    """keeps the occurrences of a batch, and sometimes not how far their jobs have come"""
+    loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
 class Disk(MemoryStore):

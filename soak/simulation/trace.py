@@ -5,8 +5,7 @@ from collections import deque
 
 from soak.simulation.loop import VirtualLoop
 
-TAIL = 400
-"""lines kept for a person to read"""
+TAIL = 400  # lines kept for a person to read
 
 
 class Trace:

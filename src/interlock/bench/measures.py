@@ -11,13 +11,10 @@ from interlock.bench.report import Measure
 from interlock.bench.server import Server, running
 
 BATCH = 100
-WARM = 500
-"""requests before the clock starts"""
+WARM = 500  # requests before the clock starts
 CONNECTIONS = 64
-PAUSE = 0.005
-"""seconds of rest between two measurements on an idle system"""
-OUTSTANDING = 10
-"""batches a client has under way at once"""
+PAUSE = 0.005  # seconds of rest between two measurements on an idle system
+OUTSTANDING = 10  # batches a client has under way at once
 ONE = '{"job":"bench.noop"}'
 
 

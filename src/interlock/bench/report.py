@@ -19,15 +19,13 @@ from rich.table import Table
 
 from interlock.model.error import BadValue
 
-Row = tuple[str, str, str]
-"""what, figure and ratio"""
+Row = tuple[str, str, str]  # what, figure and ratio
 
 
 class Measure(NamedTuple):
     label: str
     unit: str
-    take: Callable[[Path], float | list[float]]
-    """one figure, or samples: their median and 99th percentile are shown"""
+    take: Callable[[Path], float | list[float]]  # one figure, or samples: their median and 99th percentile are shown
 
 
 class Figure(msgspec.Struct):

@@ -19,10 +19,8 @@ from interlock.worker.identity import process_of
 
 logger = logging.getLogger("interlock.links")
 
-LAST_WORDS = 2.0
-"""seconds after the end of a process in which its link should end too"""
-MOST_UNSENT = 256 * 1024 * 1024
-"""bytes that a peer may leave unread before it is cut off"""
+LAST_WORDS = 2.0  # seconds after the end of a process in which its link should end too
+MOST_UNSENT = 256 * 1024 * 1024  # bytes that a peer may leave unread before it is cut off
 
 
 class _SocketPeer(Peer, asyncio.Protocol):

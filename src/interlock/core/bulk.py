@@ -14,12 +14,9 @@ from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, reb
 from interlock.model.request import BulkReport, StartBulk
 from interlock.model.state import TERMINAL
 
-LOOKS = 20_000
-"""runs that one pass looks at"""
-MOST_AT_ONCE = 32
-"""requests under way at once: each has a list of all live runs"""
-MOST_KEPT = 1000
-"""requests to remember"""
+LOOKS = 20_000  # runs that one pass looks at
+MOST_AT_ONCE = 32  # requests under way at once: each has a list of all live runs
+MOST_KEPT = 1000  # requests to remember
 
 
 def start(p: Pass, origin: str, command: StartBulk) -> None:

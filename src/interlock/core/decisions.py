@@ -29,26 +29,19 @@ class Batch(msgspec.Struct):
     history: list[tuple[str, list[Transition]]] = []
     keys: list[tuple[str, str | None, str, bytes, float]] = []
     """tenant, idempotency key (None for an occurrence without one), run id, digest, time"""
-    jobs: list[Job] = []
-    """versions that runs refer to"""
-    put_jobs: list[Job] = []
-    """jobs that exist only in the store"""
+    jobs: list[Job] = []  # versions that runs refer to
+    put_jobs: list[Job] = []  # jobs that exist only in the store
     dropped_jobs: list[str] = []
-    schedules: list[ScheduleRow] = []
-    """at most one a job"""
+    schedules: list[ScheduleRow] = []  # at most one a job
     dropped_schedules: list[str] = []
     checkpoints: list[tuple[str, bytes]] = []
-    logs: list[tuple[str, int, int, float, str, str]] = []
-    """run id, attempt, number of the line, time, level, text"""
-    dead_letters: list[tuple[str, float, str, str]] = []
-    """run id, time, reason code, error"""
+    logs: list[tuple[str, int, int, float, str, str]] = []  # run id, attempt, number of the line, time, level, text
+    dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error
     kept: list[tuple[str, Kept | None]] = []
     """service → what outlasts it; None forgets it, and the last entry of a name wins"""
     service_log: list[ServiceRow] = []
-    bulks: list[BulkRequest] = []
-    """new ones, and those with new counts"""
-    walked: list[tuple[str, str]] = []
-    """the last run that a bulk request looked at, and the request"""
+    bulks: list[BulkRequest] = []  # new ones, and those with new counts
+    walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
     dropped_bulks: list[str] = []
     position: int = 0
     """position of the first row. Log lines come first, then history, so that a reader sees a run's log before its end;
@@ -74,34 +67,22 @@ class Defined(msgspec.Struct, frozen=True, gc=False):
     difference: Difference
 
 
-Answer = Message | Defined | Failed
-"""a message to a client, the outcome of a declaration, or an error"""
+Answer = Message | Defined | Failed  # a message to a client, the outcome of a declaration, or an error
 
 
 class Decisions(msgspec.Struct, kw_only=True):
-    now: float
-    """wall time of the pass"""
+    now: float  # wall time of the pass
     elapsed: float
     batch: Batch = field(default_factory=Batch)
-    sends: dict[str, list[Message]] = {}
-    """worker id → messages, in order"""
-    answers: list[tuple[str, Answer]] = []
-    """client → answer"""
-    changed: dict[str, Run] = {}
-    """every run in the batch, new ones too"""
+    sends: dict[str, list[Message]] = {}  # worker id → messages, in order
+    answers: list[tuple[str, Answer]] = []  # client → answer
+    changed: dict[str, Run] = {}  # every run in the batch, new ones too
     ended: list[Run] = []
-    retried: list[Run] = []
-    """a run for each failed attempt that another follows"""
-    crashed: list[Run] = []
-    """a run for each lost attempt"""
+    retried: list[Run] = []  # a run for each failed attempt that another follows
+    crashed: list[Run] = []  # a run for each lost attempt
     warnings: list[str] = []
-    problems: list[str] = []
-    """refused attempts to break the state table"""
-    progressed: dict[str, Run] = {}
-    """runs that reported progress; the state has the reports"""
-    lags: list[float] = []
-    """seconds by which each occurrence went on late"""
-    effects: list[Effect] = []
-    """work for the outside"""
-    wake_at: float | None = None
-    """wall time of the next timer or occurrence; now if the timetable waits for facts"""
+    problems: list[str] = []  # refused attempts to break the state table
+    progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports
+    lags: list[float] = []  # seconds by which each occurrence went on late
+    effects: list[Effect] = []  # work for the outside
+    wake_at: float | None = None  # wall time of the next timer or occurrence; now if the timetable waits for facts

@@ -15,18 +15,13 @@ if TYPE_CHECKING:
 class Needs(msgspec.Struct):
     """The questions of one batch."""
 
-    keys: dict[tuple[str, str], None] = {}
-    """tenants and idempotency keys"""
-    digests: dict[str, str] = {}
-    """run id → job, for each run whose digest of job and payload is needed"""
-    states: dict[str, None] = {}
-    """ids of runs whose state is needed"""
+    keys: dict[tuple[str, str], None] = {}  # tenants and idempotency keys
+    digests: dict[str, str] = {}  # run id → job, for each run whose digest of job and payload is needed
+    states: dict[str, None] = {}  # ids of runs whose state is needed
     passed: dict[str, tuple[str, float]] = {}
     """run id → job and time, for those of the above that a schedule has already passed; a missing one was pruned"""
-    runs: dict[str, None] = {}
-    """ids of runs that are needed whole"""
-    latest: dict[str, None] = {}
-    """jobs whose latest fire time is needed"""
+    runs: dict[str, None] = {}  # ids of runs that are needed whole
+    latest: dict[str, None] = {}  # jobs whose latest fire time is needed
 
     def __bool__(self) -> bool:
         return bool(self.keys or self.digests or self.states or self.runs or self.latest)
@@ -40,14 +35,10 @@ class Needs(msgspec.Struct):
 class Facts(msgspec.Struct):
     """The answers. They hold for one step, because no undecided or unstored change exists while they are read."""
 
-    keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-    """used key → run id and digest"""
-    digests: dict[str, bytes | None] = {}
-    """run that exists or did → its digest, None if it is no longer known"""
+    keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # used key → run id and digest
+    digests: dict[str, bytes | None] = {}  # run that exists or did → its digest, None if it is no longer known
     states: dict[str, State | None] = {}
     """each requested run → its state or None; a pruned run counts as succeeded, so that it does not run again"""
     runs: dict[str, Run] = {}
-    pruned: set[str] = set()
-    """requested runs that were pruned"""
-    latest: dict[str, float] = {}
-    """job → its latest fire time that has a run, if that is in the future"""
+    pruned: set[str] = set()  # requested runs that were pruned
+    latest: dict[str, float] = {}  # job → its latest fire time that has a run, if that is in the future

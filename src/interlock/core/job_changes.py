@@ -21,8 +21,7 @@ from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import backfill, occurrence_id
 from interlock.model.state import State
 
-DEFAULT = "default"
-"""the tenant of scheduled runs"""
+DEFAULT = "default"  # the tenant of scheduled runs
 REMOVED = "its job was removed"
 CHANGED = "its job has another schedule now"
 

@@ -13,11 +13,9 @@ from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
-MOST_JOBS = 1000
-"""jobs in one answer"""
+MOST_JOBS = 1000  # jobs in one answer
 MOST_TIMES = 10_000
-PUT = "api"
-"""the source of a job that was put over the API"""
+PUT = "api"  # the source of a job that was put over the API
 
 
 def report(state: SchedulerState, request: int, *job_ids: str) -> r.JobsReport:

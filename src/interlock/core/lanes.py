@@ -8,8 +8,7 @@ from interlock.core.state import Lane, RouteKey, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.run import Run
 
-SWEEP_AT = 1000
-"""dead entries up to which a lane is not swept"""
+SWEEP_AT = 1000  # dead entries up to which a lane is not swept
 
 
 def enqueue(state: SchedulerState, run: Run) -> None:

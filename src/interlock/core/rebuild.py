@@ -29,16 +29,12 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     runs: list[Run]
     """every run that has not ended, in the order they were stored; payloads above the requested size are None"""
-    jobs: list[Job]
-    """every version of a job that these runs refer to"""
-    position: int
-    """the highest one stored, or 0"""
-    log_sizes: dict[str, tuple[int, int]]
-    """run id → log lines and bytes of their text, for live runs with a log"""
+    jobs: list[Job]  # every version of a job that these runs refer to
+    position: int  # the highest one stored, or 0
+    log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
     log_marks: dict[str, tuple[int, int]] = {}
     """run id → its attempt and the number of that attempt's last log line, if no line before it is missing"""
-    put_jobs: list[Job] = []
-    """in the order they were put"""
+    put_jobs: list[Job] = []  # in the order they were put
     schedules: list[ScheduleRow] = []
     bulks: list[tuple[BulkRequest, int]] = []
     """oldest first, each with how many of `runs`, from the first, it has yet to look at"""

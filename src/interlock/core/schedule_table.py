@@ -19,29 +19,21 @@ ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]
 """An `Entry` as it is stored: job, identity of the schedule, anchor, cursor, next time, paused, done, reached. For a
 removed job only a pause is kept."""
 
-FEW_QUEUES = 10
-"""queues of a lane up to which counting its runs is quick; with more, the lane counts as busy"""
-GONE = ""
-"""the identity in the row of a removed job"""
+FEW_QUEUES = 10  # queues of a lane up to which counting its runs is quick; with more, the lane counts as busy
+GONE = ""  # the identity in the row of a removed job
 
 
 class Entry(msgspec.Struct, gc=False):
     """A scheduled job in the timetable. Times are nominal, without the job's offset within the jitter."""
 
     job: Job
-    order: int
-    """rank among jobs that fire at the same time"""
-    anchor: float
-    """when the job first appeared with this schedule"""
-    cursor: float
-    """every time up to here has its run"""
-    next: float | None
-    """the first time after the cursor, if any"""
+    order: int  # rank among jobs that fire at the same time
+    anchor: float  # when the job first appeared with this schedule
+    cursor: float  # every time up to here has its run
+    next: float | None  # the first time after the cursor, if any
     paused: bool = False
-    done: bool = False
-    """its one run has ended, and the job is not kept"""
-    reached: float = 0.0
-    """times up to here may have runs: of an earlier schedule, or from when the clock was ahead"""
+    done: bool = False  # its one run has ended, and the job is not kept
+    reached: float = 0.0  # times up to here may have runs: of an earlier schedule, or from when the clock was ahead
 
     @property
     def schedule(self) -> Schedule:
@@ -67,10 +59,8 @@ class Series:
     __slots__ = ("live", "waiting")
 
     def __init__(self) -> None:
-        self.live: set[str] = set()
-        """due and not ended"""
-        self.waiting: deque[Run] = deque()
-        """due, but still in prerun; a run that ended meanwhile is dropped when met"""
+        self.live: set[str] = set()  # due and not ended
+        self.waiting: deque[Run] = deque()  # due, but still in prerun; a run that ended meanwhile is dropped when met
 
 
 class Table:
@@ -80,16 +70,12 @@ class Table:
         self.entries: dict[str, Entry] = {}
         self.heap: list[tuple[float, int, str]] = []
         """(fire time, order, job); an item that no longer fits its entry is dropped when met"""
-        self.ahead: dict[str, list[Run]] = {}
-        """job → its occurrences that were created ahead of their time"""
-        self.rows: dict[str, ScheduleRow] = {}
-        """stored rows of jobs that are not defined, or not yet"""
+        self.ahead: dict[str, list[Run]] = {}  # job → its occurrences that were created ahead of their time
+        self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
         self.unsure: dict[str, list[str]] = {}
         """job → ids of runs that may exist and are not live: the next pass needs their states"""
-        self.recorded = 0
-        """missed occurrences recorded one by one in an unbroken sequence of passes"""
-        self.wall = 0.0
-        """wall time of the last pass"""
+        self.recorded = 0  # missed occurrences recorded one by one in an unbroken sequence of passes
+        self.wall = 0.0  # wall time of the last pass
         self.orders = 0
 
     def place(self, entry: Entry) -> None:

@@ -11,8 +11,7 @@ from interlock.model.state import State
 
 OVERTAKEN = "missed: the run before it was still going when the next was due"
 PAUSED = "paused"
-SCHEDULED = (SCHEDULE, CATCH_UP)
-"""origins of the occurrences that a pause stops"""
+SCHEDULED = (SCHEDULE, CATCH_UP)  # origins of the occurrences that a pause stops
 
 
 def skip(p: Pass, run: Run, reason: str) -> None:

@@ -11,8 +11,7 @@ from interlock.model.state import State
 
 CANCEL = "cancel"
 TIMEOUT = "timeout"
-ATTEMPT_TIMEOUT = "attempt_timeout"
-"""values of `Run.stop`: why a running attempt was asked to stop"""
+ATTEMPT_TIMEOUT = "attempt_timeout"  # values of `Run.stop`: why a running attempt was asked to stop
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:

@@ -18,30 +18,23 @@ from interlock.model.run import Run, RunIds
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
 
-MOST_COMPARED = 10_000
-"""job names compared with an unknown one to suggest the closest"""
+MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
 class Room(IntEnum):
     """Where on its worker a run executes. Each kind has its own slots, so none takes those of another."""
 
-    SHARED = 0
-    """in the process that most runs share"""
-    OWN = 1
-    """in a process of its own, because its job wants one"""
-    SUSPECT = 2
-    """in a process of its own, because the last process died while it executed there"""
+    SHARED = 0  # in the process that most runs share
+    OWN = 1  # in a process of its own, because its job wants one
+    SUSPECT = 2  # in a process of its own, because the last process died while it executed there
 
 
-RouteKey = tuple[str, Room]
-"""job id and room: runs with equal keys can go to the same workers"""
+RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
 
-SUSPECT_SHARE = 4
-"""slots of a worker for each suspect that it takes"""
+SUSPECT_SHARE = 4  # slots of a worker for each suspect that it takes
 
-ANYWHERE = ""
-"""replaces the job id where the dispatch carries the work, so that any worker can do it"""
+ANYWHERE = ""  # replaces the job id where the dispatch carries the work, so that any worker can do it
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -49,19 +42,14 @@ class Limits(msgspec.Struct, frozen=True):
 
     heartbeat_interval: float = 10.0
     missed_heartbeats: int = 3
-    small_payload: int = 256
-    """bytes up to which a waiting run keeps its payload in memory"""
-    log_lines: int = 10_000
-    """lines of a run's log, over all its attempts"""
-    log_bytes: int = 4 * 1024 * 1024
-    """bytes of their text"""
-    prerun: float = 10.0
-    """seconds ahead of its time that an occurrence becomes a run"""
+    small_payload: int = 256  # bytes up to which a waiting run keeps its payload in memory
+    log_lines: int = 10_000  # lines of a run's log, over all its attempts
+    log_bytes: int = 4 * 1024 * 1024  # bytes of their text
+    prerun: float = 10.0  # seconds ahead of its time that an occurrence becomes a run
     lead: float = 0.0
     """seconds ahead of its time that an occurrence may go to a worker, which keeps it until then; half of that should
     be enough to store it, and the rest lets several go together"""
-    bulk_runs: int = 1000
-    """runs that bulk requests act on in one pass"""
+    bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property
     def silence(self) -> float:
@@ -88,16 +76,14 @@ of a field of the run; a change of that field voids the span."""
 Span = tuple[float, int, str, str, float]
 """elapsed time of its end, tie-breaker, run id, kind, and the value of the field"""
 
-NOT_OUT = inf
-"""`Attempt.heard` before the attempt is sent: it cannot be silent"""
+NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
 
 class Lines(msgspec.Struct):
     """The log lines of an attempt that have arrived. A worker that reconnects repeats lines that may not be stored."""
 
     attempt: int
-    mark: int = 0
-    """every line up to this number has arrived"""
+    mark: int = 0  # every line up to this number has arrived
     beyond: set[int] = set()
 
     def has(self, number: int) -> bool:
@@ -114,12 +100,9 @@ class Attempt(msgspec.Struct, gc=False):
     """A run on a worker."""
 
     run: Run
-    heard: float
-    """elapsed time of the last sign of life"""
-    accepted: bool
-    """whether the worker has ever reported it"""
-    order: int
-    """its place in the queue it came from"""
+    heard: float  # elapsed time of the last sign of life
+    accepted: bool  # whether the worker has ever reported it
+    order: int  # its place in the queue it came from
 
 
 class Worker:
@@ -134,11 +117,9 @@ class Worker:
         self.jobs: frozenset[str] = frozenset()
         self.connected = False
         self.draining = False
-        self.silent = False
-        """an attempt of its was lost to silence, and it has sent nothing since"""
+        self.silent = False  # an attempt of its was lost to silence, and it has sent nothing since
         self.attempts: dict[str, Attempt] = {}
-        self.apart: dict[str, Room] = {}
-        """attempts in a process of their own"""
+        self.apart: dict[str, Room] = {}  # attempts in a process of their own
 
     @property
     def takes_work(self) -> bool:
@@ -168,8 +149,7 @@ class Lane:
     def __init__(self, name: str, limit: int) -> None:
         self.name = name
         self.limit = limit
-        self.holding: dict[str, Run] = {}
-        """the runs that have a slot; their number is the number of slots taken"""
+        self.holding: dict[str, Run] = {}  # the runs that have a slot; their number is the number of slots taken
         self.queues: dict[RouteKey, deque[tuple[int, Run]]] = {}
         """waiting runs in order of arrival; a run that left otherwise stays as a dead entry until met or swept"""
         self.heads: list[tuple[int, RouteKey]] = []
@@ -201,14 +181,11 @@ class SchedulerState:
     def __init__(self, limits: Limits, lanes: dict[str, int]) -> None:
         self.limits = limits
         self.lanes = {name: Lane(name, limit) for name, limit in lanes.items()}
-        self.runs: dict[str, Run] = {}
-        """every run that has not ended, in the order the store has them"""
-        self.jobs: dict[str, Job] = {}
-        """the current definitions by id, in order of declaration"""
+        self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
+        self.jobs: dict[str, Job] = {}  # the current definitions by id, in order of declaration
         self.declared: dict[str, str] = {}
         """jobs that each start declares anew → version, in order; the other jobs are stored"""
-        self.sources: dict[str, str] = {}
-        """declared job → where it is declared"""
+        self.sources: dict[str, str] = {}  # declared job → where it is declared
         self.versions: dict[str, Job] = {}
         """version → definition, for those that are stored because a run refers to them"""
         self.timetable = Table()
@@ -223,23 +200,17 @@ class SchedulerState:
         """a heap of (wall time, tie-breaker, run id): when to look at a run"""
         self.spans: list[Span] = []
         """a heap of spans in elapsed time; a run's record has the same in wall time, for a restart"""
-        self.wall_ahead = 0.0
-        """seconds by which the wall clock is ahead of elapsed time, in the recorded ends of waits"""
-        self.unsettled: list[str] = []
-        """runs to look at in the next step whatever the time"""
+        self.wall_ahead = 0.0  # seconds by which the wall clock is ahead of elapsed time, in the recorded ends of waits
+        self.unsettled: list[str] = []  # runs to look at in the next step whatever the time
         self.progress: dict[str, tuple[float, str]] = {}
-        self.log_sizes: dict[str, tuple[int, int]] = {}
-        """run with a log → its lines, and bytes of their text"""
+        self.log_sizes: dict[str, tuple[int, int]] = {}  # run with a log → its lines, and bytes of their text
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
         self.draining = False
-        self.liveness_due: float | None = None
-        """elapsed time of the next check for silence"""
-        self.effects: dict[Effect, float] = {}
-        """effect without an answer → elapsed time at which to ask again"""
-        self.effects_due = inf
-        """the earliest of these, or earlier"""
+        self.liveness_due: float | None = None  # elapsed time of the next check for silence
+        self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
+        self.effects_due = inf  # the earliest of these, or earlier
         self.stale_messages = 0
         self._arrivals = 0
 

@@ -30,8 +30,7 @@ from interlock.model.state import State
 if TYPE_CHECKING:
     from random import Random
 
-Command = tuple[str, Any]
-"""its sender (a worker's id, or the client to answer), and a message or a command"""
+Command = tuple[str, Any]  # its sender (a worker's id, or the client to answer), and a message or a command
 
 NO_FACTS = Facts()
 

@@ -10,8 +10,7 @@ from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
 
-JUMP = 1.0
-"""seconds by which the wall clock must jump before the recorded ends of waits move with it"""
+JUMP = 1.0  # seconds by which the wall clock must jump before the recorded ends of waits move with it
 
 
 def fire(p: Pass) -> None:

@@ -21,22 +21,14 @@ from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
-AGAIN = "~again"
-"""suffix to the id of a skipped occurrence, for the run that replaces it; no tenant has such a name"""
-LATE = 1.0
-"""seconds after its time when an occurrence counts as missed"""
-MOST_A_PASS = 2000
-"""occurrences that one pass creates, so that commands get their turn"""
-EARLIER = 1.0
-"""seconds by which an occurrence may be created earlier than necessary"""
-MOST_MISSED = 1000
-"""missed occurrences of a job that get a record each; one record stands for all older ones"""
-MOST_RECORDED = 100_000
-"""the same over all jobs after a long stop; beyond it, each further job gets one record"""
-SET_BACK = 60.0
-"""seconds by which the clock must be set back for the times in between to come again"""
-MOST_ASKED = 5000
-"""occurrences that one pass asks the store about"""
+AGAIN = "~again"  # suffix to the id of a skipped occurrence, for the run that replaces it; no tenant has such a name
+LATE = 1.0  # seconds after its time when an occurrence counts as missed
+MOST_A_PASS = 2000  # occurrences that one pass creates, so that commands get their turn
+EARLIER = 1.0  # seconds by which an occurrence may be created earlier than necessary
+MOST_MISSED = 1000  # missed occurrences of a job that get a record each; one record stands for all older ones
+MOST_RECORDED = 100_000  # the same over all jobs after a long stop; beyond it, each further job gets one record
+SET_BACK = 60.0  # seconds by which the clock must be set back for the times in between to come again
+MOST_ASKED = 5000  # occurrences that one pass asks the store about
 MISSED = "missed: nothing was there to start it in time"
 UNREACHED = "missed: the clock was set back before its time came"
 

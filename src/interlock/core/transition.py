@@ -50,24 +50,16 @@ class Pass(Decisions, kw_only=True):
     rng: "Random"
     facts: Facts
     created: dict[str, Run] = {}
-    rewritten: set[str] = set()
-    """changed runs whose update writes all fields"""
+    rewritten: set[str] = set()  # changed runs whose update writes all fields
     history: dict[str, list[Transition]] = {}
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-    answered: list[tuple[Asked, Any]] = []
-    """answers to effects of earlier passes"""
-    entering: list[Run] = []
-    """runs that became pending, in order; the entry takes them"""
-    released: int = 0
-    """how many of the ended runs the timetable has noticed"""
-    occurrences: int = 0
-    """how many were created"""
-    schedules: dict[str, ScheduleRow | None] = {}
-    """job → its new row, None to delete it"""
-    put_jobs: dict[str, Job | None] = {}
-    """id → the new definition of a stored job, None to delete it"""
-    adopting: set[str] = set()
-    """jobs that have changed"""
+    answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
+    entering: list[Run] = []  # runs that became pending, in order; the entry takes them
+    released: int = 0  # how many of the ended runs the timetable has noticed
+    occurrences: int = 0  # how many were created
+    schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
+    put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
+    adopting: set[str] = set()  # jobs that have changed
 
     def begin(self, run: Run) -> None:
         """Take in a new run, in the state it has."""

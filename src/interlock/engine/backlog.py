@@ -6,15 +6,12 @@ import msgspec
 
 from interlock.model.command import ServiceRow
 
-MOST_CHANGES = 100
-"""changes that may wait; lines may until all services together exceed their share of memory"""
-ROW_BYTES = 300
-"""memory of a row besides its text"""
+MOST_CHANGES = 100  # changes that may wait; lines may until all services together exceed their share of memory
+ROW_BYTES = 300  # memory of a row besides its text
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    order: int
-    """order of arrival among the rows of all services"""
+    order: int  # order of arrival among the rows of all services
     row: ServiceRow
     size: int
 
@@ -23,14 +20,11 @@ class Backlog:
     def __init__(self, service: str) -> None:
         self._service = service
         self._lines: deque[Waiting] = deque()
-        self._changes: deque[Waiting] = deque()
-        """apart, so that a flood of lines does not push them out"""
+        self._changes: deque[Waiting] = deque()  # apart, so that a flood of lines does not push them out
         self._last_number = 0
-        self._dropped = 0
-        """since the last mark"""
+        self._dropped = 0  # since the last mark
         self._newest_dropped: Waiting | None = None
-        self.size = 0
-        """bytes of the lines"""
+        self.size = 0  # bytes of the lines
 
     def __len__(self) -> int:
         return len(self._lines) + len(self._changes) + (self._newest_dropped is not None)

@@ -12,24 +12,18 @@ from interlock.model.command import Define
 from interlock.model.error import BadPayload, UnknownJob
 from interlock.model.job import Job
 
-PayloadCheck = Callable[[bytes], None]
-"""raises `BadPayload`, which names the argument"""
-PayloadMark = Callable[[bytes], bytes]
-"""marks the secrets that the handler takes"""
+PayloadCheck = Callable[[bytes], None]  # raises `BadPayload`, which names the argument
+PayloadMark = Callable[[bytes], bytes]  # marks the secrets that the handler takes
 PUT = "api"
-PYTHON = "python"
-"""sources that are no files"""
-MOST_COMPARED = 10_000
-"""names compared with an unknown one to suggest the closest"""
+PYTHON = "python"  # sources that are no files
+MOST_COMPARED = 10_000  # names compared with an unknown one to suggest the closest
 
 
 class Entry(msgspec.Struct, frozen=True):
     job: Job
     check: PayloadCheck
-    mark: PayloadMark | None = None
-    """None if the handler takes no secrets"""
-    source: str = PYTHON
-    """where it is declared"""
+    mark: PayloadMark | None = None  # None if the handler takes no secrets
+    source: str = PYTHON  # where it is declared
 
 
 class Catalog:

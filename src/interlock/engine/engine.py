@@ -41,12 +41,9 @@ from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
-AFTER_FAULT = 0.2
-"""seconds to wait after an internal error, in case it repeats"""
-MOST_WAITING = 20_000
-"""runs and messages that may wait for a pass before clients have to wait"""
-MOST_BYTES = 64 * 1024 * 1024
-"""bytes of payloads that may wait so"""
+AFTER_FAULT = 0.2  # seconds to wait after an internal error, in case it repeats
+MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients have to wait
+MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait so
 
 
 class _Flight(msgspec.Struct):
@@ -55,8 +52,7 @@ class _Flight(msgspec.Struct):
     commit: "asyncio.Future[None]"
     decisions: Decisions
     commands: Sequence[Command]
-    began: float
-    """elapsed time of the start of the commit"""
+    began: float  # elapsed time of the start of the commit
 
 
 def _refusal(error: Exception) -> StoreUnavailable:
@@ -79,13 +75,10 @@ class Engine:
         self.effects = Effects(store, self.post)
         self.delivery = Delivery(self)
         self._inbox = Inbox()
-        self._position = 0
-        """the last one given to a row"""
-        self._stored = 0
-        """the last one stored"""
+        self._position = 0  # the last one given to a row
+        self._stored = 0  # the last one stored
         self._passed_at = 0.0
-        self._starved_since: float | None = None
-        """elapsed time since which runs wait without any worker"""
+        self._starved_since: float | None = None  # elapsed time since which runs wait without any worker
         self._wrote_at = 0.0
         self._flight: _Flight | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -94,10 +87,8 @@ class Engine:
         self._draining = False
         self._stopping = False
         self.available = False
-        self._has_led = False
-        """whether `state` was ever taken over from the store"""
-        self.trouble = StoreUnavailable("it is being recovered")
-        """the reason while it is not available"""
+        self._has_led = False  # whether `state` was ever taken over from the store
+        self.trouble = StoreUnavailable("it is being recovered")  # the reason while it is not available
         self.is_settled = False
         self.declarations = Declarations(self, catalog)
         self.metrics = Metrics()

@@ -13,33 +13,24 @@ from interlock.ports.store import MOST_PRUNED, PruneLimits, Store
 
 logger = logging.getLogger("interlock.housekeeping")
 
-EVERY = 60.0
-"""seconds between two rounds, unless many runs end in between"""
-MANY_ENDED = 10_000
-"""ended runs after which the next round comes early"""
-LOOK = 1.0
-"""seconds between two looks at the number of ended runs"""
+EVERY = 60.0  # seconds between two rounds, unless many runs end in between
+MANY_ENDED = 10_000  # ended runs after which the next round comes early
+LOOK = 1.0  # seconds between two looks at the number of ended runs
 STAY = 3600.0
 """seconds for which scheduled runs are always kept: no occurrence runs twice if the clock is set back by less"""
-CALL_KEYS = 3600.0
-"""seconds to keep keys that clients made up for one call: longer than any client repeats it"""
-BEHIND = 60.0
-"""seconds of pruning without catching up after which a warning is logged"""
+CALL_KEYS = 3600.0  # seconds to keep keys that clients made up for one call: longer than any client repeats it
+BEHIND = 60.0  # seconds of pruning without catching up after which a warning is logged
 SAID_AGAIN = 600.0
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """How much to keep; 0 for all, or for ever."""
 
-    runs: int = 0
-    """of each job"""
+    runs: int = 0  # of each job
     runs_total: int = 0
-    runs_for: float = 0.0
-    """seconds after their end"""
-    keys_for: float = 0.0
-    """seconds"""
-    log_lines: int = sys.maxsize
-    """of each service"""
+    runs_for: float = 0.0  # seconds after their end
+    keys_for: float = 0.0  # seconds
+    log_lines: int = sys.maxsize  # of each service
     log_bytes: int = sys.maxsize
 
 
@@ -50,12 +41,9 @@ class Housekeeping:
         self._metrics = metrics
         self._clock = clock
         self._every = every
-        self._behind_since: float | None = None
-        """elapsed time since which more was left to prune"""
-        self._ended = 0
-        """ended runs at that time"""
-        self._pruned = 0
-        """runs pruned since"""
+        self._behind_since: float | None = None  # elapsed time since which more was left to prune
+        self._ended = 0  # ended runs at that time
+        self._pruned = 0  # runs pruned since
         self._say_at = 0.0
 
     async def run(self) -> None:

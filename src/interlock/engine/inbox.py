@@ -20,10 +20,8 @@ class Inbox:
         self._first: list[Command] = []
         self._first_weight = 0
         self._submits: list[Command] = []
-        self.runs = 0
-        """runs in the submits"""
-        self.bytes = 0
-        """size of their payloads"""
+        self.runs = 0  # runs in the submits
+        self.bytes = 0  # size of their payloads
 
     def __bool__(self) -> bool:
         return bool(self._first or self._submits or self.answers)

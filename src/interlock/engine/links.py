@@ -25,13 +25,11 @@ class Links(Endpoint):
     def __init__(self, engine: "Engine", instance: str) -> None:
         self._engine = engine
         self._instance = instance
-        self._names: dict[Peer, str] = {}
-        """peers that have introduced themselves"""
+        self._names: dict[Peer, str] = {}  # peers that have introduced themselves
         self._workers: dict[str, Peer] = {}
         self._joined: dict[str, Peer] = {}
         """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
-        self._links: dict[str, int] = {}
-        """worker → the number of its latest link"""
+        self._links: dict[str, int] = {}  # worker → the number of its latest link
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._count = 0

@@ -19,14 +19,12 @@ from interlock.model.state import TERMINAL, State
 from interlock.ports.clock import Clock
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
-FRESH = 0.1
-"""seconds for which computed metrics are given out again"""
+FRESH = 0.1  # seconds for which computed metrics are given out again
 ROWS = (1, 10, 100, 1000, 10_000)
 
 Sample = tuple[str, dict[str, str], float]
 
-MOST_JOBS = 1000
-"""jobs with a label of their own; the others share one"""
+MOST_JOBS = 1000  # jobs with a label of their own; the others share one
 OTHERS = "(others)"
 
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
@@ -62,8 +60,7 @@ class Histogram:
 class Metrics:
     def __init__(self) -> None:
         self.commits = 0
-        self.by_job: dict[str, dict[str, int]] = {}
-        """job → final state → runs"""
+        self.by_job: dict[str, dict[str, int]] = {}  # job → final state → runs
         self.recent: list[Run] = []
         self._received: Counter[str] = Counter()
         self._dispatched: Counter[str] = Counter()
@@ -72,8 +69,7 @@ class Metrics:
         self._refused: Counter[str] = Counter()
         self._latency = Histogram(SECONDS)
         self._lag = Histogram(SECONDS)
-        self._jobs: set[str] = set()
-        """jobs with a label of their own"""
+        self._jobs: set[str] = set()  # jobs with a label of their own
         self._missed: Counter[str] = Counter()
         self._durations: dict[str, Histogram] = {}
         self._commit_seconds = Histogram(SECONDS)
@@ -85,8 +81,7 @@ class Metrics:
         self._recoveries = 0
         self._leases_lost = 0
         self._state = SchedulerState(Limits(), {})
-        self._stale_before = 0
-        """stale messages of the states before this one"""
+        self._stale_before = 0  # stale messages of the states before this one
         self._dropped_before = 0
         self._families: list[Family] = []
         self._was_available = False

@@ -18,8 +18,7 @@ class Ownership:
         self._ttl = ttl
         self._most_failures = most_failures
         self._lease: Lease | None = None
-        self.renew_at = 0.0
-        """elapsed time"""
+        self.renew_at = 0.0  # elapsed time
         self._failures = 0
 
     @property

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("interlock.links")
 
-Asker = tuple[str, int]
-"""a client, and the number of its request"""
+Asker = tuple[str, int]  # a client, and the number of its request
 
 
 class Requests:
@@ -36,14 +35,10 @@ class Requests:
         self.catalog = catalog
         self.store = store
         self.tell = tell
-        self.operations: Operations | None = None
-        """the tree that the scheduler is part of, if any"""
-        self.waiting: dict[Asker, str] = {}
-        """request → the run whose end it waits for"""
-        self._watched: dict[str, dict[Asker, None]] = {}
-        """run → the requests that wait for its end"""
-        self._watchers: set[str] = set()
-        """clients that get news of every commit"""
+        self.operations: Operations | None = None  # the tree that the scheduler is part of, if any
+        self.waiting: dict[Asker, str] = {}  # request → the run whose end it waits for
+        self._watched: dict[str, dict[Asker, None]] = {}  # run → the requests that wait for its end
+        self._watchers: set[str] = set()  # clients that get news of every commit
         self._too_early: list[tuple[str, r.Request[Message]]] = []
         """requests that need the jobs, and came before these were known"""
         self._tasks = TaskSet()

@@ -27,22 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 logger = logging.getLogger("interlock.services")
 
-PACE = 0.05
-"""seconds between two commands with nothing but lines"""
-PATIENCE = 5.0
-"""seconds to wait for the store"""
-AGAIN = 0.1
-"""seconds before a void command is posted again; longer each time"""
+PACE = 0.05  # seconds between two commands with nothing but lines
+PATIENCE = 5.0  # seconds to wait for the store
+AGAIN = 0.1  # seconds before a void command is posted again; longer each time
 LONGEST_AGAIN = 2.0
-NO_WORD = 30.0
-"""seconds without an answer from a working engine after which a command counts as lost"""
+NO_WORD = 30.0  # seconds without an answer from a working engine after which a command counts as lost
 MOST_ROWS = 1000
-MOST_BYTES = 1024 * 1024
-"""in one command, so that runs in the same commit do not wait"""
+MOST_BYTES = 1024 * 1024  # in one command, so that runs in the same commit do not wait
 MOST_WAITING = 16 * 1024 * 1024
 """bytes of lines that may wait; beyond that, the service with most of them loses its oldest"""
-LATEST = 1e11
-"""the latest time from which a row can have a number"""
+LATEST = 1e11  # the latest time from which a row can have a number
 
 Future = asyncio.Future[None]
 
@@ -53,8 +47,7 @@ class _Flight(msgspec.Struct):
     command: NoteServices
     waiters: list[Future]
     overdue: asyncio.TimerHandle | None = None
-    refused: int = 0
-    """how often it was void"""
+    refused: int = 0  # how often it was void
 
 
 class ServiceBook(Handover):
@@ -65,26 +58,19 @@ class ServiceBook(Handover):
         engine.on_noted = self._noted
         self._kept: dict[str, Kept] = {}
         self._unsaved: dict[str, Kept | None] = {}
-        self._waiters: list[Future] = []
-        """callers that wait for the unsaved records"""
+        self._waiters: list[Future] = []  # callers that wait for the unsaved records
         self._backlogs: dict[str, Backlog] = {}
-        self._size = 0
-        """bytes in all backlogs"""
+        self._size = 0  # bytes in all backlogs
         self._order = count()
         self._flight: _Flight | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._due = math.inf
-        """loop time of the next command"""
-        self._posted = -math.inf
-        """loop time of the last command"""
-        self._urgent = False
-        """whether more than lines waits"""
-        self._hurry = 0
-        """flushes under way"""
+        self._due = math.inf  # loop time of the next command
+        self._posted = -math.inf  # loop time of the last command
+        self._urgent = False  # whether more than lines waits
+        self._hurry = 0  # flushes under way
         self._empty = asyncio.Event()
         self._empty.set()
-        self.dropped = 0
-        """rows dropped because the store was too slow"""
+        self.dropped = 0  # rows dropped because the store was too slow
 
     async def load(self, reader: Reader) -> None:
         self._kept = await reader.kept()

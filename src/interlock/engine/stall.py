@@ -10,10 +10,8 @@ from interlock.ports.clock import Clock
 
 logger = logging.getLogger("interlock.engine")
 
-TICK = 0.5
-"""seconds between two ticks of the loop"""
-STALL = 2.0
-"""seconds of delay after which the loop counts as having stood still"""
+TICK = 0.5  # seconds between two ticks of the loop
+STALL = 2.0  # seconds of delay after which the loop counts as having stood still
 
 
 class StallWatch:

@@ -9,8 +9,7 @@ from interlock.model.message import Message
 class Peer(ABC):
     """The other end of one link. Messages arrive in order, whole, or not at all; the link may break at any moment."""
 
-    process: str = ""
-    """the process at the other end; empty if unknown"""
+    process: str = ""  # the process at the other end; empty if unknown
 
     @abstractmethod
     def send(self, messages: Sequence[Message]) -> None:

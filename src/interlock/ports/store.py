@@ -21,14 +21,10 @@ from interlock.model.run_filter import UNSUCCESSFUL as UNSUCCESSFUL
 from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
 
-MOST_LOOKED_AT = 50_000
-"""runs that one call of `runs` looks at, and positions that one of `events` does"""
-MOST_EVENT_BYTES = 256 * 1024
-"""size of the answer to one call of `events`, roughly"""
-MOST_PRUNED = 1000
-"""rows, keys or runs that one call of `prune_service_log`, `prune_keys` or `prune_runs` deletes"""
-HURRIED = 20
-"""times more runs in a hurried call"""
+MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
+MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
+MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune_service_log`, `prune_keys` or `prune_runs` deletes
+HURRIED = 20  # times more runs in a hurried call
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
@@ -73,8 +69,7 @@ class StoredEvent(msgspec.Struct, frozen=True):
     run_id: str
     job_id: str
     tenant: str
-    transitions: list[Transition]
-    """in order; empty for a log line"""
+    transitions: list[Transition]  # in order; empty for a log line
     line: LogEntry | None = None
 
 
@@ -84,33 +79,25 @@ class ServiceEntry(msgspec.Struct, frozen=True):
     position: int
     service: str
     at: float
-    stream: str
-    """stdout, stderr or status"""
+    stream: str  # stdout, stderr or status
     text: str
     change: Change | None = None
 
 
 class EventRows(msgspec.Struct, frozen=True):
-    events: list[StoredEvent | ServiceEntry]
-    """in order of position"""
-    reached: int
-    """the position up to which the answer is complete"""
-    more: bool
-    """whether anything is stored beyond that"""
+    events: list[StoredEvent | ServiceEntry]  # in order of position
+    reached: int  # the position up to which the answer is complete
+    more: bool  # whether anything is stored beyond that
 
 
 class RunRows(msgspec.Struct, frozen=True):
-    runs: list[Run]
-    """newest first, without payload and result"""
-    next: int | None
-    """where to continue; None after the last page"""
+    runs: list[Run]  # newest first, without payload and result
+    next: int | None  # where to continue; None after the last page
 
 
 class Pruned(msgspec.Struct, frozen=True):
-    runs: int
-    """runs deleted"""
-    more: bool
-    """whether more are left to delete"""
+    runs: int  # runs deleted
+    more: bool  # whether more are left to delete
 
 
 class Reader(ABC):

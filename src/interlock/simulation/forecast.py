@@ -27,12 +27,9 @@ from interlock.simulation.virtual import TimedExecutor, VirtualBus, VirtualClock
 from interlock.worker.host import Host, HostSettings
 
 MOST_RUNS = 2_000_000
-SAMPLE = 2000
-"""occurrences of a job from which its total is estimated"""
-LONGEST_AFTER = 86400.0
-"""seconds beyond the end for which unfinished runs are followed"""
-LOOK = 60.0
-"""seconds between two checks for unfinished runs"""
+SAMPLE = 2000  # occurrences of a job from which its total is estimated
+LONGEST_AFTER = 86400.0  # seconds beyond the end for which unfinished runs are followed
+LOOK = 60.0  # seconds between two checks for unfinished runs
 NEVER = 1e10
 
 

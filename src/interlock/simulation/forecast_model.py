@@ -13,21 +13,18 @@ class Length(msgspec.Struct, frozen=True):
     """How long the runs of a job last."""
 
     seconds: float
-    source: str
-    """where that figure comes from, in words"""
+    source: str  # where that figure comes from, in words
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
     lanes: dict[str, int]
-    lengths: dict[str, Length]
-    """for every job"""
+    lengths: dict[str, Length]  # for every job
     workers: int = 1
     slots: int = 64
     processes: int = 2
-    failing: frozenset[str] = frozenset()
-    """jobs whose every attempt fails"""
+    failing: frozenset[str] = frozenset()  # jobs whose every attempt fails
 
 
 class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -35,21 +32,16 @@ class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     job_id: str
-    nominal_at: float
-    """scheduled time, without jitter"""
+    nominal_at: float  # scheduled time, without jitter
     due_at: float
     started_at: float | None
-    ended_at: float | None
-    """null if it still ran when the forecast stopped"""
+    ended_at: float | None  # null if it still ran when the forecast stopped
     state: State
     reason: str
     attempts: int
-    waited: float
-    """seconds from due to started"""
-    waited_for: str | None
-    """cause of most of that wait: lane, worker or previous run"""
-    beside: int
-    """other runs of the job that were running when it started"""
+    waited: float  # seconds from due to started
+    waited_for: str | None  # cause of most of that wait: lane, worker or previous run
+    beside: int  # other runs of the job that were running when it started
 
     @property
     def is_missed(self) -> bool:
@@ -62,41 +54,31 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     lane: str
     length: Length
     max_concurrent_runs: int
-    runs: int
-    """occurrences, missed ones included"""
-    states: dict[str, int]
-    """final state → runs"""
+    runs: int  # occurrences, missed ones included
+    states: dict[str, int]  # final state → runs
     missed: int
-    overlaps: int
-    """runs that started while another of the job was running"""
+    overlaps: int  # runs that started while another of the job was running
     most_at_once: int
-    waited: int
-    """runs that started late"""
+    waited: int  # runs that started late
     longest_wait: float
     longest_wait_at: float | None
-    waited_for: dict[str, int]
-    """cause → runs that waited"""
-    busy: float
-    """seconds of all its runs together"""
+    waited_for: dict[str, int]  # cause → runs that waited
+    busy: float  # seconds of all its runs together
 
 
 class LaneForecast(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     limit: int
-    most: int
-    """peak number of running runs"""
-    most_at: float | None
-    """first time of that peak"""
-    full: float
-    """seconds without a free slot"""
+    most: int  # peak number of running runs
+    most_at: float | None  # first time of that peak
+    full: float  # seconds without a free slot
 
 
 class Notable(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of one job with the same trouble."""
 
     job_id: str
-    what: str
-    """missed, waited, overlap, or an unsuccessful state"""
+    what: str  # missed, waited, overlap, or an unsuccessful state
     count: int
     first_at: float
     last_at: float
@@ -106,13 +88,10 @@ class Notable(msgspec.Struct, frozen=True, kw_only=True):
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
-    jobs: list[JobForecast]
-    """jobs with a schedule, in order of declaration"""
-    lanes: list[LaneForecast]
-    """lanes that had runs"""
+    jobs: list[JobForecast]  # jobs with a schedule, in order of declaration
+    lanes: list[LaneForecast]  # lanes that had runs
     notable: list[Notable]
-    runs: list[RunForecast]
-    """in the order in which they are due"""
+    runs: list[RunForecast]  # in the order in which they are due
 
 
 class TooManyRuns(BadInput, code="bad_value"):

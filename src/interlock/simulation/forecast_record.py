@@ -11,8 +11,7 @@ from interlock.ports.store import StoredEvent
 from interlock.simulation.forecast_model import LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
 from interlock.stores.memory import MemoryStore
 
-AT_ONCE = 0.001
-"""seconds within which a run starts on time"""
+AT_ONCE = 0.001  # seconds within which a run starts on time
 
 _FIELDS = Run.__struct_fields__
 _JOB, _NOMINAL, _LANE = (_FIELDS.index(name) for name in ("job_id", "scheduled_at", "lane"))
@@ -49,12 +48,9 @@ class _Life:
         self.nominal = nominal
         self.due = due
         self.lane = lane
-        self.admitted: float | None = None
-        """when it joined the queue of its lane"""
-        self.out: float | None = None
-        """when a worker first got it"""
-        self.held_by = WORKER
-        """what it waited for in that queue"""
+        self.admitted: float | None = None  # when it joined the queue of its lane
+        self.out: float | None = None  # when a worker first got it
+        self.held_by = WORKER  # what it waited for in that queue
         self.attempts = 0
         self.beside = 0
 
@@ -106,8 +102,7 @@ class Record:
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
         self._lanes = {name: _Slots(name, limit, plan.until) for name, limit in plan.lanes.items()}
         self._live: dict[str, _Life] = {}
-        self._running: Counter[str] = Counter()
-        """job → runs that have started and not ended"""
+        self._running: Counter[str] = Counter()  # job → runs that have started and not ended
         self.runs: list[RunForecast] = []
 
     def note(self, batch: Batch) -> None:

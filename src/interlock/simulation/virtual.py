@@ -20,8 +20,7 @@ Arguments = TypeVarTuple("Arguments")
 class VirtualLoop(asyncio.BaseEventLoop):
     """Timers of the same instant fire in the order in which they were set, which the standard loop does not promise."""
 
-    _ready: Any
-    """the standard loop's queue of callbacks"""
+    _ready: Any  # the standard loop's queue of callbacks
 
     def __init__(self) -> None:
         super().__init__()

@@ -53,14 +53,12 @@ class MemoryStore(Store, Leases):
         self.entries: dict[str, list[Transition]] = {}
         self.job_versions: dict[str, Job] = {}
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
-        self._submitted: dict[str, _KeyRow] = {}
-        """run → its key, in order of creation"""
+        self._submitted: dict[str, _KeyRow] = {}  # run → its key, in order of creation
         self.checkpoints: dict[str, bytes] = {}
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
         self.letters: list[DeadLetter] = []
         self.leases: dict[str, Lease] = {}
-        self._numbered: list[tuple[int, Run]] = []
-        """runs with their numbers, in order of creation"""
+        self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
@@ -68,8 +66,7 @@ class MemoryStore(Store, Leases):
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[StoredEvent | ServiceEntry] = []
         self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
-        self._service_log: dict[str, dict[int, ServiceEntry]] = {}
-        """service → number → row, in order of position"""
+        self._service_log: dict[str, dict[int, ServiceEntry]] = {}  # service → number → row, in order of position
 
     async def open(self) -> None:
         pass

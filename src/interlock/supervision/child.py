@@ -37,25 +37,18 @@ class ChildRunner:
         self.spec = spec
         self.path = path
         self.owner = owner
-        self.nested = nested
-        """the supervisor, if the child is one"""
-        self.held = False
-        """whether it was stopped by hand, so that it does not start with the others"""
-        self.request: object = None
-        """identity of the latest request by hand"""
+        self.nested = nested  # the supervisor, if the child is one
+        self.held = False  # whether it was stopped by hand, so that it does not start with the others
+        self.request: object = None  # identity of the latest request by hand
         self.removal: asyncio.Task[None] | None = None
         self.to_be_suspended = False
-        self.shifting = asyncio.Lock()
-        """held during a suspend or resume"""
+        self.shifting = asyncio.Lock()  # held during a suspend or resume
         self.around = surroundings
-        self._goal: Goal | None = None
-        """None while it is to be down"""
-        self._life: Life | None = None
-        """the present one"""
+        self._goal: Goal | None = None  # None while it is to be down
+        self._life: Life | None = None  # the present one
         self._task: asyncio.Task[None] | None = None
         self._ending = False
-        self._bell = Bell()
-        """rings at every change"""
+        self._bell = Bell()  # rings at every change
         self._kept: Kept | None = None
         self._record = Restarts(spec.backoff, spec.budget)
         self.status = Status.CREATED
@@ -65,8 +58,7 @@ class ChildRunner:
         self._last_exit: Exit | None = None
         self.exhausted = False
         self.reason = ""
-        self.known = self.info(deep=False)
-        """as it was last published"""
+        self.known = self.info(deep=False)  # as it was last published
 
     # ── its state ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -22,12 +22,9 @@ logger = logging.getLogger("interlock.supervision")
 
 CHILD_LABEL = "interlock.child"
 RESUME_LABEL = "interlock.resume_id"
-LAST_WORDS = 5.0
-"""seconds to read the rest of its output when it has ended"""
-LONGEST_PAUSE = 5.0
-"""seconds between tries to read a log that cannot be read"""
-BETWEEN_LOOKS = 2.0
-"""seconds between looks at a container whose log goes on"""
+LAST_WORDS = 5.0  # seconds to read the rest of its output when it has ended
+LONGEST_PAUSE = 5.0  # seconds between tries to read a log that cannot be read
+BETWEEN_LOOKS = 2.0  # seconds between looks at a container whose log goes on
 
 
 class ContainerInstance(NativeInstance):
@@ -48,8 +45,7 @@ class ContainerInstance(NativeInstance):
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         """settled when the container has ended, or is given up; its remains are removed after that"""
         self._living: asyncio.Task[None] | None = None
-        self._tasks = TaskSet()
-        """all over before this instance is"""
+        self._tasks = TaskSet()  # all over before this instance is
         self._is_killed = False
         self._is_paused = False
         self._is_given_up = False

@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 STREAMS = {1: "stdout", 2: "stderr"}
-MOST_BYTES = 32 * 2**20
-"""of one piece"""
+MOST_BYTES = 32 * 2**20  # of one piece
 
 
 async def read_piece(log: "aiohttp.StreamReader | asyncio.StreamReader") -> tuple[int, bytes] | None:
@@ -32,11 +31,9 @@ class LogPlace:
     quite in order: so it is read again from the second before the latest, and the pieces since then are counted."""
 
     def __init__(self) -> None:
-        self.since = 0
-        """the second from which to read"""
+        self.since = 0  # the second from which to read
         self._latest = 0
-        self._seen: dict[int, int] = {}
-        """pieces of each second since then"""
+        self._seen: dict[int, int] = {}  # pieces of each second since then
         self._again = 0
         self._last = (b"", 0)
 

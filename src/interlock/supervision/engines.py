@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NEWEST = (1, 44)
-"""the version of the API to speak, unless the engine speaks only an older one"""
-PAUSE = 0.25
-"""seconds before the next try"""
-MOST_WORDS = 400
-"""characters of an engine's message to pass on"""
-LONGEST_PATH = 107
-"""bytes of a socket's path; uvloop would cut a longer one"""
+NEWEST = (1, 44)  # the version of the API to speak, unless the engine speaks only an older one
+PAUSE = 0.25  # seconds before the next try
+MOST_WORDS = 400  # characters of an engine's message to pass on
+LONGEST_PATH = 107  # bytes of a socket's path; uvloop would cut a longer one
 OVER = frozenset({"exited", "stopped", "dead", "removing"})
 
 Deliver = Callable[[str, bytes], Awaitable[None]]
@@ -35,12 +31,9 @@ Deliver = Callable[[str, bytes], Awaitable[None]]
 class Patience(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds to wait for an engine."""
 
-    quick: float = 10.0
-    """for an answer that costs it nothing"""
-    slow: float = 60.0
-    """for an answer when it copies or removes files"""
-    lost: float = 60.0
-    """for its return, if it went away while a container runs"""
+    quick: float = 10.0  # for an answer that costs it nothing
+    slow: float = 60.0  # for an answer when it copies or removes files
+    lost: float = 60.0  # for its return, if it went away while a container runs
 
 
 PATIENCE = Patience()
@@ -51,10 +44,8 @@ class EngineError(Exception):
 
     def __init__(self, why: str, *, status: int | None = None, absent: str = "") -> None:
         super().__init__(why)
-        self.status = status
-        """of its answer; None if there was no answer"""
-        self.absent = absent
-        """why nothing takes a connection, if nothing does"""
+        self.status = status  # of its answer; None if there was no answer
+        self.absent = absent  # why nothing takes a connection, if nothing does
 
     @property
     def image_is_missing(self) -> bool:
@@ -92,10 +83,8 @@ class _Identified(msgspec.Struct, frozen=True, rename="pascal"):
 
 
 class _Complaint(msgspec.Struct, frozen=True):
-    message: str = ""
-    """in a refusal"""
-    error: str = ""
-    """in the progress of a pull"""
+    message: str = ""  # in a refusal
+    error: str = ""  # in the progress of a pull
 
 
 # ── finding one ─────────────────────────────────────────────────────────────────────────────────────────────────────

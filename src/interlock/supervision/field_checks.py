@@ -8,8 +8,7 @@ from interlock.model.error import BadValue
 
 ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
 PORT = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
-MOST_DESCRIPTORS = 200
-"""fewer than the system passes between processes at once"""
+MOST_DESCRIPTORS = 200  # fewer than the system passes between processes at once
 VOLUME = r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?"
 """an engine takes what does not begin with a slash for the name of a volume that it keeps itself"""
 

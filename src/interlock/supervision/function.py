@@ -14,15 +14,13 @@ from interlock.supervision.surroundings import Surroundings
 
 logger = logging.getLogger("interlock.supervision")
 
-LAST_MOMENT = 0.5
-"""seconds that a function has to end at a kill: a task cannot be killed, only left alone"""
+LAST_MOMENT = 0.5  # seconds that a function has to end at a kill: a task cannot be killed, only left alone
 
 
 class ChildContext(Birth, frozen=True, kw_only=True):
     """The argument of a function child."""
 
-    ready: Callable[[], None]
-    """to call once it is ready, in a child that `announces`"""
+    ready: Callable[[], None]  # to call once it is ready, in a child that `announces`
 
 
 class FunctionInstance(NativeInstance):

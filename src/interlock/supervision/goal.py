@@ -15,10 +15,8 @@ class Goal:
     stopping is another goal, and does not change how that instance ends."""
 
     def __init__(self, strict: bool) -> None:
-        self.strict = strict
-        """whether a failed first start is final"""
-        self.not_before: float | None = None
-        """end of the backoff, by the loop's clock"""
+        self.strict = strict  # whether a failed first start is final
+        self.not_before: float | None = None  # end of the backoff, by the loop's clock
         loop = asyncio.get_running_loop()
         self.lowered: asyncio.Future[None] = loop.create_future()
         self._started: asyncio.Future[Exit | None] = loop.create_future()

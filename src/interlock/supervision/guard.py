@@ -28,16 +28,11 @@ from interlock.supervision.guard_child import Plan, become, prctl
 from interlock.supervision.guard_orphans import Child, Orphans
 from interlock.supervision.lineage import NOT_YET, tried
 
-REMAINS = 2.0
-"""seconds until the guard reports the end of a child although one of its processes does not die"""
-LAST_REMAINS = 5.0
-"""seconds until the guard ends although a process does not die"""
-LAST_WORD = 5.0
-"""seconds for one last request to a container engine"""
-LOOK_AGAIN = 0.005
-"""seconds until the next look at an orphan whose owner is not known yet"""
-ROUNDS = 50
-"""looks for orphans in a row, as long as each finds some that have died"""
+REMAINS = 2.0  # seconds until the guard reports the end of a child although one of its processes does not die
+LAST_REMAINS = 5.0  # seconds until the guard ends although a process does not die
+LAST_WORD = 5.0  # seconds for one last request to a container engine
+LOOK_AGAIN = 0.005  # seconds until the next look at an orphan whose owner is not known yet
+ROUNDS = 50  # looks for orphans in a row, as long as each finds some that have died
 
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -50,22 +45,16 @@ class _Guard:
         self._link.setblocking(False)
         self._link.set_inheritable(False)
         self._children: dict[int, Child] = {}
-        self._leaders: dict[int, Child] = {}
-        """the same, by process"""
-        self._starting: dict[int, Child] = {}
-        """those of them that are between fork and exec, by descriptor"""
+        self._leaders: dict[int, Child] = {}  # the same, by process
+        self._starting: dict[int, Child] = {}  # those of them that are between fork and exec, by descriptor
         self._orphans = Orphans(f"{identity}.".encode(), self._leaders)
-        self._has_looked = False
-        """whether the orphans were looked at in this turn"""
-        self._in_doubt = False
-        """whether the owner of an orphan is not known yet"""
+        self._has_looked = False  # whether the orphans were looked at in this turn
+        self._in_doubt = False  # whether the owner of an orphan is not known yet
         self._received = bytearray()
-        self._descriptors: list[list[int]] = []
-        """received with requests that are not complete yet"""
+        self._descriptors: list[list[int]] = []  # received with requests that are not complete yet
         self._unsent = bytearray()
         self._last_words: dict[str, tuple[str, bytes]] = {}
-        self._over = False
-        """whether the supervisor is gone, or has closed the guard"""
+        self._over = False  # whether the supervisor is gone, or has closed the guard
         self._in_order = False
         self._wake = self._hear_signals()
         self._altered = [one for one in signal.valid_signals() if signal.getsignal(one) != signal.SIG_DFL]

@@ -16,8 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-Limit = tuple[str, int, int]
-"""name, number of the resource, value"""
+Limit = tuple[str, int, int]  # name, number of the resource, value
 Plan = tuple[list[bytes], dict[bytes, bytes], bytes, list[Limit], bool]
 """command, environment, folder, limits, and whether it outlives the supervisor"""
 

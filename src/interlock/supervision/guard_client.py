@@ -19,8 +19,7 @@ from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
 
-MOST_STARTING = 64
-"""simultaneous starts; others wait, so that neither side runs out of descriptors"""
+MOST_STARTING = 64  # simultaneous starts; others wait, so that neither side runs out of descriptors
 PATIENCE = 10.0
 """seconds for the guard to end after the request to close, and to report the end of a process that it has killed"""
 RESOURCES = {
@@ -35,15 +34,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program for the guard to start."""
 
     command: tuple[str, ...]
-    environment: Mapping[str, str]
-    """all of it"""
-    cwd: str | None = None
-    """by default the supervisor's own"""
+    environment: Mapping[str, str]  # all of it
+    cwd: str | None = None  # by default the supervisor's own
     limits: Limits = Limits()
-    outlives: bool = False
-    """lives on when the supervisor is gone"""
-    descriptors: Mapping[int, int] = {}
-    """number in the program → number here; the caller closes them"""
+    outlives: bool = False  # lives on when the supervisor is gone
+    descriptors: Mapping[int, int] = {}  # number in the program → number here; the caller closes them
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,8 +46,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
     code: int | None = None
     signal: int | None = None
-    error: str = ""
-    """why neither is known"""
+    error: str = ""  # why neither is known
 
 
 class NotSpawned(Exception):

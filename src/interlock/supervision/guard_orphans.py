@@ -10,8 +10,7 @@ import time
 
 from interlock.supervision.lineage import NOT_YET, facts, marked, processes, start, tried
 
-DOUBT = 1.0
-"""seconds after which a process with an unreadable environment counts as one without a mark"""
+DOUBT = 1.0  # seconds after which a process with an unreadable environment counts as one without a mark
 
 
 class Child:
@@ -21,11 +20,9 @@ class Child:
         self.number = number
         self.pid = pid
         self.started = start(facts(pid))
-        self.status = status
-        """descriptor that reports whether its program could be executed; -1 afterwards"""
+        self.status = status  # descriptor that reports whether its program could be executed; -1 afterwards
         self.outlives = outlives
-        self.ended: tuple[int | None, int | None] | None = None
-        """exit code and signal, once its process is dead"""
+        self.ended: tuple[int | None, int | None] | None = None  # exit code and signal, once its process is dead
         self.deadline = 0.0
 
 

@@ -22,10 +22,8 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
 
     path: str
     name: str
-    resume_id: str
-    """the same for every life of this child"""
-    previous: Exit | None = None
-    """how the last life ended; None if there was none, or its end is unknown"""
+    resume_id: str  # the same for every life of this child
+    previous: Exit | None = None  # how the last life ended; None if there was none, or its end is unknown
     restarts: int = 0
 
     @property
@@ -51,8 +49,7 @@ class Instance(ABC):
         """called with each line it prints, while a probe waits for one"""
 
     pid: int | None = None
-    forced: bool = False
-    """whether it had to be killed after the request to end"""
+    forced: bool = False  # whether it had to be killed after the request to end
 
     @abstractmethod
     async def start(self) -> None:
@@ -89,8 +86,7 @@ class NativeInstance(Instance):
         super().__init__()
         self._birth = birth
         self._around = around
-        self._is_asked = False
-        """whether `stop` was called"""
+        self._is_asked = False  # whether `stop` was called
 
     def _exit(self, code: int | None = None, *, signal: int | None = None, error: str = "") -> Exit:
         return Exit(at=self._around.now(), code=code, signal=signal, error=error)

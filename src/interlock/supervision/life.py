@@ -28,20 +28,15 @@ class Life:
         """settled when nothing is left of it, and its restart has been decided"""
         self.instance: Instance | None = None
         self.is_ready = False
-        self.up_at: float | None = None
-        """by the loop's clock"""
-        self.up_for = 0.0
-        """seconds"""
-        self.forced = False
-        """whether it had to be killed after the request to end"""
+        self.up_at: float | None = None  # by the loop's clock
+        self.up_for = 0.0  # seconds
+        self.forced = False  # whether it had to be killed after the request to end
         self._child = child
         self._path = child.path
         self._spec = child.spec
         self._patience = float(child.spec.stop_timeout)  # type: ignore[arg-type]
-        self._is_begun = False
-        """whether `start` of the instance was called"""
-        self._is_there = False
-        """whether `start` has returned, so that it must be stopped"""
+        self._is_begun = False  # whether `start` of the instance was called
+        self._is_there = False  # whether `start` has returned, so that it must be stopped
 
     async def live(self) -> Exit | None:
         """Return how it ended; None if it did not begin, because its goal was lowered. Never raise, whatever an

@@ -7,8 +7,7 @@ from collections.abc import Set
 from interlock.supervision.lineage import NOT_YET, facts, is_dead, kill, marked, parent, processes, start, tried
 
 BETWEEN = 0.01
-ROUNDS = 300
-"""looks before a process that does not die is left alone"""
+ROUNDS = 300  # looks before a process that does not die is left alone
 
 
 async def remove(sessions: Set[int], identity: str) -> None:

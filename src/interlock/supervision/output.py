@@ -8,22 +8,14 @@ from collections.abc import Callable
 
 logger = logging.getLogger("interlock.supervision")
 
-LONGEST_LINE = 16_384
-"""bytes kept of a line; a longer one is marked as cut"""
-LINES_A_SECOND = 1_000
-"""lines of one child that are delivered; further ones are counted"""
-BYTES_A_SECOND = 2**20
-"""bytes of the delivered lines of one child"""
-READ_A_SECOND = 16 * 2**20
-"""bytes that are read of one child at all; then its writes block"""
-LOOK_COST = 320
-"""bytes that a line counts as, besides its own, while a probe looks at every line"""
-PERIOD = 1.0
-"""the second above"""
-CHUNK = 65_536
-"""bytes read at once; then others have their turn"""
-LOOKED_AT_CHUNK = 8_192
-"""the same, while a probe looks at every line"""
+LONGEST_LINE = 16_384  # bytes kept of a line; a longer one is marked as cut
+LINES_A_SECOND = 1_000  # lines of one child that are delivered; further ones are counted
+BYTES_A_SECOND = 2**20  # bytes of the delivered lines of one child
+READ_A_SECOND = 16 * 2**20  # bytes that are read of one child at all; then its writes block
+LOOK_COST = 320  # bytes that a line counts as, besides its own, while a probe looks at every line
+PERIOD = 1.0  # the second above
+CHUNK = 65_536  # bytes read at once; then others have their turn
+LOOKED_AT_CHUNK = 8_192  # the same, while a probe looks at every line
 LAST_BYTES = 2**22
 """bytes read after the end of the process; the pipe holds no more, unless another process still writes to it"""
 
@@ -84,10 +76,8 @@ class Lines:
 
     def __init__(self, allowance: Allowance) -> None:
         self._allowance = allowance
-        self._held = bytearray()
-        """the present line, not complete yet"""
-        self._skips = False
-        """whether the present line was too long and has been delivered"""
+        self._held = bytearray()  # the present line, not complete yet
+        self._skips = False  # whether the present line was too long and has been delivered
         self._left_out = 0
         self._left_out_in = 0
 
@@ -227,8 +217,7 @@ class Pipes(Output):
     def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
         super().__init__(deliver, look)
         self._pipes: dict[str, int] = {}
-        self.is_waiting = False
-        """whether reading waits for the next second"""
+        self.is_waiting = False  # whether reading waits for the next second
 
     def open(self, stream: str) -> int:
         """Open a pipe for a stream; return the end to write to, which the caller closes."""

@@ -24,14 +24,10 @@ Look = Callable[[float], Awaitable[str]]
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
-LIMIT = 5.0
-"""seconds for one look at a child that is not ready yet"""
-MOST_BUFFERED = 4096
-"""bytes of a status line"""
-MOST_READ = 65536
-"""bytes of an answer that are read only to let the other side finish"""
-POLITE = 0.1
-"""seconds for which they are"""
+LIMIT = 5.0  # seconds for one look at a child that is not ready yet
+MOST_BUFFERED = 4096  # bytes of a status line
+MOST_READ = 65536  # bytes of an answer that are read only to let the other side finish
+POLITE = 0.1  # seconds for which they are
 OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
 """errors for want of something on this side, which say nothing about the child"""
 

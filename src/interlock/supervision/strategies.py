@@ -16,14 +16,11 @@ class Together:
         self, members: Callable[[Container[ChildRunner]], list[ChildRunner]], now: Callable[[], float]
     ) -> None:
         """`members` returns the children to restart when some have ended, in starting order; `now` is the wall time."""
-        self.halting = asyncio.Event()
-        """set when nothing more may start"""
-        self.starting = asyncio.Lock()
-        """held while several children are brought up"""
+        self.halting = asyncio.Event()  # set when nothing more may start
+        self.starting = asyncio.Lock()  # held while several children are brought up
         self._members = members
         self._now = now
-        self._wanted: dict[ChildRunner, float] = {}
-        """children that ended, with the time of their restart"""
+        self._wanted: dict[ChildRunner, float] = {}  # children that ended, with the time of their restart
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:

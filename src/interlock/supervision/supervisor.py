@@ -45,8 +45,7 @@ class Supervisor:
 
     def _set_up(self, group: Group, path: str, above: "Supervisor | None", around: Surroundings) -> None:
         self.name = group.name
-        self.path = path
-        """from the top of the tree; empty for the top itself"""
+        self.path = path  # from the top of the tree; empty for the top itself
         self._describe(group)
         self.status = Status.CREATED
         self._above = above
@@ -57,8 +56,7 @@ class Supervisor:
         self._stopping: asyncio.Task[None] | None = None
         self._tasks = TaskSet()
         self._suspended = False
-        self._is_leaving = False
-        """whether it is being removed, or one above it"""
+        self._is_leaving = False  # whether it is being removed, or one above it
         self._since: float | None = None
         self._instance: GroupInstance | None = None
         self._ended: asyncio.Future[Exit] | None = None

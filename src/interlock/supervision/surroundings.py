@@ -32,10 +32,8 @@ class Surroundings:
         self.handover = handover if handover is not None else MemoryHandover()
         self.on_line = on_line
         self._on_change = on_change
-        self.now = now
-        """wall time"""
-        self.chance = chance
-        """a number from 0 to 1, for jitter"""
+        self.now = now  # wall time
+        self.chance = chance  # a number from 0 to 1, for jitter
         self.abandoned: dict[str, asyncio.Task[Exit]] = {}
         """functions that did not end when they were cancelled, by path: they must not run twice at once"""
         self._guard = guard

@@ -6,8 +6,7 @@ from interlock.model.child_info import Change
 from interlock.model.error import BadValue
 from interlock.supervision.goal import Bell
 
-SIZE = 1000
-"""changes kept for a slow watcher"""
+SIZE = 1000  # changes kept for a slow watcher
 
 
 class Watch:
@@ -22,8 +21,7 @@ class Watch:
         self._all.append(self)
         self._bell = Bell()
         self._over = False
-        self.lost = 0
-        """number of lost changes"""
+        self.lost = 0  # number of lost changes
 
     def put(self, change: Change) -> None:
         self.lost += len(self._changes) == self._changes.maxlen

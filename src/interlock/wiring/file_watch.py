@@ -8,11 +8,9 @@ from interlock.config.documents import files_of
 from interlock.config.faults import Faults
 from interlock.model.error import BadConfig, InterlockError
 
-EVERY = 1.0
-"""seconds between two looks"""
+EVERY = 1.0  # seconds between two looks
 
-Look = list[tuple[str, int, int, int]]
-"""each file with its time of change, size and inode"""
+Look = list[tuple[str, int, int, int]]  # each file with its time of change, size and inode
 
 
 class FileWatch:
@@ -22,8 +20,7 @@ class FileWatch:
         self._paths = paths
         self._reload = reload
         self._every = every
-        self._read: Look | None = look(paths)
-        """the files as they were read"""
+        self._read: Look | None = look(paths)  # the files as they were read
 
     async def run(self) -> None:
         before = self._read

@@ -24,18 +24,14 @@ from interlock.supervision import Backoff, Child, ChildContext, Function, Proces
 T = TypeVar("T")
 
 BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
-PATIENCE = 5.0
-"""seconds a gateway process has to end"""
-LEFTOVER = 2.0
-"""seconds in which the gateway of a killed scheduler ends and releases its sockets"""
+PATIENCE = 5.0  # seconds a gateway process has to end
+LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
 
 
 class GatewayOptions(msgspec.Struct, frozen=True, kw_only=True):
     database: str
-    socket: str
-    """of the scheduler"""
-    listeners: list[int]
-    """descriptors of the sockets to serve on"""
+    socket: str  # of the scheduler
+    listeners: list[int]  # descriptors of the sockets to serve on
     settings: GatewaySettings
     log_level: str
     log_format: str
@@ -46,10 +42,8 @@ class Front:
         self._settings = settings
         self._reader = reader
         self._sockets: list[socket.socket] = []
-        self._options: int | None = None
-        """descriptor of the file with the options of gateway processes"""
-        self.url: str | None = None
-        """where HTTP is served over TCP, once it is"""
+        self._options: int | None = None  # descriptor of the file with the options of gateway processes
+        self.url: str | None = None  # where HTTP is served over TCP, once it is
         address = settings.http_address()
         if address is not None and not settings.tokens and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)

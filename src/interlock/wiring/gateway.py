@@ -26,12 +26,10 @@ from interlock.ports.store import Reader
 from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
 
-RESERVED = 256
-"""descriptors not available for connections"""
+RESERVED = 256  # descriptors not available for connections
 
 
-KNOCKING = 5.0
-"""seconds in which the scheduler must accept its gateway"""
+KNOCKING = 5.0  # seconds in which the scheduler must accept its gateway
 
 
 class Gateway:

@@ -11,8 +11,7 @@ class TreeHandover(Handover):
     def __init__(self, stored: Handover) -> None:
         self._stored = stored
         self._rest = MemoryHandover()
-        self.moving: set[str] = set()
-        """services that move to another place in the tree and keep their resume id"""
+        self.moving: set[str] = set()  # services that move to another place in the tree and keep their resume id
 
     async def recall(self, path: str) -> Kept | None:
         keeper, name = self._for(path)

@@ -36,14 +36,10 @@ from interlock.worker.definition import Definition
 
 logger = logging.getLogger("interlock.scheduler")
 
-LEAD = 0.1
-"""seconds before its time at which an occurrence may go to a worker"""
-STARTED_WRONGLY = 2
-"""exit code of a worker that cannot load the app"""
-AFTER_DRAIN = 12.0
-"""seconds after the drain in which a worker stops its runs, reports them, and ends"""
-HEARING = 0.3
-"""seconds to notice the end of killed workers; less than a function has to end at a kill"""
+LEAD = 0.1  # seconds before its time at which an occurrence may go to a worker
+STARTED_WRONGLY = 2  # exit code of a worker that cannot load the app
+AFTER_DRAIN = 12.0  # seconds after the drain in which a worker stops its runs, reports them, and ends
+HEARING = 0.3  # seconds to notice the end of killed workers; less than a function has to end at a kill
 WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 
@@ -84,8 +80,7 @@ class Scheduler:
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
-        self._entries = entries_of(definitions, settings.secret_names)
-        """jobs of the app, the same at every reload"""
+        self._entries = entries_of(definitions, settings.secret_names)  # jobs of the app, the same at every reload
         self._catalog = Catalog(self._entries)
         self.engine = Engine(
             store=self.store,
@@ -127,8 +122,7 @@ class Scheduler:
         self._watch: FileWatch | None = None
         self._target = target
         self._worker_budget = worker_budget
-        self._own_workers: set[str] = set()
-        """`name-pid` of every worker started here"""
+        self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
 
     def _children(self) -> list[Child]:

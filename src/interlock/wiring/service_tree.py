@@ -23,12 +23,10 @@ logger = logging.getLogger("interlock.services")
 T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
-Load = Callable[[], Loaded]
-"""reads the declarations; raises with every fault"""
+Load = Callable[[], Loaded]  # reads the declarations; raises with every fault
 Define = Callable[[Sequence[FileJob], str], Awaitable[Difference]]
 """defines exactly these jobs of the files, on behalf of an actor; raises with every fault, and then changes nothing"""
-Placed = Mapping[str, Child]
-"""children by their paths, each group before its members and without them"""
+Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
 
 class Services(Operations):
@@ -46,20 +44,15 @@ class Services(Operations):
         self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
-        self._placed: dict[str, Child] = {}
-        """the present children"""
-        self._stopped: set[str] = set()
-        """moving services that were stopped by hand"""
-        self._due: set[str] = set()
-        """children that wait for their turn to start"""
+        self._placed: dict[str, Child] = {}  # the present children
+        self._stopped: set[str] = set()  # moving services that were stopped by hand
+        self._due: set[str] = set()  # children that wait for their turn to start
         self._begun = asyncio.Event()
         self._reading = asyncio.Lock()
         """held while the files are read, so that the latest declarations are applied last"""
         self._changing = asyncio.Lock()
-        self._waiting = 0
-        """number of reloads that wait for their turn"""
-        self._newer = asyncio.Event()
-        """set while a reload waits"""
+        self._waiting = 0  # number of reloads that wait for their turn
+        self._newer = asyncio.Event()  # set while a reload waits
 
     def read(self) -> Loaded:
         """Read the declarations for the first time; raise with every fault."""

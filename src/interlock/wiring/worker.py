@@ -19,8 +19,7 @@ from interlock.worker.pool import ProcessPool
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    app: str | None = None
-    """None for programs, and functions that jobs name themselves"""
+    app: str | None = None  # None for programs, and functions that jobs name themselves
     socket: str
     name: str = "worker"
     slots: int = 64
@@ -29,8 +28,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: int = 0
     log_level: str = "warning"
     log_format: str = "text"
-    path: list[str] = []
-    """additional places to import the app from"""
+    path: list[str] = []  # additional places to import the app from
     instance: str = ""
     secret_names: Sequence[str] = SECRET_NAMES
 

@@ -14,11 +14,9 @@ from interlock.model.error import BadHandler, CannotImport, InterlockError
 from interlock.model.job import Job
 from interlock.worker.definition import Definition
 
-MOST_KEPT = 1_000
-"""definitions; their modules stay loaded in any case"""
+MOST_KEPT = 1_000  # definitions; their modules stay loaded in any case
 
-_files: dict[Path, ModuleType] = {}
-"""modules imported by their path"""
+_files: dict[Path, ModuleType] = {}  # modules imported by their path
 _locks: dict[Path, Lock] = {}
 _numbers = itertools.count()
 

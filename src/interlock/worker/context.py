@@ -10,8 +10,7 @@ from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Prog
 from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
-MOST_LINES = 100_000
-"""log lines of one attempt that are sent; the scheduler keeps fewer of a run"""
+MOST_LINES = 100_000  # log lines of one attempt that are sent; the scheduler keeps fewer of a run
 LONGEST_LINE = 8192
 _IS_SECRET = matcher(SECRET_NAMES)
 _IS_MARK = matcher(())
@@ -25,8 +24,7 @@ def clean(text: object) -> str:
 class Context:
     """The attempt that a handler executes: check for cancellation, report, and store a checkpoint for the next one."""
 
-    _redaction: Redaction | None = None
-    """made with the first text; most attempts write none"""
+    _redaction: Redaction | None = None  # made with the first text; most attempts write none
 
     def __init__(
         self,

@@ -55,10 +55,8 @@ class Definition:
         self.is_async = is_async(handler)
         self.where = where_of(handler)
         self._names: list[str] = []
-        self._context: str | None = None
-        """the name of the argument that takes the context"""
-        self._open = False
-        """whether it takes any argument"""
+        self._context: str | None = None  # the name of the argument that takes the context
+        self._open = False  # whether it takes any argument
         self._type = self._read_signature()
         self._decoder = msgspec.json.Decoder(self._type, dec_hook=_read_secret)
         self._takes_objects, secrets = self._read_types()

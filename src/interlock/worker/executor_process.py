@@ -37,8 +37,7 @@ from interlock.worker.limits import end_group, end_with_parent, limit_memory, pr
 from interlock.worker.threads import ThreadPool
 
 LONGEST_ERROR = 16_384
-BLOCKED = 0.25
-"""seconds without a turn of the loop after which the watching thread reads"""
+BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
 Key = tuple[str, int]
 
@@ -50,8 +49,7 @@ class Attempt:
 
     def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
         self.dispatch = dispatch
-        self.definition = definition
-        """None until it is loaded"""
+        self.definition = definition  # None until it is loaded
         self.context = context
         self.task: asyncio.Task[None] | None = None
         self.entered = False
@@ -75,8 +73,7 @@ class ExecutorProcess:
         self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
         self._reading = threading.Lock()
-        self._busy = threading.Event()
-        """set while the loop is watched"""
+        self._busy = threading.Event()  # set while the loop is watched
 
     def run(self) -> None:
         self.send_now(m.Ready(list(self._definitions)))

@@ -28,28 +28,21 @@ logger = logging.getLogger("interlock.worker")
 
 SHUTDOWN = "shutdown"
 NEVER_BEGUN = "it was stopped before it began"
-UNSETTLED = 60
-"""factor by which a worker waits longer for a scheduler while it holds outcomes"""
-REMEMBERED = 4096
-"""settled attempts to recognise if their dispatch arrives again"""
-SOON = 30.0
-"""seconds of frequent attempts to reach a scheduler that is gone"""
-BREATHER = 1.0
-"""seconds after which an attempt without a process is returned"""
+UNSETTLED = 60  # factor by which a worker waits longer for a scheduler while it holds outcomes
+REMEMBERED = 4096  # settled attempts to recognise if their dispatch arrives again
+SOON = 30.0  # seconds of frequent attempts to reach a scheduler that is gone
+BREATHER = 1.0  # seconds after which an attempt without a process is returned
 
 
 class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     slots: int = 64
     processes: int = 2
-    heartbeat_interval: float = 10.0
-    """until the scheduler sends its own"""
+    heartbeat_interval: float = 10.0  # until the scheduler sends its own
     instance: str = ""
     pid: int = 0
-    patience: float = 60.0
-    """seconds without a scheduler after which an idle worker ends"""
-    stop_grace: float = 5.0
-    """seconds between asking, TERM and KILL when the worker itself must stop"""
+    patience: float = 60.0  # seconds without a scheduler after which an idle worker ends
+    stop_grace: float = 5.0  # seconds between asking, TERM and KILL when the worker itself must stop
 
 
 class Host(Endpoint):
@@ -64,8 +57,7 @@ class Host(Endpoint):
         self._early: list[tuple[float, str, int, HeldAttempt]] = []
         """heap of attempts that arrived before their time, by elapsed time"""
         self._offers = Offers()
-        self._introduced = 0.0
-        """elapsed time of the last `Hello`"""
+        self._introduced = 0.0  # elapsed time of the last `Hello`
         self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
@@ -74,8 +66,7 @@ class Host(Endpoint):
         self._stop_steps = StopSteps(executor, settings.stop_grace)
         self._peer: Peer | None = None
         self._leaving = False
-        self._interrupted = False
-        """whether the drain is over"""
+        self._interrupted = False  # whether the drain is over
         self._refused: InterlockError | None = None
         self._interval = settings.heartbeat_interval
         self._beating = asyncio.Event()

@@ -5,18 +5,15 @@ from collections.abc import Container
 
 from interlock.model.message import LogLine
 
-MOST = 8 * 1024 * 1024
-"""bytes of log lines, roughly"""
-IN_DOUBT = 2.0
-"""seconds for which a sent line is kept: a link that breaks loses the messages in it"""
+MOST = 8 * 1024 * 1024  # bytes of log lines, roughly
+IN_DOUBT = 2.0  # seconds for which a sent line is kept: a link that breaks loses the messages in it
 
 
 class KeptLines:
     """Times are of a clock that never goes back."""
 
     def __init__(self) -> None:
-        self._lines: deque[tuple[float, LogLine]] = deque()
-        """each with its time"""
+        self._lines: deque[tuple[float, LogLine]] = deque()  # each with its time
         self._size = 0
 
     def keep(self, line: LogLine, now: float, is_linked: bool) -> None:

@@ -18,22 +18,16 @@ from msgspec.structs import force_setattr
 from interlock.model.message import Dispatch, Heard, Welcome
 from interlock.worker.held import HeldAttempt
 
-FRESH = 1.0
-"""seconds in which an offer may be begun without asking"""
+FRESH = 1.0  # seconds in which an offer may be begun without asking
 
 
 class Offers:
     def __init__(self) -> None:
-        self.taken: list[HeldAttempt] = []
-        """attempts to begin when everything that arrived with them is known"""
-        self.doubtful: list[HeldAttempt] = []
-        """attempts to begin when the scheduler has answered"""
-        self.asked: float | None = None
-        """elapsed time of the heartbeat that awaits its answer"""
-        self._ahead = 0.0
-        """the most by which the scheduler's elapsed time is ahead of the worker's"""
-        self._stands = inf
-        """seconds for which an offer stands"""
+        self.taken: list[HeldAttempt] = []  # attempts to begin when everything that arrived with them is known
+        self.doubtful: list[HeldAttempt] = []  # attempts to begin when the scheduler has answered
+        self.asked: float | None = None  # elapsed time of the heartbeat that awaits its answer
+        self._ahead = 0.0  # the most by which the scheduler's elapsed time is ahead of the worker's
+        self._stands = inf  # seconds for which an offer stands
 
     def begin(self, welcome: Welcome, introduced: float) -> None:
         """Begin a link, on which the worker introduced itself at that elapsed time."""

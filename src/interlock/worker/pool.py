@@ -29,8 +29,7 @@ from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.worker")
 
-STALL = 2.0
-"""seconds that an attempt may wait in a process before that counts as blocked"""
+STALL = 2.0  # seconds that an attempt may wait in a process before that counts as blocked
 
 Key = tuple[str, int]
 
@@ -42,18 +41,12 @@ class _Child(asyncio.Protocol):
         self.pool = pool
         self.isolated = isolated
         self.attempts: dict[Key, m.Dispatch] = {}
-        self.waiting: dict[Key, float] = {}
-        """attempts sent and not begun, with the time"""
-        self.stopping: dict[Key, bool] = {}
-        """attempts that must stop; True when their grace is over"""
-        self.doomed = False
-        """gets TERM when it holds only attempts whose grace is over"""
-        self.retired = False
-        """gets nothing new"""
-        self.ready = False
-        """has loaded the app, if there is one"""
-        self.targets: dict[Key, None] = {}
-        """the attempts for which it was killed"""
+        self.waiting: dict[Key, float] = {}  # attempts sent and not begun, with the time
+        self.stopping: dict[Key, bool] = {}  # attempts that must stop; True when their grace is over
+        self.doomed = False  # gets TERM when it holds only attempts whose grace is over
+        self.retired = False  # gets nothing new
+        self.ready = False  # has loaded the app, if there is one
+        self.targets: dict[Key, None] = {}  # the attempts for which it was killed
         self._loop = asyncio.get_running_loop()
         self._reader = frames.FrameReader()
         self._transport: asyncio.Transport | None = None

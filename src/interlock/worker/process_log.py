@@ -11,17 +11,12 @@ from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, Allowan
 from interlock.worker.context import MOST_LINES
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
-MOST_BYTES = 16 * 2**20
-"""bytes of lines of one attempt that are sent; the scheduler decides how many it keeps"""
-LINES_A_SECOND = 50_000
-"""lines of one attempt that are sent; then its writes block"""
-BYTES_A_SECOND = 8 * 2**20
-"""bytes of the sent lines"""
-READ_A_SECOND = 128 * 2**20
-"""bytes that are read of one attempt"""
+MOST_BYTES = 16 * 2**20  # bytes of lines of one attempt that are sent; the scheduler decides how many it keeps
+LINES_A_SECOND = 50_000  # lines of one attempt that are sent; then its writes block
+BYTES_A_SECOND = 8 * 2**20  # bytes of the sent lines
+READ_A_SECOND = 128 * 2**20  # bytes that are read of one attempt
 LAST_BYTES = 4096
-LAST_LINES = 20
-"""last lines of stderr in the error of an attempt"""
+LAST_LINES = 20  # last lines of stderr in the error of an attempt
 SHORTEST_INHERITED = 8
 """characters of the shortest secret variable of the worker itself: many names only look like a secret's"""
 

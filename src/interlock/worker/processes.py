@@ -34,8 +34,7 @@ NOT_HANDED_ON = OWN_VARIABLES | {
     *("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"),
 }
 """variables of the worker itself, which its programs do not get"""
-XCPU_IN_SHELL = 128 + signal.SIGXCPU
-"""exit code of a shell whose command was ended by that signal"""
+XCPU_IN_SHELL = 128 + signal.SIGXCPU  # exit code of a shell whose command was ended by that signal
 
 Key = tuple[str, int]
 

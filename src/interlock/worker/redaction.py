@@ -8,16 +8,11 @@ from urllib.parse import quote, quote_plus
 
 from interlock.model.secret import MARK, MASK, NameTest
 
-SHORTEST_TEXT = 4
-"""characters of the shortest secret to look for: replacing shorter ones would spoil every text"""
-SHORTEST_NUMBER = 6
-"""the same for a number, because texts have many short ones, and for a key"""
-SHORTEST_LINE = 8
-"""the same for one line of a secret of several lines"""
-SHORTEST_START = 16
-"""first characters of a longer secret that give it away, in case it was cut"""
-MOST = 1000
-"""number of secrets beyond which a text is masked as a whole"""
+SHORTEST_TEXT = 4  # characters of the shortest secret to look for: replacing shorter ones would spoil every text
+SHORTEST_NUMBER = 6  # the same for a number, because texts have many short ones, and for a key
+SHORTEST_LINE = 8  # the same for one line of a secret of several lines
+SHORTEST_START = 16  # first characters of a longer secret that give it away, in case it was cut
+MOST = 1000  # number of secrets beyond which a text is masked as a whole
 
 
 def texts_of(value: Any, names: Collection[str], is_secret: NameTest) -> set[str]:
@@ -57,8 +52,7 @@ class Redaction:
     def __init__(self, secrets: Iterable[str]) -> None:
         self.secrets = frozenset(secrets)
         self._forms: list[str] = []
-        self._starts: dict[str, list[str]] = {}
-        """the longer forms, by their first characters"""
+        self._starts: dict[str, list[str]] = {}  # the longer forms, by their first characters
         if len(self.secrets) <= MOST:
             forms = {form for secret in self.secrets for part in _parts(secret) for form in _forms(part)}
             # The longest first, because one secret may be part of another.

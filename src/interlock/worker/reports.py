@@ -11,12 +11,9 @@ from interlock.model import message as m
 from interlock.ports.clock import Clock
 from interlock.worker.held import HeldAttempt, Key
 
-SHORT_WAIT = 0.005
-"""seconds after which the start of an attempt is reported"""
-LONG_WAIT = 0.05
-"""seconds after which the start or the end of an occurrence is reported"""
-MOST_WAITING = 16
-"""delayed reports at which all are sent, because each end of an occurrence holds a slot"""
+SHORT_WAIT = 0.005  # seconds after which the start of an attempt is reported
+LONG_WAIT = 0.05  # seconds after which the start or the end of an occurrence is reported
+MOST_WAITING = 16  # delayed reports at which all are sent, because each end of an occurrence holds a slot
 
 
 class Reports:

@@ -26,10 +26,8 @@ class ServiceOptions(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     name: str
     app: str = ""
-    function: str = ""
-    """`module:name`, or `path/to/file.py:name`"""
-    path: list[str] = []
-    """additional places to import from"""
+    function: str = ""  # `module:name`, or `path/to/file.py:name`
+    path: list[str] = []  # additional places to import from
 
     def command(self) -> tuple[str, ...]:
         """Return the command of its process."""
@@ -40,12 +38,9 @@ class ServiceContext(msgspec.Struct, frozen=True, kw_only=True):
     """The argument of a service's function, if it takes one."""
 
     name: str
-    resume_id: str
-    """the same for every life of this service"""
-    previous_exit: int
-    """exit code of its last life; -1 if there is none"""
-    previous_signal: int | None
-    """signal that ended its last life, if one did"""
+    resume_id: str  # the same for every life of this service
+    previous_exit: int  # exit code of its last life; -1 if there is none
+    previous_signal: int | None  # signal that ended its last life, if one did
 
     @classmethod
     def from_environment(cls, name: str) -> "ServiceContext":

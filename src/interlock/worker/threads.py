@@ -4,8 +4,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-IDLE = 5.0
-"""seconds without work after which a thread ends"""
+IDLE = 5.0  # seconds without work after which a thread ends
 
 
 class ThreadPool:
@@ -20,8 +19,7 @@ class ThreadPool:
         self._calls: deque[Callable[[], object]] = deque()
         self._idle: dict[threading.Lock, None] = {}
         """the bells of the idle threads; a released bell wakes its thread, and the last to work is the first woken"""
-        self._is_coming = False
-        """a thread is being woken or started"""
+        self._is_coming = False  # a thread is being woken or started
 
     def submit(self, call: Callable[[], object]) -> None:
         with self._lock:

@@ -27,15 +27,12 @@ from interlock.stores.sqlite.queries import migrations
 
 logger = logging.getLogger("interlock.store")
 
-APPLICATION_ID = 0x494C434B
-"""'ILCK' in the file's header says that it is ours"""
+APPLICATION_ID = 0x494C434B  # 'ILCK' in the file's header says that it is ours
 
 BUSY_SECONDS = 2.0
-READER_BUSY_SECONDS = 0.5
-"""readers wait only while a file is recovered or closed, not for a writer"""
+READER_BUSY_SECONDS = 0.5  # readers wait only while a file is recovered or closed, not for a writer
 
-LOCATE_SECONDS = 1.0
-"""of a search for damage while a caller waits"""
+LOCATE_SECONDS = 1.0  # of a search for damage while a caller waits
 
 _MAGIC = b"SQLite format 3\0"
 _TREE = re.compile(r"[Tt]ree (?:page )?(\d+)(?: page (\d+))?")

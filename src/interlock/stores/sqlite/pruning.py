@@ -12,8 +12,7 @@ from interlock.stores.sqlite.reader import one_view, read_position
 MOST_AT_ONCE = 1000
 """rows and pages that one transaction deletes, unless a single run has more: other writes wait as long"""
 MOST_IN_A_CALL = 20_000
-HURRIED_AT_ONCE = 10
-"""times more in a hurried transaction: as many runs as one commit of a busy scheduler ends"""
+HURRIED_AT_ONCE = 10  # times more in a hurried transaction: as many runs as one commit of a busy scheduler ends
 
 PARTS = ("prune_history", "prune_logs", "prune_checkpoints", "prune_runs")
 """in this order, because the others are found by their runs"""
@@ -31,8 +30,7 @@ UNCOUNTED = Counted(0, -1)
 
 
 class Prunable(msgspec.Struct, frozen=True):
-    parts: list[list[int]]
-    """the numbers of runs, by transaction"""
+    parts: list[list[int]]  # the numbers of runs, by transaction
     more: bool
     counted: Counted
 

@@ -66,8 +66,7 @@ class SqliteReader(Reader):
         self._pool: ThreadPoolExecutor | None = None
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
-        self._where: str | None = None
-        """the damaged place in the file, once it was searched for"""
+        self._where: str | None = None  # the damaged place in the file, once it was searched for
 
     async def open(self) -> None:
         self._start_reading()

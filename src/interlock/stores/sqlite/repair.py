@@ -32,10 +32,8 @@ _CHECKS: dict[str, Callable[[dict[str, Any]], object]] = {
 class Saved(msgspec.Struct, frozen=True):
     table: str
     saved: int
-    lost: int
-    """rows that an index lists and SQLite cannot read"""
-    exact: bool
-    """whether no others are lost"""
+    lost: int  # rows that an index lists and SQLite cannot read
+    exact: bool  # whether no others are lost
 
 
 def repair_copy(source: Path, target: Path) -> list[Saved]:

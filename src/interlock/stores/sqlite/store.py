@@ -54,12 +54,9 @@ T = TypeVar("T")
 K = TypeVar("K", bound="str | tuple[str, ...]")
 L = TypeVar("L", bound=Lease | None)
 
-LONGEST_LOG = 64 * 1024 * 1024
-"""bytes of the write-ahead log after which it is truncated, despite readers"""
-FOLD_EVERY = 2.0
-"""seconds between two checks of its length"""
-FOLD_MILLISECONDS = 100
-"""to wait for readers then"""
+LONGEST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log after which it is truncated, despite readers
+FOLD_EVERY = 2.0  # seconds between two checks of its length
+FOLD_MILLISECONDS = 100  # to wait for readers then
 
 
 class _Writer(threading.Thread):
@@ -69,8 +66,7 @@ class _Writer(threading.Thread):
         super().__init__(name="interlock-store", daemon=True)
         self._calls: queue.SimpleQueue[tuple[Callable[[], Any], asyncio.Future[Any], Callable[[], None]] | None]
         self._calls = queue.SimpleQueue()
-        self.under_way = 0
-        """calls without an answer yet; counted on the loop"""
+        self.under_way = 0  # calls without an answer yet; counted on the loop
 
     def call(self, work: Callable[[], T], confirm: Callable[[], None] = lambda: None) -> "asyncio.Future[T]":
         """Do `work` after all calls before it. Giving up on the answer does not undo or reorder it.
@@ -123,10 +119,8 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._writer: _Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._broken = False
-        self._files: list[tuple[str, tuple[int, int] | None]] = []
-        """the written files: name and identity"""
-        self._trouble: StoreUnavailable | None = None
-        """the reason why nothing may be written"""
+        self._files: list[tuple[str, tuple[int, int] | None]] = []  # the written files: name and identity
+        self._trouble: StoreUnavailable | None = None  # the reason why nothing may be written
         self._counted = UNCOUNTED
 
     async def open(self) -> None:
