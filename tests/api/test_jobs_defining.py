@@ -166,6 +166,15 @@ def test_many_jobs_are_put_at_once(http: Http) -> None:
     assert found == [*before, *answer.json["ids"]]
 
 
+@pytest.mark.behaviour("LAN-2")
+def test_a_job_in_a_lane_that_is_not_declared_is_refused(http: Http) -> None:
+    answer = http.post(JOBS, {"jobs": [WELL | {"id": "lost1"}, WELL | {"id": "lost2", "lane": "mian"}]})
+    assert (answer.status, answer.code) == (400, "bad_value")
+    assert answer.json["detail"].startswith("lane: 'mian' is not declared")
+    assert "did you mean 'main'?" in answer.json["detail"]
+    assert http.get(f"{JOBS}/lost1").status == 404
+
+
 def test_of_many_all_or_none_are_defined(http: Http) -> None:
     bad = WELL | {"schedule": {"cron": "0 0 31 2 *"}, "lane": "a b"}
     many = [WELL | {"id": "some1"}, bad | {"id": "some2"}, WELL, WELL | {"id": "some1"}]

@@ -234,6 +234,22 @@ def test_in_strict_mode_a_warning_is_a_fault() -> None:
         load([], FromApp(definitions=app.definitions), strict=True)
 
 
+@pytest.mark.behaviour("LAN-2")
+def test_a_lane_that_is_not_declared_is_a_fault_where_the_lanes_are_known() -> None:
+    put(JOB + "lane: reprots\n")
+    app = il.App()
+    app.job("tick", lane="gpu")(_handler)
+    declared = FromApp(definitions=app.definitions)
+    assert load(["a.yaml"], declared).jobs[0].job.lane == "reprots"
+    with pytest.raises(BadConfig) as caught:
+        load(["a.yaml"], declared, lanes=["main", "reports"])
+    _, in_file, in_app = str(caught.value).split("\n")
+    assert in_file.startswith("a.yaml:4: lane: 'reprots' is not declared; use one of main, reports")
+    assert in_file.endswith("did you mean 'reports'?")
+    assert in_app.startswith("tests.config.test_job_faults._handler: job 'tick': lane: 'gpu' is not declared")
+    load(["a.yaml"], declared, lanes=["gpu", "reprots"])
+
+
 def test_a_time_that_has_passed_is_a_fault_only_where_the_present_is_given() -> None:
     put(JOB + "schedule:\n  at: 2030-01-31T02:00:00Z\n")
     time = instant("2030-01-31T02:00:00Z", "at")

@@ -201,6 +201,7 @@ def test_runs_given_back_go_out_again_before_those_that_wait() -> None:
     assert machine.state_of(runs[2]) is State.SCHEDULED
 
 
+@pytest.mark.behaviour("LAN-2")
 def test_an_unknown_lane_falls_back_to_main_and_the_run_says_so() -> None:
     machine = Machine(WORK, Job(id="lost", lane="nowhere"))
     by_submit, by_job = machine.submit(lane="gpu"), machine.submit("lost")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from interlock.model.job import Job
 
 
-@takes("app", "strict")
+@takes("app", "strict", "lanes")
 def command(
     flags: Flags,
     paths: Annotated[
@@ -48,7 +48,7 @@ def command(
         app = NO_APP if settings.app is None else of_app(settings.app)
     faults, now = Faults(settings.strict), time.time()
     try:
-        loaded = build(read(settings.files, faults), faults, app, now)
+        loaded = build(read(settings.files, faults), faults, app, now, settings.every_lane())
     except BadConfig:
         _refuse(faults, json)
     jobs = [(one.job, one.where) for one in app.definitions.values()] + [(one.job, one.source) for one in loaded.jobs]

@@ -348,7 +348,9 @@ def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
     # What an app that cannot be imported would have declared is not missed.
     faults.incomplete = app is None
     try:
-        loaded = build(read(settings.files, faults), faults, NO_APP if app is None else app)
+        loaded = build(
+            read(settings.files, faults), faults, NO_APP if app is None else app, lanes=settings.every_lane()
+        )
     except InterlockError as error:
         first, *rest = str(error).split("\n")
         for line in rest or [first]:

@@ -56,7 +56,7 @@ def command(
     app = NO_APP if settings.app is None else of_app(settings.app)
 
     def read() -> "Loaded":
-        return load(settings.files, app, settings.strict)
+        return load(settings.files, app, settings.strict, settings.every_lane())
 
     _check_submits(jobs, app.definitions, read)
     scheduler = Scheduler(

@@ -1,12 +1,13 @@
 """The settings, each declared once: its name, type, default, meaning and limits."""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
-from interlock.config.lanes import Lanes
+from interlock.config.lanes import Lanes, lanes
 from interlock.config.tokens import Token, Tokens
 from interlock.model.error import BadValue
 from interlock.model.field import fields_of
@@ -158,6 +159,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         check(self)
+
+    def every_lane(self) -> dict[str, int]:
+        """Return all declared lanes, the defaults and those of the environment included, with their limits."""
+        return lanes(os.environ) | (self.lanes or {})
 
     def socket_path(self) -> Path:
         """Return an absolute path: the same socket for processes started elsewhere."""

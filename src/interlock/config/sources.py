@@ -1,6 +1,6 @@
 """Read everything that files and an app declare into what a scheduler keeps."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -8,10 +8,10 @@ from interlock.config import job_documents, service_documents
 from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
-from interlock.model.error import InterlockError, shown
+from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
-from interlock.model.job import JOB_FIELDS, Job
+from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app
 from interlock.worker.definition import Definition
@@ -63,15 +63,23 @@ def of_app(target: str) -> FromApp:
     return FromApp(target=target, definitions=app.definitions, services=app.services)
 
 
-def load(paths: Sequence[str], app: FromApp = NO_APP, strict: bool = False) -> Loaded:
+def load(
+    paths: Sequence[str], app: FromApp = NO_APP, strict: bool = False, lanes: Collection[str] | None = None
+) -> Loaded:
     """Read the files together with the app; raise one `BadConfig` for everything that is wrong."""
     faults = Faults(strict)
-    return build(read(paths, faults), faults, app)
+    return build(read(paths, faults), faults, app, lanes=lanes)
 
 
-def build(documents: Sequence[Document], faults: Faults, app: FromApp = NO_APP, now: float | None = None) -> Loaded:
+def build(
+    documents: Sequence[Document],
+    faults: Faults,
+    app: FromApp = NO_APP,
+    now: float | None = None,
+    lanes: Collection[str] | None = None,
+) -> Loaded:
     """Do the same with documents that are read; raise earlier faults together with its own. With a time given, a job
-    that is due only before it is a fault."""
+    that is due only before it is a fault; with lanes given, a job in any other lane."""
     services = service_documents.with_commands(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
@@ -86,9 +94,11 @@ def build(documents: Sequence[Document], faults: Faults, app: FromApp = NO_APP, 
             services.append(one)
         elif one.job is not None:
             job_documents.check_time(document, one.job, now)
+            if (fault := _lane_fault(one.job, lanes)) is not None:
+                document.refuse("lane", fault)
             jobs.append(FileJob(one.job, str(one.spot)))
     check_names(named, faults)
-    _check_app(app.definitions, faults, now)
+    _check_app(app.definitions, faults, now, lanes)
     return Loaded(children=tree_of(services, faults), jobs=jobs, warnings=faults.warnings)
 
 
@@ -114,10 +124,22 @@ def _declared(document: Document) -> Declared | DeclaredJob | None:
     return service_documents.declared(document, None)
 
 
-def _check_app(definitions: Mapping[str, Definition], faults: Faults, now: float | None) -> None:
+def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:
+    try:
+        check_lane(job, [job.lane] if lanes is None else lanes)
+    except BadValue as error:
+        return str(error)
+    return None
+
+
+def _check_app(
+    definitions: Mapping[str, Definition], faults: Faults, now: float | None, lanes: Collection[str] | None
+) -> None:
     """Check what the definition of a job does not."""
     for definition in definitions.values():
         schedule, spot = definition.job.schedule, Spot(definition.where)
+        if (fault := _lane_fault(definition.job, lanes)) is not None:
+            faults.add(spot, f"job {definition.job.id!r}: {fault}")
         if schedule is None:
             continue
         for warning in schedule.warnings:

@@ -15,7 +15,7 @@ from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
-from interlock.model.job import Job
+from interlock.model.job import Job, check_lane
 from interlock.model.reload_report import Difference
 from interlock.model.request import BackfillReport, DropJob, SetPaused
 from interlock.model.run import backfill, occurrence_id
@@ -101,6 +101,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
             raise NotPut(job.id, state.sources.get(job.id, ""))
         if job.work is None:
             raise BadValue("run", None, f"a process or a function, which job {job.id!r} needs")
+        check_lane(job, state.lanes)
         if not _is_known(state, job) and (late := _in_the_past(job, p.now)) is not None:
             raise BadSchedule(late)
     for job in command.jobs:

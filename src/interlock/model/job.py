@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
@@ -12,7 +13,7 @@ from interlock.model import payload
 from interlock.model.error import BadValue
 from interlock.model.field import Checked, Field, Part, settable
 from interlock.model.field_types import NAME as SHORT_NAME
-from interlock.model.field_types import Kind, Number, Place, Schema, Span, Whole, Word
+from interlock.model.field_types import Kind, Number, Place, Schema, Span, Whole, Word, did_you_mean
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
 from interlock.model.work import JobRun, ProcessWork, Work
@@ -128,6 +129,14 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         if self.retry.max_retries is not None:
             return self.retry.max_retries
         return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
+
+
+def check_lane(job: Job, lanes: Iterable[str]) -> None:
+    """Refuse a job in a lane that is not declared."""
+    if job.lane not in (declared := list(lanes)):
+        raise BadValue(
+            "lane", job.lane, f"declared; use one of {', '.join(declared)}{did_you_mean(job.lane, declared)}"
+        )
 
 
 class Constraints(Checked, frozen=True, kw_only=True):

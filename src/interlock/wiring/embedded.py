@@ -78,7 +78,10 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
     declared = FromApp(target=target, definitions=app.definitions, services=app.services)
     scheduler = Scheduler(
-        app.definitions, target, settings, load=lambda: load(settings.files, declared, settings.strict)
+        app.definitions,
+        target,
+        settings,
+        load=lambda: load(settings.files, declared, settings.strict, settings.every_lane()),
     )
     thread = _Thread(scheduler)
     thread.start()

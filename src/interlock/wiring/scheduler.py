@@ -10,7 +10,6 @@ from random import Random, SystemRandom
 
 import msgspec
 
-from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
 from interlock.config.sources import FileJob, Loaded
@@ -89,7 +88,7 @@ class Scheduler:
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=self._catalog,
             settings=EngineSettings(
-                lanes=config.lanes(os.environ) | (settings.lanes or {}),
+                lanes=settings.every_lane(),
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
                     log_lines=settings.log_lines,
