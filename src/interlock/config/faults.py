@@ -1,4 +1,4 @@
-"""Everything that is wrong with a set of files, told at once and each on a line of its own."""
+"""All faults of a set of files, reported together, one line each."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ MOST_LINES = 200
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A line of a file; without a line, whatever else something is declared in."""
+    """A line of a file; without a line, any other place of a declaration."""
 
     file: str
     line: int = 0
@@ -21,26 +21,26 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """What was found so far. Those who read go on after a fault, so that a person can mend all of them at once."""
+    """The faults found so far. Readers continue after a fault, so that a person can mend all of them at once."""
 
     def __init__(self, strict: bool = False) -> None:
-        """In strict mode what would be a warning is a fault."""
+        """In strict mode a warning is a fault."""
         self._found: list[tuple[str, float, str]] = []
         self._strict = strict
         self.warnings: list[str] = []
         self.incomplete = False
-        """whether something could not be read at all: what seems to be missing may have been there"""
+        """whether something could not be read: a declaration that seems missing may be there"""
 
     def add(self, spot: Spot, text: str) -> None:
         self._found.append((spot.file, spot.line, spot.says(text)))
 
     def add_unread(self, file: str, message: str) -> None:
-        """The rest of a file, or all of it, could not be read; the message says where."""
+        """Record that a file, or the rest of it, could not be read; the message says where."""
         self.incomplete = True
         self._found.append((file, float("inf"), message))
 
     def warn(self, spot: Spot, text: str) -> None:
-        """What is accepted, and may not be what was meant."""
+        """Record something accepted that may be a mistake."""
         if self._strict:
             self.add(spot, text)
         else:
@@ -50,12 +50,11 @@ class Faults:
         return len(self._found)
 
     def lines(self) -> list[str]:
-        """All of them, in the order of the files."""
+        """Return all faults, in the order of the files."""
         return [_on_one_line(text) for _, _, text in sorted(self._found, key=lambda one: one[:2])]
 
     def check(self, most: int = MOST_LINES) -> None:
-        """Raise one error for all of them; a single one is its message, several are told below a line of their own, so
-        many at the most."""
+        """Raise one error for all faults: a single message, or a count and up to `most` messages below it."""
         lines = self.lines()
         if len(lines) == 1:
             raise BadConfig(lines[0])

@@ -1,4 +1,4 @@
-"""Reading the settings file: one document of plain YAML, each field with its line."""
+"""Read the settings file: one document of plain YAML, each field with its line."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ DEFAULT_NAME = "interlock.yaml"
 
 
 class File(msgspec.Struct, frozen=True):
-    """What a settings file says, and on which line it says it."""
+    """The values of a settings file, and the line of each."""
 
     name: str
     values: dict[str, Any]
@@ -23,7 +23,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 def read(path: Path, name: str) -> File:
-    """`name` is how messages call it."""
+    """Read the file, which messages call `name`."""
     parts = parts_of(read_text(str(path), name), name)
     first = next(parts, None)
     if first is None:
@@ -32,5 +32,5 @@ def read(path: Path, name: str) -> File:
         raise BadConfig(f"{name}:{first.lines['']}: settings are written as 'name: value'")
     second = next(parts, None)
     if second is not None:
-        raise BadConfig(f"{name}:{second.begins}: a second document ('---'); one is enough")
+        raise BadConfig(f"{name}:{second.begins}: a second document ('---'); a settings file has one")
     return File(name, first.value, first.lines)

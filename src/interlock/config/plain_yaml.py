@@ -1,4 +1,4 @@
-"""Reading YAML that people write: plain values, each with its line, every fault one line that says where."""
+"""Read YAML that people write: plain values, each with its line; every fault is one line that says where."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from interlock.model.error import BadConfig, shown, without_value
 LARGEST = 1_000_000
 DEEPEST = 20
 LONGEST_NAME = 300
-"""of a field with those above it: each value is known by its whole name, so many long ones would fill the memory"""
+"""characters of a path: each value is kept under its whole path, and long ones would fill the memory"""
 NO_ALIASES = "anchors and aliases ('&', '*') are not used here; put quotes around a value that begins so"
 
 _NOTHING = re.compile(r"~|null|Null|NULL|")
@@ -28,7 +28,7 @@ class Part(msgspec.Struct, frozen=True):
 
     value: Any
     begins: int
-    """the line of its '---', or of the first thing in the file"""
+    """line of its '---', or of the first thing in the file"""
     lines: dict[str, int]
     """by the path of the value: `slots`, `lanes.main`, `tokens[0].role`; the document itself has none: ''"""
     texts: dict[str, str]
@@ -36,7 +36,7 @@ class Part(msgspec.Struct, frozen=True):
 
 
 def read_text(path: str, name: str) -> str:
-    """`name` is how messages call the file."""
+    """Return the text of a file, which messages call `name`."""
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -56,12 +56,12 @@ def read_text(path: str, name: str) -> str:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """A pipe that nobody writes to would hold up a server that reads its files again."""
+    """Open without blocking: a pipe without a writer would hold up a server that reloads its files."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parts_of(text: str, name: str) -> Iterator[Part]:
-    """Every document, up to the first fault."""
+    """Return every document up to the first fault."""
     import yaml
 
     try:
@@ -81,7 +81,7 @@ def parts_of(text: str, name: str) -> Iterator[Part]:
 
 
 def _checked(events: Any, name: str) -> Iterator[Any]:
-    """Without what makes much of little, or more than values."""
+    """Refuse anchors and tags: they make much of little, or more than values."""
     import yaml
 
     for event in events:
@@ -97,7 +97,7 @@ def _wrong(name: str, event: Any, why: str) -> BadConfig:
 
 
 class _Builder:
-    """Makes values of what the parser finds. Scalars are those of YAML 1.2: `off`, `no` and `12:30` are text."""
+    """Makes values of parser events. Scalars follow YAML 1.2: `off`, `no` and `12:30` are text."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -147,7 +147,7 @@ class _Builder:
 
 
 def scalar(text: str) -> Any:
-    """What a value without quotes means."""
+    """Return the value of a text without quotes."""
     if _NOTHING.fullmatch(text):
         return None
     if _YES.fullmatch(text) or _NO.fullmatch(text):

@@ -1,4 +1,4 @@
-"""Which value of a setting counts, and where it came from."""
+"""Choose the value of each setting, and remember its source."""
 
 import os
 import re
@@ -27,38 +27,38 @@ from interlock.model.field_types import Optional, Place, did_you_mean
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
 HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")
-"""what a supervisor tells a service, which may well use commands of ours"""
+"""variables that a supervisor gives a service, which may use commands of ours"""
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "INTERLOCK_BENCH_DIR", *HANDED_OVER})
 NOT_OURS = re.compile(
     r"INTERLOCK_(TEST_.*|(.+_)?(SERVICE_(HOST|PORT(_.+)?)=.*|PORT(=|_[0-9]+_[A-Z]+=)[a-z]+://.*|PORT_[0-9]+_[A-Z]+_.+))",
     re.DOTALL,
 )
-"""NAME=VALUE for tests; and what Kubernetes sets in every container once there is a service interlock or interlock-…"""
+"""NAME=VALUE of tests, and those that Kubernetes sets in every container beside a service interlock or interlock-…"""
 
 DEFAULT = "default"
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """The settings that count, and where each came from: `flag --slots`, `INTERLOCK_SLOTS`, `interlock.yaml:7`,
+    """The settings in effect, and the source of each: `flag --slots`, `INTERLOCK_SLOTS`, `interlock.yaml:7`,
     `default`. A lane has a source of its own, as `lanes.main`."""
 
     settings: Settings
     client: ClientSettings
     sources: dict[str, str]
     file: str | None
-    """the settings file, if there is one"""
+    """the settings file, if any"""
 
 
 def defaults() -> Resolved:
-    """The settings if nothing is set."""
+    """Return the settings if nothing is set."""
     return _resolve({}, {}, None)
 
 
 def resolve(
     flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Resolved:
-    """`flags` by the name of the setting: text as it was typed, a list of texts for `lanes` and `files`, True for a
-    flag without a value; None was not given."""
+    """Resolve all settings. `flags` are by the name of the setting: text as typed, a list of texts for `lanes` and
+    `files`, True for a flag without a value; None means not given."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     return _resolve(given, environment, _file(config, environment))
@@ -122,7 +122,7 @@ def _one(
 
 
 def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | None) -> Iterator[tuple[str, str, int]]:
-    """Every lane with its source, the weakest source first."""
+    """Return every lane with its source, the weakest source first."""
     for lane, limit in DEFAULT_LANES.items():
         yield DEFAULT, lane, limit
     if found is not None and found.values.get("lanes") is not None:
@@ -136,7 +136,7 @@ def _lanes(flags: list[str], environment: Mapping[str, str], found: file.File | 
 
 
 def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
-    """A variable with a typing mistake would otherwise be a setting that silently does not count."""
+    """Refuse unknown variables: a mistyped one would silently have no effect."""
     known = {variable_of(name) for name, setting in (SETTINGS | CLIENT_SETTINGS).items() if setting.in_environment}
     known = (known - {variable_of("lanes")}) | OTHER_VARIABLES | {token.env for token in tokens}
     for name in sorted(environment):

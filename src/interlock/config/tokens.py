@@ -1,4 +1,4 @@
-"""The tokens that the settings file lists: who may come in over HTTP."""
+"""Tokens of the settings file: the callers over HTTP."""
 
 import os
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ SECRETS = ("sha256", "token", "env")
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A caller, and the secret it shows, given as exactly one of `sha256`, `token` and `env`."""
+    """A caller and its secret, given as exactly one of `sha256`, `token` and `env`."""
 
     name: str
     role: Role
@@ -23,10 +23,10 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     """of the token, in hexadecimal digits"""
     token: str | None = None
     env: str | None = None
-    """the environment variable that has it"""
+    """name of the environment variable that holds it"""
 
     def grant(self) -> Grant:
-        """What a gateway needs to know this token again; raises if the variable that should have it does not."""
+        """Return what a gateway needs to recognise this token; raise if its variable does not hold it."""
         if self.sha256 is not None:
             digest = bytes.fromhex(self.sha256)
         elif self.env is not None:

@@ -23,7 +23,7 @@ _ANY_DAY = ["*", "*", "*"]
 
 
 class NeverAgain(Exception):
-    """There is no later time."""
+    """The expression has no later time."""
 
 
 class Cron:
@@ -52,14 +52,14 @@ class Cron:
         self._last = (math.nan, math.nan)
 
     def after(self, instant: float) -> float:
-        """The first time that is later than this; seconds since 1970. Raises `NeverAgain` where the calendar ends."""
+        """Return the first fire time after an instant, in seconds since 1970; raise `NeverAgain` if there is none."""
         # Many jobs that share an expression ask for the same, and perhaps in several threads: question and answer are
         # kept as one value.
-        asked, told = self._last
+        asked, answer = self._last
         if instant != asked:
-            told = self._after(instant)
-            self._last = (instant, told)
-        return told
+            answer = self._after(instant)
+            self._last = (instant, answer)
+        return answer
 
     def _after(self, instant: float) -> float:
         try:
@@ -106,7 +106,7 @@ class Cron:
                 return found
 
     def _next_wall(self, wall: int) -> int:
-        """The next time that fits, on a clock that is never changed; it counts the seconds since it showed 1970."""
+        """Return the next time that fits on a clock that never changes, in seconds since it showed 1970."""
         day, second = divmod(wall, _DAY)
         hour, minute = divmod(second // 60, 60)
         if self._day_from(day) == day:

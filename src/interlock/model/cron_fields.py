@@ -1,4 +1,4 @@
-"""The five fields of a cron expression, each read into the bits of one number, and the days that three of them mean."""
+"""The five fields of a cron expression, each read into the bits of one number, and the days that three of them name."""
 
 from calendar import monthrange
 from datetime import date
@@ -153,8 +153,8 @@ class Days:
         self._need_both = need_both
 
     def first_from(self, ordinal: int) -> int | None:
-        """The first day that fits, from this one on; they are counted as `date` does. None if there is none for
-        decades; `ValueError` where the calendar ends."""
+        """Return the first day from this one on that fits, counted as `date` does; None if none fits for decades.
+        Raise `ValueError` at the end of the calendar."""
         day = date.fromordinal(ordinal)
         year, month, number = day.year, day.month, day.day
         for _ in range(_DECADES):
@@ -196,5 +196,5 @@ def _weekdays_in_month(weekdays: int, first: int, length: int) -> int:
 
 
 def lowest(bits: int) -> int:
-    """The number of the lowest bit that is set."""
+    """Return the number of the lowest bit that is set."""
     return (bits & -bits).bit_length() - 1

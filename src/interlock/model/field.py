@@ -43,7 +43,7 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
     where: ClassVar[str] = ""
     """path of the struct in a document"""
     one_of: ClassVar[tuple[str, ...]] = ()
-    """fields of which exactly one must be given"""
+    """fields that exclude each other; exactly one must be given"""
 
     def __post_init__(self) -> None:
         for name, kind, default, place in _checks(type(self)):

@@ -1,4 +1,4 @@
-"""When a job is to run: once, at an instant, at an interval, or by a cron expression; a value that checks itself."""
+"""When a job runs: once, at an instant, at an interval, or by a cron expression; a value that checks itself."""
 
 import hashlib
 import math
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class CatchUp(StrEnum):
-    """What becomes of occurrences whose time has passed unheard."""
+    """Missed occurrences to run."""
 
     NONE = "none"
     """nothing"""
@@ -126,7 +126,7 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     @property
     def identity(self) -> str:
-        """What its times are made of: as long as this is the same, it goes on where it was."""
+        """Return what its times derive from: a job whose identity is unchanged keeps its cursor."""
         if self.cron is not None:
             return f"cron {' '.join(split_fields(self.cron)).upper()} {self.zone}"
         if self.every is not None:
@@ -135,9 +135,11 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     @property
     def warnings(self) -> list[str]:
-        """What is accepted, and yet is not what it may seem to be."""
+        """Return what is accepted but may be a mistake."""
         if self.every is not None and self.jitter >= self.every:
-            return [f"schedule.jitter: {_span(self.jitter)} may bring a run behind the next time ({_span(self.every)})"]
+            return [
+                f"schedule.jitter: {_span(self.jitter)} may delay a run past the next fire time ({_span(self.every)})"
+            ]
         if self.cron is None:
             return []
         found = [f"schedule.cron: {trouble}" for trouble in steps_too_far(self.cron)]
@@ -146,14 +148,14 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
         return found
 
     def offset(self, job_id: str) -> float:
-        """Seconds behind each of its times at which this job really fires."""
+        """Return the seconds after each nominal time at which this job fires."""
         if not self.jitter:
             return 0.0
         share = int.from_bytes(hashlib.blake2b(job_id.encode(), digest_size=6).digest()) / 2**48
         return self.jitter * share
 
     def __str__(self) -> str:
-        """As it is told to people."""
+        """Return the schedule as people read it."""
         if self.cron is not None:
             return f"cron {self.cron}" + (f" {self.tz}" if self.tz else "")
         if self.every is not None:
@@ -164,7 +166,7 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
 
 def instant(value: object, field: str, tz: str | None = None) -> float:
-    """Seconds since 1970 of a time as people write it: with its offset, or else in the zone."""
+    """Return the seconds since 1970 of a time as people write it, with its offset or else in the zone."""
     found = value
     if isinstance(found, str):
         try:
@@ -181,7 +183,7 @@ def instant(value: object, field: str, tz: str | None = None) -> float:
 
 
 def _on_clock(wall: datetime, tz: str | None) -> float:
-    """When the clock of the zone first shows this; where it is jumped over, when the jump ends."""
+    """Return when the clock of the zone first shows this; if it jumps over it, when the jump ends."""
     shown = (wall.replace(tzinfo=UTC) - _EPOCH) / timedelta(seconds=1)
     if tz is None or not 0 <= shown < LATEST_TIME:
         return shown

@@ -1,4 +1,4 @@
-"""Schedules and constraints as programs write them: `interlock.cron("0 2 * * *", tz="Europe/Paris")`."""
+"""Schedules as programs write them: `interlock.cron("0 2 * * *", tz="Europe/Paris")`."""
 
 from datetime import datetime
 
@@ -16,8 +16,8 @@ def cron(
     catch_up_window: Duration = 60.0,
     catch_up_max: int = 100,
 ) -> Schedule:
-    """Whenever the clocks of a time zone fit a cron expression of five fields. `wait` has no effect on it, and there is
-    a warning if it is given."""
+    """Run by a cron expression in a time zone: five fields, or `@daily` and the like. `wait` has no effect and causes a
+    warning."""
     return _schedule(
         cron=expression,
         tz=tz,
@@ -38,7 +38,7 @@ def every(
     catch_up_window: Duration = 60.0,
     catch_up_max: int = 100,
 ) -> Schedule:
-    """At an interval, for the first time after `wait`."""
+    """Run at an interval, first after `wait`."""
     return _schedule(
         every=interval,
         wait=wait,
@@ -58,7 +58,7 @@ def at(
     catch_up_window: Duration = 60.0,
     keep: bool = False,
 ) -> Schedule:
-    """Once, at an instant; `tz` is the zone of a time that has none. With `keep` the job stays after its run."""
+    """Run once, at an instant; `tz` is the zone of a time without an offset. `keep` keeps the job after its run."""
     return _schedule(at=time, tz=tz, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window, keep=keep)
 
 
@@ -69,7 +69,7 @@ def once(
     catch_up: CatchUp | str = CatchUp.LATEST,
     catch_up_window: Duration = 60.0,
 ) -> Schedule:
-    """Once, so long after the job is first known."""
+    """Run once, this long after the job is first known."""
     return _schedule(once=True, wait=wait, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window)
 
 

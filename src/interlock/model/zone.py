@@ -18,11 +18,11 @@ class Zone:
         self._start = datetime(1970, 1, 1, tzinfo=info)
 
     def offset(self, instant: int) -> int:
-        """How far the clock is ahead of UTC."""
+        """Return how far the clock is ahead of UTC."""
         return _seconds(datetime.fromtimestamp(instant, self._info).utcoffset())
 
     def offset_now_and_again(self, instant: int) -> tuple[int, int]:
-        """And how far it will be ahead when it shows the same time again; if it does not, both are the same."""
+        """Return the offset, and the one when the clock shows the same time again; both are equal if it does not."""
         shown = datetime.fromtimestamp(instant, self._info)
         return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
 
@@ -33,7 +33,7 @@ class Zone:
         return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
 
     def first_instant(self, wall: int) -> int:
-        """When the clock first shows this time; where it is jumped over, when the jump ends."""
+        """Return when the clock first shows this time; if it jumps over it, when the jump ends."""
         early, late = self.offsets(wall)
         return wall - early if early >= late else self.change_between(wall - late, wall - early)
 
@@ -55,7 +55,7 @@ def _seconds(ahead: timedelta | None) -> int:
 
 
 def zone_of(tz: object) -> Zone:
-    """Raises `BadValue` if there is no such zone."""
+    """Return the zone; raise `BadValue` if it does not exist."""
     if isinstance(tz, str) and tz and tz.partition("/")[0] not in _NO_PLACES:
         try:
             return _zone_of(tz)
