@@ -10,7 +10,8 @@ import msgspec
 import schemathesis
 
 from interlock.api.job_schema import job_schemas
-from interlock.model.bodies import BulkBody, DurationText
+from interlock.model.bodies import BulkBody
+from interlock.model.new_run import DurationText
 from interlock.model.queries import WAIT
 from interlock.model.run_action import RunAction
 from tests.helpers import jobs

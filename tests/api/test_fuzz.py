@@ -19,8 +19,9 @@ from interlock.client.submission import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.bodies import ActionBody, BatchBody, NewRunBody
+from interlock.model.bodies import ActionBody, BatchBody
 from interlock.model.error import InterlockError
+from interlock.model.new_run import NewRunBody
 from interlock.model.request import MESSAGES
 from tests.api.conftest import sound
 from tests.helpers.http import Http

@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from interlock.model.bodies import NewRunBody, ProblemDetails
+from interlock.model.bodies import ProblemDetails
 from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
+from interlock.model.new_run import NewRunBody
 from interlock.model.state import State
 
 MEDIA_TYPE = "application/problem+json"
@@ -17,18 +18,18 @@ MEDIA_TYPE = "application/problem+json"
 CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
 
-# The names in these may be any text, line breaks included.
-_AT = re.compile(r"^(?P<what>.*?) - at `\$(?:\.?)(?P<path>.*)`$", re.DOTALL)
+# Names may be any text, line breaks included.
+_AT = re.compile(r"^(?P<what>.*?) - at (?:`key` in )?`\$(?:\.?)(?P<path>.*)`$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(?P<name>.*)`", re.DOTALL)
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*)`", re.DOTALL)
 
 
 def details(error: InterlockError, of_path: bool = False) -> ProblemDetails:
-    """`of_path`: whether the path says which job is meant, so that one that is not there is what is not found."""
+    """Describe an error. `of_path`: the path names the job, so an unknown job is a path not found."""
     status = 404 if of_path and isinstance(error, UnknownJob) else error.status
     text, faults = str(error), list[str]()
     if error.code == "bad_config":
-        # Several come below a line that counts them.
+        # Several faults follow a line that counts them.
         text, *below = text.split("\n")
         faults = below or [text]
     return ProblemDetails(
@@ -51,7 +52,7 @@ def headers(status: int) -> list[tuple[bytes, bytes]]:
 
 
 def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
-    """Why a body is refused: which field, what was there, what is expected."""
+    """Return the error for a body that cannot be read: field, value and rule."""
     text = str(error)
     if not isinstance(error, msgspec.ValidationError):
         return BadJson("body", text)
@@ -67,7 +68,7 @@ def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
 
 
 def wrong_parameter(given: Mapping[str, Any], error: msgspec.ValidationError) -> InterlockError:
-    """Why a query is refused."""
+    """Return the error for a query that cannot be read."""
     match = _AT.match(str(error))
     what, path = (match["what"], match["path"]) if match else (str(error), "")
     field, _, place = path.removesuffix("]").partition("[")
@@ -76,7 +77,7 @@ def wrong_parameter(given: Mapping[str, Any], error: msgspec.ValidationError) ->
 
 
 def not_valid(field: str, value: Any, what: str) -> InterlockError:
-    """The error for a value that does not fit; `what` is how the decoder says so."""
+    """Return the error for a value that breaks a rule; `what` is the decoder's own text."""
     name = field.rpartition(".")[2]
     if "regex" in what:
         if name in DURATIONS:
@@ -89,8 +90,8 @@ def not_valid(field: str, value: Any, what: str) -> InterlockError:
 
 
 def _value_at(body: bytes, path: str) -> Any:
-    """What stands at a path such as `runs[3].delay`; of a list, how many. A payload may hold secrets, so it is never
-    shown, nor what may have one in it."""
+    """Return the value at a path such as `runs[3].delay`, or the length of a list. Payloads are never shown: they may
+    hold secrets."""
     if "payload" in path or not path:
         return "…"
     try:
@@ -98,7 +99,7 @@ def _value_at(body: bytes, path: str) -> Any:
         for name, place in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
             value = value[int(place)] if place else value[name]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, LookupError, TypeError):
-        # What comes behind the first fault may be no JSON at all, or name the field once more.
+        # The rest of the body may not be JSON, or may repeat the field.
         return "…"
     if isinstance(value, list):
         return len(value)

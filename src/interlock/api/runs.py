@@ -20,7 +20,7 @@ from interlock.model import payload
 from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, NewRunBody, SubmittedBatch, TriggerBody
+from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, SubmittedBatch
 from interlock.model.error import (
     BadValue,
     ConnectionLost,
@@ -30,7 +30,7 @@ from interlock.model.error import (
     UnknownBulk,
     UnknownRun,
 )
-from interlock.model.new_run import RunOptions
+from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import (

@@ -78,7 +78,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
 
 
 def _facet(fields: dict[str, Any], when: Callable[[float | None], str]) -> str:
-    return ", ".join(f"{name} {when(value) if name == 'at' else value}" for name, value in fields.items())
+    return ", ".join(f"{name} {when(value) if isinstance(value, float) else value}" for name, value in fields.items())
 
 
 def print_plain(picture: Picture) -> None:

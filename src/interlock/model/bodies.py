@@ -6,15 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.child_info import ChildInfo
-from interlock.model.new_run import TENANT, Body
-from interlock.model.new_run import DurationText as DurationText
-from interlock.model.new_run import Instant as Instant
-from interlock.model.new_run import JobId as JobId
-from interlock.model.new_run import Moment as Moment
-from interlock.model.new_run import Name as Name
-from interlock.model.new_run import NewRunBody as NewRunBody
-from interlock.model.new_run import Seconds as Seconds
-from interlock.model.new_run import TriggerBody as TriggerBody
+from interlock.model.new_run import TENANT, Body, Moment, Name, NewRunBody
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
 

@@ -15,14 +15,13 @@ from interlock.model.bodies import (
     Defined,
     Health,
     JobsBody,
-    NewRunBody,
     Readiness,
     ServiceList,
     SubmittedBatch,
-    TriggerBody,
 )
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
+from interlock.model.new_run import NewRunBody, TriggerBody
 from interlock.model.operation import Key, Operation
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_action import RunAction

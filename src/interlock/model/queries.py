@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from interlock.model.bodies import FilterText, Moment
+from interlock.model.bodies import FilterText
+from interlock.model.new_run import Moment
 from interlock.model.operation import Query
 from interlock.model.state import State
 

@@ -12,11 +12,11 @@ from interlock.client.http.request import Submitted, call_key, filled, request_o
 from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import operations as table
 from interlock.model import payload as payloads
-from interlock.model.bodies import BackfillBody, JobsBody, TriggerBody
+from interlock.model.bodies import BackfillBody, JobsBody
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
-from interlock.model.new_run import TriggerOptions
+from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
 from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
 from interlock.model.run_view import LogPage, RunPage

@@ -13,11 +13,11 @@ from interlock.client.http.job_operations import JobOperations
 from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, check_size, instant, new_run
 from interlock.model import operations as table
-from interlock.model.bodies import ActionBody, BatchBody, BulkBody, NewRunBody, Readiness
+from interlock.model.bodies import ActionBody, BatchBody, BulkBody, Readiness
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
-from interlock.model.new_run import RunOptions
+from interlock.model.new_run import NewRunBody, RunOptions
 from interlock.model.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
 from interlock.model.reload_report import Reloaded
 from interlock.model.request import NewRun
