@@ -68,8 +68,10 @@ def test_a_wait_that_ends_first_shows_the_run_as_it_stands(server: Server) -> No
 
 def test_every_field_of_a_submit_arrives(http: Http) -> None:
     fields = {"tenant": "green", "lane": "cron", "session": "s 1", "idempotency_key": "every field"}
-    run_id = http.submit("echo", {"value": 1}, **fields, delay="1h", deadline="30m")
+    labels = {"team": "red", "at": "home"}
+    run_id = http.submit("echo", {"value": 1}, **fields, labels=labels, delay="1h", deadline="30m")
     run = detail(http, run_id)
+    assert run["facets"] == {"labels": labels}
     assert {name: run[name] for name in fields} == fields
     assert run["state"] == "prerun"
     assert run["due_at"] == pytest.approx(run["created_at"] + 3600, abs=30)

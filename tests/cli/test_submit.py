@@ -136,6 +136,9 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
     assert (run["lane"], run["session"], run["tenant"], run["state"]) == ("team", "s1", "acme", "prerun")
     assert before + 3600 <= run["due_at"] <= time.time() + 3600
     assert run["deadline_at"] - run["due_at"] == pytest.approx(7200, abs=0.01)
+    labelled = ask(server, "submit", "echo", "--label", "team=red", "--label", "at=home").stdout.strip()
+    assert detail(server, labelled)["facets"] == {"labels": {"team": "red", "at": "home"}}
+    assert "labels\tteam red, at home\n" in ask(server, "show", labelled).stdout
     times = ["--at", "2100-01-31T18:00:00+01:00", "--deadline", "2100-02-01T00:00Z"]
     run = detail(server, ask(server, "submit", "echo", *times).stdout.strip())
     assert (run["due_at"], run["deadline_at"]) == (4105098000.0, 4105123200.0)
@@ -155,6 +158,9 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
         (["echo", "--many", "--payload", "[]"], 2, "the payload of one run or more", "bad_value"),
         (["echo", "--many", "--payload", '{"value":1}\n{'], 2, "--payload line 2: not valid JSON", "bad_json"),
         (["echo", "--many", "--payload", "[{},5]"], 2, "--payload[1]: '…' is not a JSON object", "bad_value"),
+        (["echo", "--label", "team"], 2, "--label: 'team'", "bad_value"),
+        (["echo", "--label", "team=a", "--label", "team=b"], 2, "--label: 'team' given twice", "bad_value"),
+        (["echo", "--label", "two words=a"], 2, "labels", "bad_value"),
         (["echo", "--delay", "soon"], 2, "--delay: 'soon'", "bad_duration"),
         (["echo", "--at", "tomorrow"], 2, "--at: 'tomorrow' is not a time like", "bad_value"),
         (

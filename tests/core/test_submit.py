@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 
 from interlock.core.decisions import Failed
 from interlock.model.command import StartDraining
-from interlock.model.error import Draining, IdempotencyConflict, UnknownJob
+from interlock.model.error import BadValue, Draining, IdempotencyConflict, UnknownJob
+from interlock.model.facets import Facets
 from interlock.model.job import Job
+from interlock.model.new_run import check_plain
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import RunIds, occurrence_id
 from interlock.model.state import State
@@ -286,3 +288,26 @@ def test_a_large_payload_stays_in_the_store_only() -> None:
     machine.restart()
     assert machine.state.runs[run_id].payload is None
     assert machine.state.runs[other].payload == small
+
+
+def test_labels_are_kept_with_the_run_through_holds_and_restarts() -> None:
+    machine = Machine()
+    run_id = machine.submit(labels={"team": "red"})
+    assert machine.state.runs[run_id].facets == Facets(labels={"team": "red"})
+    machine.restart()
+    assert machine.state.runs[run_id].facets == Facets(labels={"team": "red"})
+    assert machine.state.runs[machine.submit(labels={})].facets is None
+
+
+@pytest.mark.parametrize(
+    ("labels", "field"),
+    [
+        ({f"n{number}": "" for number in range(17)}, "labels"),
+        ({"two words": "x"}, "labels"),
+        ({"team": "x" * 257}, "labels.team"),
+    ],
+)
+def test_labels_have_limits(labels: dict[str, str], field: str) -> None:
+    with pytest.raises(BadValue) as caught:
+        check_plain(NewRun("work", b"{}", labels=labels))
+    assert caught.value.field == field

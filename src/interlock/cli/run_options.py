@@ -37,6 +37,19 @@ def _deadline(text: str) -> Any:
     return moment(text, "--deadline", or_duration=True)
 
 
+def _labels(given: list[str]) -> dict[str, str]:
+    from interlock.model.error import BadUse, BadValue
+
+    found: dict[str, str] = {}
+    for one in given:
+        name, equals, text = one.partition("=")
+        if not equals:
+            raise BadValue("--label", one, "of the form NAME=TEXT")
+        if found.setdefault(name, text) != text:
+            raise BadUse("--label", f"{name!r} given twice; allowed once")
+    return found
+
+
 RUN_FLAGS = {
     "idempotency_key": RunFlag(
         typer.Option("--key", metavar="TEXT", help="Idempotency key: a repeated submit finds the same run.")
@@ -47,6 +60,11 @@ RUN_FLAGS = {
     "lane": RunFlag(typer.Option(metavar="TEXT", help="Lane; by default the job's own.")),
     "session": RunFlag(typer.Option(metavar="TEXT", help="Session of the run.")),
     "tenant": RunFlag(typer.Option(metavar="TEXT", help="Tenant of the run.")),
+    "labels": RunFlag(
+        typer.Option("--label", metavar="NAME=TEXT", help="Label of the run; may be repeated."),
+        _labels,
+        kind=list[str] | None,
+    ),
 }
 """option of a submit → its flag"""
 

@@ -11,6 +11,7 @@ from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict
+from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
@@ -117,6 +118,7 @@ def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
         actor,
         now,
         origin=new.origin,
+        facets=Facets(labels=new.labels) if new.labels else None,
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":

@@ -16,6 +16,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
     hold: Hold | None = None
+    labels: dict[str, str] | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:

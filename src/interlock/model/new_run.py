@@ -5,6 +5,7 @@ An option with the same form everywhere is a line in each of `PlainOptions`, `Tr
 """
 
 import math
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, TypedDict
 
@@ -18,11 +19,13 @@ from interlock.model.job import NAME
 
 LONGEST_KEY = 256
 """characters of an idempotency key or a session"""
+MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Labels = Annotated[dict[Name, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
 DurationText = Annotated[
     str,
@@ -47,6 +50,7 @@ class PlainOptions(TypedDict, total=False):
     lane: str | None
     session: str | None
     idempotency_key: str | None
+    labels: Mapping[str, str] | None
 
 
 class TriggerOptions(PlainOptions, total=False):
@@ -77,7 +81,14 @@ def check_text(field: str, value: object) -> None:
 
 def check_option(field: str, value: object) -> None:
     """Refuse a plain option of the wrong type."""
-    check_text(field, value)
+    if field != "labels":
+        return check_text(field, value)
+    if not isinstance(value, Mapping):
+        raise BadValue(field, value, "a mapping of names to texts")
+    for name, text in value.items():
+        check_text(field, name)
+        check_text(f"labels.{name}", text)
+    return None
 
 
 # ── over HTTP ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -95,6 +106,9 @@ class TriggerBody(Body, frozen=True, kw_only=True):
     lane: Annotated[Name | None, doc("Lane; by default the job's own.")] = None
     session: Annotated[Key | None, doc("Name shared by runs that belong together.")] = None
     idempotency_key: Annotated[Key | None, doc("The same key in a tenant is the same run.")] = None
+    labels: Annotated[
+        Labels | None, doc("Labels of the run: up to 16 names, each with a text of up to 256 characters.")
+    ] = None
     deadline: Annotated[
         DurationText | Seconds | None,
         doc("Time from the submit, or from when the run is due, until it must have ended."),
@@ -138,6 +152,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: str | None = None
     """as in `Run`"""
     delay: float | None = None
+    labels: dict[str, str] | None = None
 
 
 def check_name(field: str, name: str | None) -> None:
@@ -157,8 +172,15 @@ def check_plain(new: NewRun) -> None:
     for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
         if value is not None and not 1 <= len(value) <= LONGEST_KEY:
             raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
+    labels = new.labels or {}
+    if len(labels) > MOST_LABELS:
+        raise BadValue("labels", len(labels), f"a number of labels up to {MOST_LABELS}")
+    for name, text in labels.items():
+        check_name("labels", name)
+        if len(text) > LONGEST_LABEL:
+            raise BadValue(f"labels.{name}", text, f"a text of up to {LONGEST_LABEL} characters")
     try:
-        f"{new.idempotency_key}{new.session}".encode()
+        f"{new.idempotency_key}{new.session}{''.join(labels.values())}".encode()
     except UnicodeEncodeError as error:
         raise NotJson("idempotency_key", "a string with a lone surrogate") from error
 
@@ -180,4 +202,4 @@ def check_times(new: NewRun) -> None:
 
 def is_plain(new: NewRun) -> bool:
     """Whether a run has no option that `check_plain` would look at."""
-    return new.tenant == "default" and new.idempotency_key is new.session is new.lane is None
+    return new.tenant == "default" and new.idempotency_key is new.session is new.lane is None and not new.labels
