@@ -24,11 +24,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files if path.suffix != ".lock"}
 
 
-def refused(folder: Path, *arguments: str, exit_code: int, code: str, says: str, **extra: str) -> None:
+def refused(
+    folder: Path, *arguments: str, exit_code: int, code: str, says: str, traceback: bool = False, **extra: str
+) -> None:
     before = contents(folder)
     ended = interlock(folder, *arguments, **extra)
-    assert ended.stderr.count("\n") == 1, ended.stderr
-    assert ended.stderr.startswith("error: ")
+    assert (ended.stderr.count("\n") == 1) != traceback, ended.stderr
+    assert ended.stderr.splitlines()[-1].startswith("error: ")
     assert ended.stderr.endswith(f" [{code}]\n")
     assert says in ended.stderr
     assert ended.returncode == exit_code
@@ -66,10 +68,23 @@ def test_an_app_that_cannot_be_loaded(folder: Path, command: str, target: str, s
     )
     (folder / "plain.py").write_text("from interlock import App\nnumber = 5\n")
     if command == "up":
-        refused(folder, "up", "-A", target, exit_code=WRONG_USE, code="cannot_import", says=says)
+        shown = target.partition(":")[0] in ("raises", "exits", "wrong", "many", "doubled")
+        refused(folder, "up", "-A", target, exit_code=WRONG_USE, code="cannot_import", says=says, traceback=shown)
     else:
         # A worker asks its executor to load the app, and needs a scheduler first.
         refused(folder, "worker", "-A", target, exit_code=NO_SERVER, code="not_running", says="interlock up")
+
+
+def test_the_traceback_of_a_module_has_the_users_frames_alone(folder: Path) -> None:
+    (folder / "helper.py").write_text("def read():\n    return {}['\\x1b[2J']\n")
+    (folder / "app.py").write_text("import helper\ntry:\n    helper.read()\nexcept KeyError:\n    1 / 0\n")
+    said = interlock(folder, "up", "-A", "app:app").stderr
+    frames = [line.split('"')[1] for line in said.splitlines() if line.startswith('  File "')]
+    assert frames == [str(folder / name) for name in ("app.py", "helper.py", "app.py")]
+    assert "During handling of the above exception" in said
+    assert "\x1b" not in said
+    in_json = interlock(folder, "check", "-A", "app:app", "--json")
+    assert (in_json.stderr.count("\n"), in_json.returncode) == (1, WRONG_USE)
 
 
 def test_a_worker_whose_app_cannot_be_loaded(folder: Path) -> None:

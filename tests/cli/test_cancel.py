@@ -49,8 +49,9 @@ def test_the_others_are_cancelled_though_one_is_not_there(server: Server) -> Non
 
 
 def test_what_was_cancelled_before_a_failure_is_told(folder: Path) -> None:
-    replies = (Reply(answer({"id": "a", "state": "cancelled"})), Reply(problem("forbidden", "not this one", 403)))
-    with Faulty(*replies) as faulty:
+    lookup = Reply(answer({"runs": [], "next": None}))
+    done, refusal = Reply(answer({"id": "a", "state": "cancelled"})), Reply(problem("forbidden", "not this one", 403))
+    with Faulty(lookup, done, lookup, refusal) as faulty:
         ended = interlock(folder, "cancel", "a", "b", "--json", "--url", faulty.url)
     assert json.loads(ended.stdout) == {"runs": [{"id": "a", "state": "cancelled"}]}
     assert (json.loads(ended.stderr)["error"]["code"], ended.returncode) == ("forbidden", 6)
@@ -62,7 +63,7 @@ def test_runs_by_filter(server: Server) -> None:
     other = waiting(server, "--session", "other")
     refused(
         server, "cancel", "--session", "chosen",
-        exit_code=2, says="nobody can be asked whether to cancel 3 runs: add --yes", code="usage",
+        exit_code=2, says="3 runs", code="usage",
     )  # fmt: skip
     assert {detail(server, one)["state"] for one in chosen} == {"prerun"}
     ended = ask(server, "cancel", "--session", "chosen", "--job", "echo", "--yes", "--reason", "not needed")
@@ -133,6 +134,33 @@ def test_everything(server: Server) -> None:
     waiting(server)
     assert ask(server, "cancel", "--all", "--yes").returncode == 0
     assert ask(server, "runs", "--live").stdout == ""
+
+
+@pytest.mark.behaviour("RUN-25")
+@pytest.mark.parametrize("action", list(RunAction))
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        ["--job", "echo.thread"],
+        ["--session", "chosen"],
+        ["--tenant", "chosen"],
+        ["--lane", "team"],
+        ["--state", "prerun", "--session", "chosen"],
+        ["--since", "1h", "--session", "chosen"],
+    ],
+)
+def test_every_action_takes_every_filter(server: Server, action: RunAction, chosen: list[str]) -> None:
+    options = ["--delay", "1d", "--session", "chosen", "--tenant", "chosen", "--lane", "team"]
+    run_id = ask(server, "submit", "echo.thread", *options).stdout.strip()
+    other = waiting(server)
+    if action is RunAction.RELEASE:
+        ask(server, "hold", run_id)
+    assert ask(server, "runs", "--live", *chosen).stdout.split("\t")[0] == run_id
+    ended = ask(server, action, *chosen, "--yes")
+    assert (ended.stdout.split("\t")[1:], ended.returncode) == (["1", "0", "finished\n"], 0)
+    assert printed(server, "show", run_id, "--json")["history"][-1]["actor"] != ""
+    assert detail(server, other)["facets"] == {}
+    ask(server, "cancel", run_id, other)
 
 
 @pytest.mark.parametrize("arguments", [[], ["some-run", "--job", "echo"], ["some-run", "--all"], ["--yes"]])

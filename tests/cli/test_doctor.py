@@ -322,7 +322,7 @@ def test_a_damaged_database_and_its_repair(folder: Path) -> None:
     assert found(folder, "--db", "new.db", "--http", "local")["database"]["level"] == "ok"
     again = found(folder, "--db", "file.db", "--repair-copy", "new.db")
     assert again["repair"]["level"] == "failed"
-    assert "there is one already" in again["repair"]["detail"]
+    assert "'new.db'" in again["repair"]["detail"]
 
 
 @pytest.mark.behaviour("SEC-4")

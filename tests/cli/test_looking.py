@@ -252,6 +252,21 @@ def test_a_run_that_is_none(server: Server, command: list[str], run_id: str) -> 
     refused(server, *command, run_id, exit_code=3, says="does not exist", code="unknown_run")
 
 
+def test_a_run_by_the_beginning_of_its_id(server: Server) -> None:
+    one, two = submitted(server, "echo", "--delay", "1d"), submitted(server, "echo", "--delay", "1d")
+    shared = one[: next(place for place in range(len(one)) if one[place] != two[place])]
+    beginning = one[: len(shared) + 1]
+    assert printed(server, "show", beginning, "--json")["run"]["id"] == one
+    assert ask(server, "logs", beginning).returncode == 0
+    assert ask(server, "cancel", beginning).stdout == f"{one}\tcancelled\n"
+    for command in ("show", "logs", "cancel", "hold", "release"):
+        refused(server, command, shared, exit_code=2, says=one, code="bad_value")
+        refused(server, command, shared, exit_code=2, says=two, code="bad_value")
+    assert detail(server, two)["state"] == "prerun"
+    listed = server.local.get(f"/api/v1/runs?id_prefix={shared}").json["runs"]
+    assert [run["id"] for run in listed] == [two, one]
+
+
 def test_the_latest_of_none(folder: Path) -> None:
     server = serving(folder)
     try:

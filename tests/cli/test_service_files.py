@@ -66,11 +66,12 @@ def test_a_service_of_the_app_and_one_of_a_file_have_different_names(folder: Pat
     assert ended.returncode == 2
 
 
-def test_a_service_that_is_declared_wrongly_is_one_line(folder: Path) -> None:
+def test_a_service_that_is_declared_wrongly_in_python(folder: Path) -> None:
     (folder / "jobs.py").write_text(
         "import interlock as il\napp = il.App()\napp.service('web', process=['web'], restart='maybe')\n"
     )
     ended = interlock(folder, "up", "-A", "jobs:app")
     why = "restart: 'maybe' is not one of always, on_failure, never (bad_value)"
-    assert ended.stderr == f"error: app: cannot load 'jobs:app': {why} [cannot_import]\n"
+    assert ended.stderr.endswith(f"error: app: cannot load 'jobs:app': {why} [cannot_import]\n")
+    assert '/jobs.py", line 3' in ended.stderr
     assert ended.returncode == 2

@@ -67,8 +67,10 @@ def said(*replies: Any) -> Faulty:
     return Faulty(*(one if isinstance(one, Reply) else Reply(answer(one)) for one in replies))
 
 
-def no_run(name: str) -> Reply:
-    return Reply(problem("unknown_run", f"run: {name!r} does not exist", 404))
+def no_run(name: str) -> list[Reply]:
+    """No id begins so, and none is so."""
+    found = Reply(answer({"runs": [], "next": None}))
+    return [found, Reply(problem("unknown_run", f"run: {name!r} does not exist", 404))]
 
 
 class Ended(NamedTuple):
@@ -198,7 +200,7 @@ def test_what_a_service_says_does_not_steer_the_terminal(command: Run, folder: P
     found = [line_of(evil), sentence_of(evil, 1.0)]
     with said(evil) as server:
         found.append(in_a_terminal(folder, "tree", "--url", server.url, NO_COLOR="1"))
-    answers = [no_run("evil"), page, ServiceLogPage(lines=[], next="s3")]
+    answers = [page, ServiceLogPage(lines=[], next="s3")]
     with said(*answers) as server:
         found.append(in_a_terminal(folder, "logs", "evil", "--url", server.url, NO_COLOR="1"))
     with said(*answers) as server:
@@ -214,7 +216,7 @@ def test_what_a_service_says_does_not_steer_the_terminal(command: Run, folder: P
 
 
 def test_json_does_not_steer_the_terminal_and_means_the_same(command: Run) -> None:
-    with said(no_run("evil"), ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")) as server:
+    with said(ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")) as server:
         text = command("logs", "evil", "--json", "--url", server.url).stdout
     assert [mark for mark in ("\x1b", "\x07", "\x9b", *DIRECTIONS) if mark in text] == []
     assert json.loads(text.splitlines()[-1])["text"] == f"a\tb{EVIL}"
@@ -334,7 +336,7 @@ def test_every_fault_of_the_files_is_a_line(command: Run) -> None:
 
 
 def test_the_log_of_a_service(command: Run) -> None:
-    answers = [no_run("web"), ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")]
+    answers = [ServiceLogPage(lines=LINES, next="s3"), ServiceLogPage(lines=[], next="s3")]
     with said(*answers) as server:
         ended = command("logs", "web", "--url", server.url)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -351,9 +353,9 @@ def test_the_log_of_a_service(command: Run) -> None:
 
 
 def test_the_log_of_a_service_in_a_terminal(folder: Path) -> None:
-    with said(no_run("web"), ServiceLogPage(lines=LINES[1:], next="s3")) as server:
+    with said(ServiceLogPage(lines=LINES[1:], next="s3")) as server:
         drawn = in_a_terminal(folder, "logs", "web", "--tail", "2", "--url", server.url, TZ="UTC")
-        assert server.asked[1].path == "/api/v1/services/web/logs?limit=2&last=true"
+        assert server.asked[0].path == "/api/v1/services/web/logs?limit=2&last=true"
     assert Terminal.plain(drawn).splitlines()[0] == "01:46:41.000 web stdout │     indented"
     assert "\x1b[33mstderr" in drawn
 
@@ -361,14 +363,14 @@ def test_the_log_of_a_service_in_a_terminal(folder: Path) -> None:
 @pytest.mark.parametrize("follow", [[], ["-f"]])
 def test_neither_a_run_nor_a_service(command: Run, follow: list[str]) -> None:
     text = "name: there is no 'wbe' in the tree; did you mean 'web'?"
-    with said(no_run("wbe"), Reply(problem("unknown_child", text, 404))) as server:
+    with said(Reply(problem("unknown_child", text, 404)), *no_run("wbe")) as server:
         ended = command("logs", "wbe", *follow, "--url", server.url)
     assert ended.stderr == f"error: run: 'wbe' does not exist; {text} [unknown_run]\n"
     assert ended.returncode == 3
 
 
 def test_whoever_may_see_no_services_is_told_of_runs(command: Run) -> None:
-    with said(no_run("x"), Reply(problem("forbidden", "services are of all tenants", 403))) as server:
+    with said(Reply(problem("forbidden", "services are of all tenants", 403)), *no_run("x")) as server:
         ended = command("logs", "x", "--url", server.url)
     assert ended.stderr == "error: run: 'x' does not exist [unknown_run]\n"
 

@@ -135,7 +135,7 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
     run = detail(server, ask(server, "submit", "echo", *options).stdout.strip())
     assert (run["lane"], run["session"], run["tenant"], run["state"]) == ("team", "s1", "acme", "prerun")
     assert before + 3600 <= run["due_at"] <= time.time() + 3600
-    assert run["deadline_at"] - run["due_at"] == pytest.approx(7200, abs=0.01)
+    assert run["deadline_at"] - run["due_at"] == pytest.approx(7200, abs=5)
     labelled = ask(server, "submit", "echo", "--label", "team=red", "--label", "at=home").stdout.strip()
     assert detail(server, labelled)["facets"] == {"labels": {"team": "red", "at": "home"}}
     assert "labels\tteam red, at home\n" in ask(server, "show", labelled).stdout
@@ -218,9 +218,40 @@ def test_many_of_which_one_fails(server: Server) -> None:
 @pytest.mark.parametrize("command", [["submit", "echo"], ["runs"], ["show", "x"], ["logs", "x"], ["cancel", "x"]])
 def test_no_server(folder: Path, command: list[str]) -> None:
     ended = interlock(folder, *command)
-    where = f"unix:{folder / 'interlock.db.http'}"
-    assert ended.stderr.startswith(f"error: no scheduler answers at {where}; start one with: interlock up")
+    assert f"unix:{folder / 'interlock.db.http'} (database interlock.db, default)" in ended.stderr
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", 4)
+
+
+def test_a_server_that_is_not_found_is_looked_for(server: Server, folder: Path) -> None:
+    """The error says where was looked and by which setting, and names the servers that run elsewhere."""
+    other = f"unix:{server.http_socket}"
+    found = {
+        "default": interlock(folder, "runs"),
+        "flag --db": interlock(folder, "runs", "--db", "other.db"),
+        "INTERLOCK_SOCKET": interlock(folder, "runs", INTERLOCK_SOCKET="nobody.sock"),
+        "interlock.yaml:1": interlock(with_settings(folder, "database: third.db\n"), "runs"),
+    }
+    looked = ("interlock.db.http", "other.db.http", "nobody.http", "third.db.http")
+    for (source, ended), name in zip(found.items(), looked, strict=True):
+        assert f"unix:{folder / name} (" in ended.stderr
+        assert f", {source})" in ended.stderr
+        assert (ended.returncode, ended.stderr.endswith(" [not_running]\n")) == (4, True)
+        # Five at the most: other tests have servers too.
+        assert f"--url: {other}" in ended.stderr or ended.stderr.count("unix:") == 6
+    absent = interlock(folder, "runs", INTERLOCK_URL="http://127.0.0.1:1")
+    assert "http://127.0.0.1:1 (INTERLOCK_URL)" in absent.stderr
+
+
+def with_settings(folder: Path, text: str) -> Path:
+    (folder / "interlock.yaml").write_text(text)
+    return folder
+
+
+def test_a_server_without_http_is_recognized(folder: Path) -> None:
+    with Server(folder) as server:
+        ended = interlock(folder, "runs")
+    assert f"{server.socket} does not serve HTTP" in ended.stderr
+    assert (ended.returncode, ended.stderr.endswith(" [not_running]\n")) == (4, True)
 
 
 def test_the_server_is_found_by_settings(server: Server, folder: Path) -> None:

@@ -14,7 +14,8 @@ from interlock.cli.main import COMMANDS
 from interlock.cli.reference import document
 from interlock.config.schema import json_schema
 from tests.cli.terminal import in_a_terminal
-from tests.helpers.server import ROOT, environment, interlock
+from tests.helpers.processes import wait_until
+from tests.helpers.server import ROOT, Server, environment, interlock
 
 SECRET = "a-secret-of-some-length"
 
@@ -87,6 +88,40 @@ def test_completion(folder: Path, shell: str) -> None:
 def test_completion_of_commands(folder: Path) -> None:
     asked = {"_INTERLOCK_COMPLETE": "complete_bash", "COMP_WORDS": "interlock w", "COMP_CWORD": "1"}
     assert interlock(folder, **asked).stdout.split() == ["worker"]
+
+
+def completed(folder: Path, words: str, shell: str = "bash", **extra: str) -> list[str]:
+    place = str(len(words.split(" ")) - 1)
+    asked = {"_INTERLOCK_COMPLETE": f"complete_{shell}", "COMP_WORDS": words, "COMP_CWORD": place}
+    ended = interlock(folder, **asked, **extra)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout.split()
+
+
+def test_completion_knows_jobs_runs_states_and_services(folder: Path) -> None:
+    (folder / "web.yaml").write_text('kind: Service\nid: web\nrun: {process: [sleep, "600"]}\n')
+    with Server(folder, "web.yaml", "--http", "local", "--drain", "0s") as server:
+        wait_until(lambda: interlock(folder, "service", "start", "web").returncode == 0, "the service is up")
+        run_id = interlock(folder, "submit", "echo", "--delay", "1d").stdout.strip()
+        for command in ("submit", "trigger", "runs --job", "cancel --job"):
+            assert completed(folder, f"interlock {command} echo.t") == ["echo.thread"]
+        for command in ("show", "logs", "cancel", "hold", "release"):
+            assert run_id in completed(folder, f"interlock {command} {run_id[:6]}")
+        assert completed(folder, "interlock logs w") == ["web"]
+        assert completed(folder, "interlock service stop w") == ["web"]
+        assert completed(folder, "interlock service st") == ["start", "stop"]
+        assert completed(folder, "interlock runs --state ret") == ["retrying"]
+        elsewhere = folder / "elsewhere"
+        elsewhere.mkdir()
+        assert completed(elsewhere, f"interlock show --db {server.database} {run_id[:6]}") == [run_id]
+        assert completed(elsewhere, "interlock submit echo.t") == []
+
+
+def test_completion_without_a_server_is_silent(folder: Path) -> None:
+    assert completed(folder, "interlock show ") == []
+    assert completed(folder, "interlock submit ", INTERLOCK_URL="nonsense") == []
+    (folder / "interlock.yaml").write_text("nonsense: 1\n")
+    assert completed(folder, "interlock logs ") == []
 
 
 def test_colours_are_for_terminals_that_want_them(folder: Path) -> None:

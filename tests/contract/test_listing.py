@@ -42,6 +42,7 @@ FILTERS: dict[str, tuple[dict[str, Any], Any]] = {
     ),
     "gone wrong": ({"states": UNSUCCESSFUL}, lambda run: run.state in UNSUCCESSFUL),
     "failed": ({"states": frozenset({State.FAILED})}, lambda run: run.state == "failed"),
+    "id": ({"id_prefix": "r02"}, lambda run: run.id.startswith("r02")),
     "job": ({"job_id": "play"}, lambda run: run.job_id == "play"),
     "tenant": ({"tenant": "blue"}, lambda run: run.tenant == "blue"),
     "session": ({"session": "s1"}, lambda run: run.session == "s1"),
@@ -93,6 +94,8 @@ def test_nothing_fits_what_no_run_has(with_store: WithStore) -> None:
         for wanted in (
             RunFilter(job_id="wor"),
             RunFilter(tenant=""),
+            RunFilter(id_prefix="R0"),
+            RunFilter(id_prefix="r0%"),
             RunFilter(session="S1"),
             RunFilter(since=5000.0),
             RunFilter(live=True, states=frozenset({State.SUCCEEDED})),
@@ -212,6 +215,7 @@ def test_one_call_looks_at_so_many_runs_at_the_most(with_store: WithStore) -> No
             (RunFilter(states=UNSUCCESSFUL, live=False), "failed"),
             (RunFilter(job_id="rare", live=False), "failed"),
             (RunFilter(job_id="rare", tenant="rare"), "first"),
+            (RunFilter(id_prefix="firs"), "first"),
         ):
             page = await store.runs(wanted, None, 10)
             assert [run.id for run in page.runs] == [run_id], (

@@ -234,7 +234,7 @@ class Runs:
 
     async def page(self, call: Call[q.RunsQuery, None]) -> RunPage:
         query, caller = call.query, call.caller
-        wanted = msgspec.structs.replace(_filter(query), live=query.live)
+        wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
         before = read_cursor(RUNS, query.cursor)
         if caller.tenant != EVERY_TENANT:
             if wanted.tenant not in (None, caller.tenant):

@@ -1,45 +1,64 @@
-"""Hearing of changes while something is drawn: a thread listens to the event stream and wakes whoever waits."""
+"""Keep a drawing current: a thread listens to the event stream and wakes whoever draws."""
 
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Unpack
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.client.http.event_stream import EventFilter
-    from interlock.model.error import InterlockError
 
 PACE = 0.1
-"""seconds between two looks at the most, however much happens"""
+"""least seconds between two looks, however much happens"""
+REFRESH = 1.0
+"""most seconds between two looks: ages and durations grow though nothing happens"""
 
 
-class Watcher:
-    """Yields whenever there may be something new to see."""
+def draw(
+    client: "Client", look: Callable[[], tuple[Any, bool]], transient: bool = False, **asked: "Unpack[EventFilter]"
+) -> None:
+    """Draw what `look` returns, now and after every change, until it also returns True. A server that stops meanwhile
+    is waited for."""
+    from rich.console import Group
+    from rich.live import Live
+    from rich.text import Text
 
-    def __init__(self, client: "Client", **asked: "Unpack[EventFilter]") -> None:
-        self._client = client
-        self._asked = asked
-        self._changed = threading.Event()
-        self._failure: InterlockError | None = None
+    from interlock.cli.tables import console
+    from interlock.model.error import ConnectionLost, NotRunning
 
-    def looks(self, longest: float) -> Iterator[None]:
-        """Yield at once, after each change, and after `longest` seconds without one; raises if listening is refused."""
-        threading.Thread(target=self._listen, name="events", daemon=True).start()
-        while True:
-            self._changed.clear()
-            yield
-            time.sleep(PACE)
-            self._changed.wait(longest)
-            if self._failure is not None:
-                raise self._failure
+    shown, _ = look()  # before anything is drawn: without a server this raises
+    with Live(shown, console=console(), auto_refresh=False, transient=transient, vertical_overflow="crop") as live:
+        for _ in looks(client, **asked):
+            try:
+                shown, done = look()
+                live.update(shown, refresh=True)
+                if done:
+                    return
+            except (NotRunning, ConnectionLost) as error:
+                live.update(Group(shown, Text(f"{error}; waiting for it", style="yellow")), refresh=True)
 
-    def _listen(self) -> None:
-        from interlock.model.error import InterlockError
 
+def looks(client: "Client", **asked: "Unpack[EventFilter]") -> Iterator[None]:
+    """Yield at once, after each event, and at least every second; raise if the events are refused."""
+    from interlock.model.error import InterlockError
+
+    changed = threading.Event()
+    failures: list[InterlockError] = []
+
+    def listen() -> None:
         try:
-            for _ in self._client.events(**self._asked):
-                self._changed.set()
+            for _ in client.events(**asked):
+                changed.set()
         except InterlockError as error:
-            self._failure = error
-            self._changed.set()
+            failures.append(error)
+            changed.set()
+
+    threading.Thread(target=listen, name="events", daemon=True).start()
+    while True:
+        changed.clear()
+        yield
+        time.sleep(PACE)
+        changed.wait(REFRESH)
+        if failures:
+            raise failures[0]

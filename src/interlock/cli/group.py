@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.exceptions import TyperException
 
-from interlock.cli.output import say_error
+from interlock.cli.output import say_error, say_failure
 from interlock.model.error import ExitCode, InterlockError
 from interlock.model.run_action import RunAction
 
@@ -106,7 +106,7 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
         code = build(names).main(given, prog_name="interlock", standalone_mode=False)
         sys.stdout.flush()
     except InterlockError as error:
-        return say_error(str(error), error.code, in_json=in_json)
+        return say_failure(error, in_json)
     except TyperException as error:
         return say_error(_usage(error), "usage", in_json=in_json)
     except typer.Abort:

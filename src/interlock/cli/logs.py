@@ -1,14 +1,19 @@
 """`interlock logs`."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import safe
+from interlock.cli.server import LATEST, RUN_HELP, client_of, run_of
+from interlock.cli.tables import console, json_text, on_one_line, out
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.run_view import LogLine, ServiceLine
+    from interlock.model.run_view import LogLine
 
 
 @takes(*FINDING)
@@ -16,117 +21,78 @@ def command(
     flags: Flags,
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="The id of a run, 'latest' or '-' for the newest; or the name of a service."
-        ),
+        typer.Argument(metavar="NAME", help=f"The name of a service. {RUN_HELP}", autocompletion=completion.logged),
     ],
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until the run has ended or Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines until the run has ended, or Ctrl-C.")
     ] = False,
     tail: Annotated[
         int | None,
-        typer.Option(metavar="NUMBER", help="Only so many of the last lines; all by default.", min=0, max=10_000),
+        typer.Option(metavar="NUMBER", help="Only the last lines, this many; all by default.", min=0, max=10_000),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Print the log lines of a run, or of a service.
+    """Print the log of a run or of a service.
 
-    Piped: time, attempt, level and text of a run, or time, stream and text of a service, with tabs between them."""
-    from interlock.cli.server import LATEST, client_of, run_of
-    from interlock.model.error import UnknownRun
+    Piped: time, attempt, level and text of a run, or time, stream and text of a service, separated by tabs."""
+    from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
 
     with client_of(flags) as client:
         try:
+            if name not in LATEST:
+                _print_service(client, name, follow, tail, json)
+                return
+            no_service = ""
+        except UnknownChild as error:
+            no_service = f"; {error}"
+        except Forbidden:  # only runs are theirs to see
+            no_service = ""
+        try:
             _print_run(client, run_of(client, name), follow, RunPrinter(json, tail))
         except UnknownRun as error:
-            if name in LATEST:
-                raise
-            _print_service(client, name, follow, tail, ServicePrinter(json, name), error)
+            raise rebuild(error.code, f"{error}{no_service}") from None
 
 
-def _print_service(
-    client: "Client", name: str, follow: bool, tail: int | None, printer: "ServicePrinter", no_run: Exception
-) -> None:
-    import sys
+def _print_service(client: "Client", name: str, follow: bool, tail: int | None, json: bool) -> None:
+    from interlock.cli.format import exact
+    from interlock.cli.picture import service_text
 
-    from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
-
-    try:
-        for line in client.service_logs(name, follow=follow, last=tail):
-            printer.show(line)
-            if follow:
-                sys.stdout.flush()
-    except UnknownChild as error:
-        raise rebuild(UnknownRun.code, f"{no_run}; {error}") from None
-    except Forbidden:
-        # Services are not theirs to see, so what they have asked for can only be a run.
-        raise no_run from None
-
-
-class Printer:
-    """Where lines go: a terminal, or something that reads them."""
-
-    def __init__(self, json: bool) -> None:
-        import sys
-
-        self._json = json
-        self._console = None
-        if sys.stdout.isatty() and not json:
-            from interlock.cli.tables import console
-
-            self._console = console()
-
-
-class ServicePrinter(Printer):
-    def __init__(self, json: bool, name: str) -> None:
-        super().__init__(json)
-        self._name = name
-
-    def show(self, line: "ServiceLine") -> None:
-        from interlock.cli.output import safe
-        from interlock.cli.tables import json_text, on_one_line, out
-
-        if self._json:
+    screen = console() if sys.stdout.isatty() and not json else None
+    for line in client.service_logs(name, follow=follow, last=tail):
+        if json:
             out(json_text(line))
-        elif self._console is not None:
-            from interlock.cli.picture import service_text
-
-            self._console.print(service_text(self._name, line), soft_wrap=True)
+        elif screen is not None:
+            screen.print(service_text(name, line), soft_wrap=True)
         else:
-            from interlock.cli.format import exact
-
             out(f"{exact(line.at)}\t{safe(line.stream)}\t{on_one_line(line.text)}")
+        if follow:
+            sys.stdout.flush()
 
 
-class RunPrinter(Printer):
-    """Writes each line once, though it may be read again by another way."""
+class RunPrinter:
+    """Prints each line once, though it may be read in two ways."""
 
     def __init__(self, json: bool, tail: int | None) -> None:
-        super().__init__(json)
+        self._json = json
+        self._console = console() if sys.stdout.isatty() and not json else None
         self._tail = tail
-        """how many of those that are read first are wanted; None for all"""
+        """how many lines of those that are read first to print; None for all"""
         self._shown: list[LogLine] = []
 
     def show(self, line: "LogLine") -> None:
-        import sys
+        from interlock.cli.format import exact
+        from interlock.cli.picture import log_text
 
         self._shown.append(line)
         if self._json:
-            from interlock.cli.tables import json_text
-
-            sys.stdout.write(json_text(line) + "\n")
+            out(json_text(line))
         elif self._console is not None:
-            from interlock.cli.picture import log_text
-
             self._console.print(log_text(line), soft_wrap=True)
         else:
-            from interlock.cli.format import exact
-            from interlock.cli.tables import on_one_line
-
-            sys.stdout.write(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{on_one_line(line.text)}\n")
+            out(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{on_one_line(line.text)}")
 
     def show_new(self, lines: "list[LogLine]") -> None:
-        """Show those of the run's lines that were not shown yet; a line that occurs twice is shown twice."""
+        """Print the lines that were not printed yet; a line that occurs twice is printed twice."""
         from collections import Counter
 
         if self._tail is not None:
@@ -141,9 +107,7 @@ class RunPrinter(Printer):
 
 
 def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter) -> None:
-    """What is stored already; to follow it, then every line as it comes, until the run has ended."""
-    import sys
-
+    """Print the stored lines; with `follow`, then every line as it comes, until the run has ended."""
     from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent
     from interlock.model.state import TERMINAL
 
@@ -151,7 +115,7 @@ def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter)
     early: list[LogLine] = []
     for _, event in client.events(run=run_id, types=("run", "log")) if not ended else ():
         if isinstance(event, (HelloEvent, GapEvent)):
-            # From here on every line is told; what came before is read, and told lines that were read are known again.
+            # Every line from here on comes as an event; earlier ones are read, and may come as events too.
             printer.show_new(early := client.logs(run_id))
             ended = client.get(run_id).state in TERMINAL
         elif isinstance(event, LogEvent):

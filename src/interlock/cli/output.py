@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from interlock.model.error import ERRORS, BadInput, ExitCode, InterlockError
+from interlock.model.error import ERRORS, BadInput, CannotImport, ExitCode, InterlockError
 
 
 class WrongUsage(BadInput, code="usage"):
@@ -62,4 +62,28 @@ def one_line_errors() -> Iterator[None]:
     try:
         yield
     except InterlockError as error:
-        sys.exit(say_error(str(error), error.code))
+        sys.exit(say_failure(error))
+
+
+def say_failure(error: InterlockError, in_json: bool = False) -> ExitCode:
+    """Say what went wrong, after the traceback of a user's module that failed to import; return what to exit with."""
+    if isinstance(error, CannotImport) and error.__cause__ is not None and not in_json:
+        text = _traceback(error.__cause__)
+        if text:
+            say(safe(text))
+    return say_error(str(error), error.code, in_json)
+
+
+def _traceback(error: BaseException) -> str:
+    """The traceback with the user's frames alone, without those of Interlock and of Python's import."""
+    import importlib
+    import traceback
+    from pathlib import Path
+
+    others = (str(Path(__file__).parents[1]), importlib.__file__, "<frozen importlib")
+    whole = traceback.TracebackException.from_exception(error)
+    one: traceback.TracebackException | None = whole
+    while one is not None:
+        one.stack = traceback.StackSummary.from_list([it for it in one.stack if not it.filename.startswith(others)])
+        one = one.__cause__ or one.__context__
+    return "".join(whole.format()).rstrip() if whole.stack or isinstance(error, SyntaxError) else ""

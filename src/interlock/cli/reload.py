@@ -1,26 +1,31 @@
 """`interlock reload`."""
 
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.server import client_of
+from interlock.cli.tables import out, plain, print_json
+
+if TYPE_CHECKING:
+    from interlock.model.reload_report import Reloaded
+
+MOST_NAMES = 10
+"""of one kind in one line"""
 
 
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
-    """Have the server read its files again, and bring jobs and services in line with them.
+    """Read the files again, and apply what has changed in jobs and services.
 
-    Where there is any fault in the files everything is left as it is. Piped: what happened, to a job or a service, and
-    to which, with a tab between them."""
-    import sys
-
-    from interlock.cli.reloads import changes
-    from interlock.cli.server import client_of
-    from interlock.cli.tables import out, plain, print_json
-
+    If any file has a fault, nothing changes. Piped: what happened, job or service, and its name, separated by tabs."""
     with client_of(flags) as client:
         reloaded = client.reload()
     if json:
         print_json(reloaded)
         return
-    found = list(changes(reloaded))
+    found = list(_changes(reloaded))
     for what, kind, names in found:
         if sys.stdout.isatty():
             out(f"{what} {kind}s: {plain(', '.join(names))}")
@@ -29,3 +34,21 @@ def command(flags: Flags, json: JsonOption = False) -> None:
                 out(f"{what}\t{kind}\t{plain(name)}")
     if sys.stdout.isatty() and not found:
         out("no jobs and no services")
+
+
+def in_one_line(reloaded: "Reloaded") -> str:
+    found = [f"{what} {kind} {_some(names)}" for what, kind, names in _changes(reloaded) if what != "unchanged"]
+    return f"reloaded: {'; '.join(found) or 'nothing has changed'}"
+
+
+def _changes(reloaded: "Reloaded") -> Iterator[tuple[str, str, list[str]]]:
+    """What happened, to jobs or to services, and their names."""
+    for what in ("added", "changed", "removed", "unchanged"):
+        for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
+            if names := getattr(difference, what):
+                yield what, kind, names
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")

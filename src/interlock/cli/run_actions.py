@@ -1,13 +1,17 @@
 """`interlock cancel` and the other actions on runs."""
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import WrongUsage, say
-from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption, StateOption, TenantOption
+from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption, StateOption, TenantOption, filter_of
+from interlock.cli.server import RUN_HELP, client_of, run_of
+from interlock.cli.tables import out, print_json
 from interlock.model.run_action import RunAction
 
 if TYPE_CHECKING:
@@ -24,7 +28,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
     def command(
         flags: Flags,
         runs: Annotated[
-            list[str] | None, typer.Argument(metavar="RUN", help="Ids of runs; 'latest' or '-' is the newest.")
+            list[str] | None, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)
         ] = None,
         state: StateOption = None,
         job: JobOption = None,
@@ -34,21 +38,18 @@ def command_of(action: RunAction) -> Callable[..., None]:
         since: SinceOption = None,
         everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
         request: Annotated[str | None, typer.Option(metavar="ID", help="Follow an earlier bulk request.")] = None,
-        reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept with the run.")] = action.done,
+        reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason to record with the run.")] = action.done,
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
         no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for a bulk request to finish.")] = False,
         json: JsonOption = False,
     ) -> None:
-        from interlock.cli.runs import filter_of
-        from interlock.cli.server import client_of, run_of
-
         asked = filter_of(state, job, tenant, session, lane, since)
         filtered = everything or any(asked.values())
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
         with client_of(flags) as client:
             if runs:
-                _act(client, action, [run_of(client, one) for one in runs], reason, json)
+                _act(client, action, runs, reason, json)
                 return
             if request is None:
                 if not yes and not _ask(action, client.runs(**asked, live=True, limit=MOST_COUNTED + 1)):
@@ -66,11 +67,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
 
 
 def _follow(client: "Client", action: RunAction, request: str, wait: bool, json: bool) -> None:
-    """Show how far a request has come, until it has finished; it goes on without anybody to see it."""
-    import sys
-
-    from interlock.cli.tables import out, print_json
-
+    """Show the progress of a bulk request until it has finished."""
     drawn = wait and sys.stderr.isatty()
     found = client.bulk(request)
     try:
@@ -101,16 +98,14 @@ def _told(bulk: "BulkInfo") -> str:
 
 
 def _ask(action: RunAction, runs: Iterable[object]) -> bool:
-    """Go on only if there is anything to do, and a person says so."""
-    import sys
-
+    """Ask the person; return False if there is no run to act on."""
     count = sum(1 for _ in runs)
     if not count:
         say(f"no run to {action}")
         return False
     many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else _count(count)
     if not sys.stdin.isatty():
-        raise WrongUsage(f"nobody can be asked whether to {action} {many}: add --yes")
+        raise WrongUsage(f"add --yes to {action} {many}: standard input is not a terminal")
     # Not on standard output, which may be a pipe.
     sys.stderr.write(f"{action.capitalize()} {many}? [y/N]: ")
     sys.stderr.flush()
@@ -123,16 +118,16 @@ def _count(runs: int) -> str:
     return f"{runs:,} {'run' if runs == 1 else 'runs'}"
 
 
-def _act(client: "Client", action: RunAction, found: list[str], reason: str, json: bool) -> None:
-    """Each of them, whatever comes of the others; raises the first error at the end."""
-    from interlock.cli.tables import out, print_json
+def _act(client: "Client", action: RunAction, named: list[str], reason: str, json: bool) -> None:
+    """Act on each run, whatever comes of the others; raise the first error at the end."""
     from interlock.model.error import UnknownRun
 
     failure: UnknownRun | None = None
     told: list[dict[str, Any]] = []
     try:
-        for run_id in found:
+        for one in named:
             try:
+                run_id = run_of(client, one)
                 state = client.act_on_run(action, run_id, reason)
             except UnknownRun as error:
                 failure = failure or error

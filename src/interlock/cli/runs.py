@@ -1,28 +1,39 @@
 """`interlock runs`."""
 
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli import completion, server
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import WrongUsage
+from interlock.cli.server import client_of
+from interlock.cli.tables import Column, console, out, plain, print_json, rich_table
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.model.run_view import RunInfo
 
-StateOption = Annotated[list[str] | None, typer.Option(metavar="STATE", help="Only in this state; may be repeated.")]
-JobOption = Annotated[str | None, typer.Option(metavar="JOB", help="Only of this job.")]
-TenantOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only of this tenant.")]
-SessionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only of this session.")]
-LaneOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only in this lane.")]
+StateOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="STATE", help="Only runs in this state; may be repeated.", autocompletion=completion.states),
+]
+JobOption = Annotated[
+    str | None, typer.Option(metavar="JOB", help="Only runs of this job.", autocompletion=completion.jobs)
+]
+TenantOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs of this tenant.")]
+SessionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs of this session.")]
+LaneOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs in this lane.")]
 SinceOption = Annotated[
-    str | None, typer.Option(metavar="DURATION|TIME", help="Only created since then: 1h is the last hour.")
+    str | None, typer.Option(metavar="DURATION|TIME", help="Only runs created since then; 1h is the last hour.")
 ]
 
 LISTED, LOGGED = 50, 20
-"""runs that are shown if it is not said how many, in a list and in a job's log"""
-REFRESH = 1.0
-"""seconds after which a live table is drawn again even if nothing happened: ages grow"""
+"""default limits, of a list and of a job's log"""
+RETRY = 1.0
+"""seconds until a server that does not answer is asked again"""
 
 
 @takes(*FINDING)
@@ -35,25 +46,22 @@ def command(
     lane: LaneOption = None,
     since: SinceOption = None,
     live: Annotated[
-        bool | None, typer.Option("--live/--ended", help="Only those that have not ended, or only those that have.")
+        bool | None, typer.Option("--live/--ended", help="Only runs that have not ended, or only runs that have.")
     ] = None,
     limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help=f"How many at the most; {LISTED}, or {LOGGED} with --output.")
+        int | None, typer.Option(metavar="NUMBER", help=f"Most runs to list; {LISTED}, or {LOGGED} with --output.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Go on showing changes until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Keep showing changes until Ctrl-C.")] = False,
     output: Annotated[
-        bool, typer.Option("--output", help="With --job: its log, each run with the first 16 KiB of what it printed.")
+        bool, typer.Option("--output", help="With --job: show the first 16 KiB that each run printed.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """List runs, the newest first.
 
-    Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, with tabs between
-    them. With `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each line that
-    was printed, after a tab."""
-    import sys
-
-    from interlock.cli.server import client_of
+    Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, separated by tabs. With
+    `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
+    tab."""
     from interlock.model.error import BadValue
 
     if limit is not None and limit < 1:
@@ -80,10 +88,7 @@ def filter_of(
     lane: str | None,
     since: str | None,
 ) -> dict[str, Any]:
-    """Which runs are meant, as the client takes it."""
-    import time
-
-    from interlock.cli.server import since as instant
+    """The filter as the client takes it."""
     from interlock.model.error import BadValue
     from interlock.model.field_types import did_you_mean
     from interlock.model.state import State
@@ -91,35 +96,26 @@ def filter_of(
     for one in state or []:
         if one not in list(State):
             raise BadValue("--state", one, f"a state{did_you_mean(one, [state.value for state in State])}")
-    when = None if since is None else instant(since, "--since", time.time())
+    when = None if since is None else server.since(since, "--since", time.time())
     return {"state": state or (), "job": job, "tenant": tenant, "session": session, "lane": lane, "since": when}
 
 
 def _list(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> None:
-    import sys
-
-    from interlock.cli.tables import out, print_json
-
     if json:
         print_json({"runs": list(client.runs(**asked, limit=limit))})
     elif not sys.stdout.isatty():
         for run in client.runs(**asked, limit=limit):
             out(_line(run))
     else:
-        from interlock.cli.tables import console
-
         console().print(_table(list(client.runs(**asked, limit=limit + 1)), limit))
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
     from interlock.cli.format import print_log
-    from interlock.cli.output import WrongUsage
-    from interlock.cli.server import client_of
-    from interlock.cli.tables import print_json
 
     others = {name: value for name, value in asked.items() if name != "job"}
     if asked["job"] is None or watch or any(value not in (None, ()) for value in others.values()):
-        raise WrongUsage("--output is for the runs of one job: give it with --job, and no other choice")
+        raise WrongUsage("--output: needs --job, and takes no other filter and no --watch")
     with client_of(flags) as client:
         runs = client.job_log(asked["job"], limit)
     print_json({"runs": runs}) if json else print_log(runs)
@@ -127,7 +123,6 @@ def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, jso
 
 def _line(run: "RunInfo") -> str:
     from interlock.cli.format import exact, why
-    from interlock.cli.tables import plain
 
     times = (exact(run.created_at), exact(run.started_at), exact(run.ended_at))
     cells = (run.id, run.job_id, run.state, run.attempt, *times, run.tenant, run.lane, run.session or "", why(run))
@@ -135,14 +130,11 @@ def _line(run: "RunInfo") -> str:
 
 
 def _table(runs: "list[RunInfo]", limit: int) -> Any:
-    """What fits a terminal: the reason is cut before anything else."""
-    import time
-
+    """A table that fits the terminal; the reason is cut before anything else."""
     from rich.console import Group
     from rich.text import Text
 
     from interlock.cli.format import COLOURS, span, took, why
-    from interlock.cli.tables import Column, plain, rich_table
 
     now = time.time()
     columns = [Column("run"), Column("job"), Column("state"), Column("age", right=True), Column("took", right=True)]
@@ -160,33 +152,17 @@ def _table(runs: "list[RunInfo]", limit: int) -> Any:
 
 
 def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
-    """A table that stays current. A server that goes away is waited for."""
-    from rich.live import Live
-    from rich.text import Text
+    from interlock.cli.event_watch import draw
 
-    from interlock.cli.event_watch import Watcher
-    from interlock.cli.tables import console
-    from interlock.model.error import ConnectionLost, NotRunning
+    def look() -> tuple[Any, bool]:
+        most = min(limit, max(1, console().height - 5))
+        return _table(list(client.runs(**asked, limit=most + 1)), most), False
 
-    screen = console()
-    shown: Any = Text("")
-    with Live(console=screen, auto_refresh=False, vertical_overflow="crop") as live:
-        for _ in Watcher(client, types=("run", "progress"), job=asked["job"], tenant=asked["tenant"]).looks(REFRESH):
-            try:
-                height = max(1, screen.height - 5)
-                shown = _table(list(client.runs(**asked, limit=min(limit, height) + 1)), min(limit, height))
-                live.update(shown, refresh=True)
-            except (NotRunning, ConnectionLost) as error:
-                from rich.console import Group
-
-                live.update(Group(shown, Text(f"{error}; waiting for it", style="yellow")), refresh=True)
+    draw(client, look, types=("run", "progress"), job=asked["job"], tenant=asked["tenant"])
 
 
 def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> None:
-    """Lines instead of a drawing: each run as it is, then again whenever it has changed. It survives the server."""
-    import sys
-
-    from interlock.cli.tables import out, print_json
+    """Print a line for each run, and again whenever it has changed. Goes on after a restart of the server."""
     from interlock.model.run_view import HelloEvent, RunEvent
     from interlock.model.state import TERMINAL
 
@@ -195,8 +171,7 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
     def show(run: "RunInfo") -> None:
         if seen.get(run.id, 0) < run.seq:
             seen[run.id] = run.seq
-            if fits(run, asked):
-                print_json(run) if json else out(_line(run))
+            print_json(run) if json else out(_line(run))
 
     for _, event in client.events(types=("run",), job=asked["job"], tenant=asked["tenant"], complete=True):
         if isinstance(event, HelloEvent):
@@ -204,33 +179,19 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
                 show(run)
         elif isinstance(event, RunEvent):
             if event.transitions[-1].seq > seen.get(event.run_id, 0):
-                show(_read(client, event.run_id))
+                for run in _read(client, asked, event.run_id):
+                    show(run)
             if event.state in TERMINAL:
                 seen.pop(event.run_id, None)
         sys.stdout.flush()
 
 
-def _read(client: "Client", run_id: str) -> "RunInfo":
-    """As soon as the server answers."""
-    import time
-
+def _read(client: "Client", asked: dict[str, Any], run_id: str) -> "list[RunInfo]":
+    """The run, if it matches the filter, as soon as the server answers."""
     from interlock.model.error import ConnectionLost, NotRunning
 
     while True:
         try:
-            return client.get(run_id)
+            return [run for run in client.runs(**asked, id_prefix=run_id) if run.id == run_id]
         except (NotRunning, ConnectionLost):
-            time.sleep(REFRESH)
-
-
-def fits(run: "RunInfo", asked: dict[str, Any]) -> bool:
-    """Whether a list that is asked for so has this run."""
-    from interlock.model.state import TERMINAL
-
-    return (
-        (not asked["state"] or run.state in asked["state"])
-        and all(asked[name] in (None, getattr(run, name)) for name in ("session", "lane", "tenant"))
-        and asked["job"] in (None, run.job_id)
-        and (asked["since"] is None or run.created_at >= asked["since"])
-        and asked["live"] in (None, run.state not in TERMINAL)
-    )
+            time.sleep(RETRY)

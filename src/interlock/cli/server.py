@@ -1,45 +1,109 @@
-"""Finding the server and the run that a command is about, and reading what a person writes for a time."""
+"""Find the server and the run that a command is about, and read the times that people write."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import Flags
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
+    from interlock.config import Resolved
 
 FIRST_CONTACT = "300ms"
 """long enough for a server that is just starting; a missing one is reported at once"""
 LATEST = ("latest", "-")
+MOST_NAMED = 5
+"""ids, or servers, in one message"""
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of a run; 'latest' or '-' is the newest.")]
+RUN_HELP = "The id of a run, or the beginning of it; 'latest' or '-' is the newest run."
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.", autocompletion=completion.jobs)]
 
 
-def client_of(flags: Flags) -> "Client":
-    """For the server that --url names, or --socket or --db; else the one of the environment or this folder."""
+@contextmanager
+def client_of(flags: Flags) -> "Iterator[Client]":
+    """A client for the server that --url, --socket or --db names, or else the environment or the current folder."""
     from interlock.client.http.client import Client
+    from interlock.model.error import NotRunning, rebuild
 
     resolved = flags.resolve()
-    return Client(flags.url(resolved), token=resolved.client.token, first_contact=FIRST_CONTACT)
+    url = flags.url(resolved)
+    with Client(url, token=resolved.client.token, first_contact=FIRST_CONTACT) as client:
+        try:
+            yield client
+        except NotRunning as error:
+            raise rebuild(error.code, _where_looked(url, resolved)) from None
+
+
+def _where_looked(url: str, resolved: "Resolved") -> str:
+    """Why no server was found, and what to do."""
+    settings, sources = resolved.settings, resolved.sources
+    if url == resolved.client.url:
+        return f"server: nothing answers at {url} ({sources['url']}); start it there, or correct the address"
+    if _listens(str(settings.socket_path())):
+        return (
+            f"server: the scheduler at {settings.socket_path()} does not serve HTTP (http: off), which commands need; "
+            "start it with --http local"
+        )
+    name = "database" if settings.socket is None else "socket"
+    looked = f"server: nothing answers at {url} ({name} {getattr(settings, name)}, {sources[name]})"
+    if others := _running():
+        return f"{looked}; name one that runs with --url: {', '.join(others)}"
+    return f"{looked}; start one with 'interlock up', or name another with --db, --socket or --url"
+
+
+def _listens(path: str) -> bool:
+    import socket
+
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(path) == 0
+
+
+def _running() -> list[str]:
+    """Servers of this user in other folders: the sockets for HTTP that processes listen on."""
+    import os
+    from pathlib import Path
+
+    try:
+        lines = Path("/proc/net/unix").read_text().splitlines()[1:]
+    except OSError:
+        return []
+    listening = "00010000"
+    found = []
+    for fields in (line.split(maxsplit=7) for line in lines):
+        if len(fields) == 8 and fields[3] == listening and fields[7].endswith(".http"):
+            path = Path(fields[7])
+            if path.is_socket() and path.stat().st_uid == os.geteuid():
+                found.append(f"unix:{path}")
+    return sorted(found)[:MOST_NAMED]
 
 
 def run_of(client: "Client", given: str) -> str:
-    """The id of the run that was named."""
-    if given not in LATEST:
-        return given
-    newest = next(iter(client.runs(limit=1)), None)
-    if newest is None:
-        from interlock.model.error import UnknownRun
+    """The id of the run that was named, by its whole id or by a beginning that no other run has."""
+    from interlock.model.error import BadValue, UnknownRun
 
-        raise UnknownRun(given)
-    return newest.id
+    if given in LATEST:
+        newest = next(iter(client.runs(limit=1)), None)
+        if newest is None:
+            raise UnknownRun(given)
+        return newest.id
+    found = [run.id for run in client.runs(id_prefix=given, limit=MOST_NAMED + 1)] if given else []
+    if given in found or not found:  # one that does not exist is reported when it is used
+        return given
+    if len(found) > 1:
+        more = " and others" if len(found) > MOST_NAMED else ""
+        raise BadValue("run", given, f"enough of an id: it begins {', '.join(found[:MOST_NAMED])}{more}")
+    return found[0]
 
 
 def moment(text: str, field: str, or_duration: bool = False) -> datetime:
-    """A time as people write it; without a zone it is the local one. A duration might have been given as well."""
+    """A time as people write it; without a zone it is local."""
     from interlock.model.error import BadValue
 
     try:
@@ -55,7 +119,7 @@ def looks_like_duration(text: str) -> bool:
 
 
 def since(text: str, field: str, now: float) -> float:
-    """The instant that lies a duration back, or that is named."""
+    """The instant that a time names, or that lies a duration back."""
     if looks_like_duration(text):
         from interlock.model.duration import seconds
 

@@ -1,12 +1,17 @@
 """`interlock service`."""
 
+import sys
+import time
 from typing import Annotated
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import NotUp
-from interlock.model.child_info import ServiceAction
+from interlock.cli.server import client_of
+from interlock.cli.tables import out, print_json
+from interlock.model.child_info import UP, ServiceAction, Status
 
 
 @takes(*FINDING)
@@ -17,25 +22,24 @@ def command(
         typer.Argument(
             metavar="ACTION",
             help="start, stop, restart, suspend or resume.",
-            autocompletion=lambda: list(ServiceAction),
+            autocompletion=lambda incomplete: [one.value for one in ServiceAction if one.startswith(incomplete)],
         ),
     ],
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name of a service, of a group of them, or of a worker.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="The name of a service, of a group of services, or of a worker.",
+            autocompletion=completion.services,
+        ),
     ],
     json: JsonOption = False,
 ) -> None:
-    """Start, stop, restart, suspend or resume a service, and say how it stands then.
+    """Start, stop, restart, suspend or resume a service, and print its status.
 
-    It returns when that is done. The exit code says whether what was started is up. Piped: a line as `interlock tree`
-    has it."""
-    import sys
-    import time
-
+    Returns when that is done. The exit code says whether a service that was started is up. Piped: a line as of
+    `interlock tree`."""
     from interlock.cli.children import line_of, sentence_of
-    from interlock.cli.server import client_of
-    from interlock.cli.tables import out, print_json
-    from interlock.model.child_info import UP, Status
     from interlock.model.error import BadValue
     from interlock.model.field_types import did_you_mean
 

@@ -1,11 +1,16 @@
 """`interlock submit`."""
 
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import say
 from interlock.cli.run_options import takes_run_options
+from interlock.cli.server import JobArgument, client_of
+from interlock.cli.tables import out, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,10 +18,9 @@ if TYPE_CHECKING:
     from interlock.client.http.client import BlockingRunHandle, Client
     from interlock.model.request import NewRun
 
-
 PayloadOption = Annotated[
     str | None,
-    typer.Option(metavar="JSON|@FILE|-", help="Its arguments as a JSON object, from a file, or from standard input."),
+    typer.Option(metavar="JSON|@FILE|-", help="The arguments as a JSON object, from a file, or from standard input."),
 ]
 ParameterOption = Annotated[
     list[str] | None,
@@ -24,7 +28,7 @@ ParameterOption = Annotated[
 ]
 WaitOption = Annotated[
     str | None,
-    typer.Option(metavar="[=DURATION]", help="Wait for the end, so long at the most, and print the result."),
+    typer.Option(metavar="[=DURATION]", help="Wait for the end, at most this long, and print the result."),
 ]
 
 
@@ -33,19 +37,18 @@ WaitOption = Annotated[
 def command(
     *,
     flags: Flags,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
+    job: JobArgument,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     wait: WaitOption = None,
     options: dict[str, Any],
     many: Annotated[
-        bool, typer.Option("--many", help="The payload is a JSON array, or JSON lines: one run for each.")
+        bool, typer.Option("--many", help="Submit a run for each item of a JSON array, or of JSON lines.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
     from interlock.cli.payloads import read_many, read_one
-    from interlock.cli.server import client_of
     from interlock.model.duration import seconds
 
     limit = seconds(wait, "--wait") if wait else None
@@ -62,16 +65,13 @@ def command(
 
 
 def print_id(handle: "BlockingRunHandle", json: bool) -> None:
-    from interlock.cli.tables import out, print_json
-
     print_json({"id": handle.id}) if json else out(handle.id)
 
 
 def _submit_many(
     client: "Client", job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
 ) -> "list[BlockingRunHandle]":
-    """In batches. The ids are printed at the end, after a failure too; a reader that goes away stops no batch."""
-    from interlock.cli.tables import out, print_json
+    """Submit in batches. Print the ids at the end, after a failure too; a reader that goes away stops no batch."""
     from interlock.client.submission import new_run
 
     key = options.pop("idempotency_key", None)
@@ -86,7 +86,7 @@ def _submit_many(
             handles += client.submit_many(batch)
         whole = True
     finally:
-        # If not all were submitted, nothing will be waited for: the ids are all that there is to tell.
+        # If a batch failed nothing will be waited for, so the ids are printed now.
         if handles and not (wait and whole):
             if json:
                 print_json({"ids": [one.id for one in handles]})
@@ -96,7 +96,7 @@ def _submit_many(
 
 
 def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
-    """As large as the server takes them, in number and in bytes."""
+    """Split into batches as large as the server takes, in number and in bytes."""
     from interlock.client.submission import MOST_BYTES
     from interlock.model.request import MOST_RUNS_OVER_HTTP
 
@@ -112,12 +112,7 @@ def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
 
 
 def wait_for(client: "Client", handles: "list[BlockingRunHandle]", limit: float | None, json: bool) -> None:
-    """Print each result on a line of its own; raises for the first run that did not succeed, once all have ended."""
-    import sys
-    import time
-
-    from interlock.cli.output import say
-    from interlock.cli.tables import print_json
+    """Print each result on a line of its own; once all have ended, raise for the first run that did not succeed."""
     from interlock.model.error import RunEnded, WaitTimeout
 
     if sys.stderr.isatty() and not json:

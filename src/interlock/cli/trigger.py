@@ -1,13 +1,12 @@
 """`interlock trigger`."""
 
 from functools import partial
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.run_options import takes_run_options
-from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption
+from interlock.cli.server import JobArgument, client_of
+from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption, print_id, wait_for
 
 
 @takes(*FINDING)
@@ -15,7 +14,7 @@ from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption
 def command(
     *,
     flags: Flags,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.")],
+    job: JobArgument,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     wait: WaitOption = None,
@@ -24,10 +23,8 @@ def command(
 ) -> None:
     """Run a job now, beside its schedule, and print the id of the run. `--wait` prints the result instead.
 
-    A paused job can be triggered too. Without a payload it gets the job's own."""
+    A paused job can be triggered too. Without a payload the run gets the job's own."""
     from interlock.cli.payloads import read_one
-    from interlock.cli.server import client_of
-    from interlock.cli.submit import print_id, wait_for
     from interlock.model.duration import seconds
 
     limit = seconds(wait, "--wait") if wait else None

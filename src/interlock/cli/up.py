@@ -44,7 +44,7 @@ def command(
     from interlock.cli.live import HeldErrors
     from interlock.cli.log_lines import log_to_stderr
     from interlock.cli.next_steps import next_steps
-    from interlock.cli.reloads import in_one_line
+    from interlock.cli.reload import in_one_line
     from interlock.cli.tables import console
     from interlock.config.sources import NO_APP, load, of_app
     from interlock.wiring.scheduler import Scheduler
@@ -165,7 +165,7 @@ async def _serve(
 
 
 async def _reload(scheduler: "Scheduler") -> None:
-    from interlock.cli.reloads import in_one_line
+    from interlock.cli.reload import in_one_line
     from interlock.model.error import InterlockError
 
     with suppress(InterlockError):  # which is in the log

@@ -22,6 +22,8 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     """created before"""
     live: bool | None = None
     """True: has not ended; False: has"""
+    id_prefix: str | None = None
+    """the beginning of the id"""
 
     @property
     def only_live(self) -> bool:
@@ -36,6 +38,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     def fits(self, run: Run) -> bool:
         return (
             self.job_id in (None, run.job_id)
+            and run.id.startswith(self.id_prefix or "")
             and (not self.states or run.state in self.states)
             and self.tenant in (None, run.tenant)
             and self.session in (None, run.session)

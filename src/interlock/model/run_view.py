@@ -241,7 +241,7 @@ def origin_of(origin: str | None) -> str:
 def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
     fields = {name: getattr(bulk, name) for name in BulkInfo.__struct_fields__ if hasattr(bulk, name)}
     wanted = msgspec.structs.asdict(bulk.wanted)
-    del wanted["live"]
+    del wanted["live"], wanted["id_prefix"]
     return BulkInfo(state=sorted(wanted.pop("states")), job=wanted.pop("job_id"), **wanted, **fields)
 
 

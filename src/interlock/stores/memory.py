@@ -388,6 +388,8 @@ def _size(one: StoredEvent | ServiceEntry) -> int:
 
 def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
     """Whether an index would leave the run out, so that it does not count as looked at."""
+    if wanted.id_prefix is not None:
+        return not run.id.startswith(wanted.id_prefix)
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:

@@ -59,6 +59,7 @@ class RunFilter(BulkFilter, total=False):
     """A choice of runs to list."""
 
     live: bool | None
+    id_prefix: str | None
     limit: int | None
 
 

@@ -47,6 +47,7 @@ LISTINGS = {
     for place, floor in (
         ("all_runs", "find_floor_of_all"),
         ("live_runs", "find_floor"),
+        ("runs_by_id", "find_floor"),
         ("runs_of_job", "find_floor"),
         ("unsuccessful_runs", "find_floor"),
     )

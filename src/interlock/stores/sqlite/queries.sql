@@ -40,6 +40,9 @@ runs NOT INDEXED WHERE true
 -- name: live_runs
 runs INDEXED BY runs_live WHERE ended_at IS NULL
 
+-- name: runs_by_id
+runs INDEXED BY sqlite_autoindex_runs_1 WHERE id >= :id_prefix AND id < :id_prefix || char(1114111)
+
 -- name: runs_of_job
 runs INDEXED BY runs_of_job WHERE job_id = :job_id
 

@@ -339,6 +339,8 @@ def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
 
 
 def _place(wanted: RunFilter) -> str:
+    if wanted.id_prefix is not None:
+        return "runs_by_id"
     if wanted.only_live:
         return "live_runs"
     if wanted.only_unsuccessful:

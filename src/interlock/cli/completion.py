@@ -1,0 +1,65 @@
+"""Shell completion of jobs, runs, states and services. It asks the server, and offers nothing where none answers."""
+
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from interlock.cli.options import FINDING, Flags
+
+if TYPE_CHECKING:
+    from interlock.client.http.client import Client
+
+MOST = 200
+PATIENCE = "1s"
+
+Found = list[tuple[str, str]]
+"""values, each with a line of help"""
+
+
+def jobs(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((job.id, job.schedule_text or "") for job in client.jobs()))
+
+
+def runs(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(
+        ctx,
+        incomplete,
+        lambda client: (
+            (run.id, f"{run.job_id} {run.state}") for run in client.runs(id_prefix=incomplete or None, limit=MOST)
+        ),
+    )
+
+
+def services(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.name, one.status.value) for one in client.services()))
+
+
+def logged(ctx: typer.Context, incomplete: str) -> Found:
+    """What has a log."""
+    return services(ctx, incomplete) + runs(ctx, incomplete)
+
+
+def states(incomplete: str) -> list[str]:
+    from interlock.model.state import State
+
+    return [state.value for state in State if state.startswith(incomplete)]
+
+
+def _ask(ctx: typer.Context, incomplete: str, find: "Callable[[Client], Iterable[tuple[str, str]]]") -> Found:
+    import logging
+
+    from interlock.client.http.client import Client
+
+    logging.disable()
+    given: dict[str, Any] = ctx.params
+    try:
+        flags = Flags({name: given.get(name) for name in FINDING}, given.get("config"))
+        resolved = flags.resolve()
+        with Client(
+            flags.url(resolved), token=resolved.client.token, timeout=PATIENCE, patience=0, first_contact=0
+        ) as client:
+            return list(islice((one for one in find(client) if one[0].startswith(incomplete)), MOST))
+    except Exception:  # noqa: BLE001 - whatever is wrong, a person who types is not the one to hear of it
+        return []
