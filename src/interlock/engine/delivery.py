@@ -40,7 +40,9 @@ class Delivery:
         logs.write(decisions)
         engine.requests.announce(decisions.ended)
         if decisions.batch.kept or decisions.batch.service_log:
-            self._report_noted(commands, True)
+            for _, content in commands:
+                if type(content) is NoteServices:
+                    engine.on_noted(content)
         if decisions.batch or decisions.progressed:
             engine.requests.news(position, decisions.progressed.values())
         engine.links.relieve()
@@ -79,18 +81,12 @@ class Delivery:
                 self._refuse_one(origin, request, refusal)
                 if type(content) is Create:
                     self._engine.metrics.refused(refusal.code)
-        self._report_noted(commands, False)
 
     def _refuse_one(self, origin: str, request: int, error: InterlockError) -> None:
         if origin:
             self._engine.requests.problem(origin, request, error)
         else:
             self._engine.declarations.settle(request, error)
-
-    def _report_noted(self, commands: Sequence[Command], stored: bool) -> None:
-        for _, content in commands:
-            if type(content) is NoteServices:
-                self._engine.on_noted(content, stored)
 
 
 def _shorten(messages: Sequence[Message], passed: float) -> None:

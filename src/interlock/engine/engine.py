@@ -92,8 +92,8 @@ class Engine:
         self.is_settled = False
         self.declarations = Declarations(self, catalog)
         self.metrics = Metrics()
-        self.on_noted: Callable[[NoteServices, bool], None] = lambda command, stored: None
-        """called for each of these commands: stored, or void and to be posted again"""
+        self.on_noted: Callable[[NoteServices], None] = lambda command: None  # called when this command is stored
+        self.on_failed: Callable[[], None] = lambda: None  # called when every command that waited is void
         self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
         """calls back when the process of a worker without a link ends, where that can be known"""
 
@@ -338,6 +338,7 @@ class Engine:
         self.delivery.take_sent()
         self.links.drop_workers()
         self.requests.settled()
+        self.on_failed()
 
     async def _recover(self) -> None:
         delay = 0.05

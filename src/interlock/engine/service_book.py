@@ -1,20 +1,21 @@
 """The stored records of services: what outlasts them, their lines, and their changes.
 
-Records go through the engine as one command at a time. The next is made when the last one is stored; a void one is
-posted again. Rows have numbers, so that the store recognises a repeated one. Only `keep` and `forget` wait for the
-store, and not for long.
+Records go through the engine as one command at a time. The next is made when the last one is stored; after a failure of
+the engine it is posted again. Rows have numbers, so that the store recognises a repeated one. Only `keep` and `forget`
+wait for the store, and not for long.
 """
 
 import asyncio
+import json
 import logging
 import math
+from collections import deque
 from collections.abc import Awaitable
-from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from itertools import count, islice
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from interlock.engine.backlog import Backlog, Waiting
 from interlock.engine.service_text import in_words
 from interlock.model.child_info import Change, Kept
 from interlock.model.command import NoteServices, ServiceRow
@@ -29,16 +30,77 @@ logger = logging.getLogger("interlock.services")
 
 PACE = 0.05  # seconds between two commands with nothing but lines
 PATIENCE = 5.0  # seconds to wait for the store
-AGAIN = 0.1  # seconds before a void command is posted again; longer each time
+AGAIN = 0.1  # seconds before a command is posted again; longer each time
 LONGEST_AGAIN = 2.0
-NO_WORD = 30.0  # seconds without an answer from a working engine after which a command counts as lost
 MOST_ROWS = 1000
 MOST_BYTES = 1024 * 1024  # in one command, so that runs in the same commit do not wait
 MOST_WAITING = 16 * 1024 * 1024
 """bytes of lines that may wait; beyond that, the service with most of them loses its oldest"""
+MOST_CHANGES = 100  # changes of one service that may wait
+ROW_BYTES = 300  # memory of a row besides its text
 LATEST = 1e11  # the latest time from which a row can have a number
 
 Future = asyncio.Future[None]
+
+
+class _Waiting(msgspec.Struct, frozen=True):
+    order: int  # order of arrival among the rows of all services
+    row: ServiceRow
+    size: int
+    dropped: int = 0  # the number of rows in whose place this one stands
+
+    @property
+    def kind(self) -> str:
+        return "mark" if self.dropped else "line" if self.row[-1] is None else "change"
+
+
+class _Queue:
+    """The rows of one service that wait to be stored, in order, with a mark where some were dropped."""
+
+    def __init__(self, service: str) -> None:
+        self._service = service
+        self.rows: deque[_Waiting] = deque()
+        self._last_number = 0
+        self.changes = 0  # a flood of lines does not push them out
+        self.size = 0  # bytes of the lines
+
+    def add(self, order: int, at: float, stream: str, text: str, change: bytes | None = None) -> None:
+        at = min(max(at, 0.0), LATEST) if math.isfinite(at) else 0.0
+        # Grows over a restart too, unless the clock was set back.
+        number = self._last_number = max(self._last_number + 1, int(at * 1e6))
+        size = ROW_BYTES + len(text.encode()) + len(change or b"")
+        self.rows.append(_Waiting(order, (self._service, number, at, stream, text, change), size))
+        self._count(self.rows[-1], 1)
+
+    def _count(self, one: _Waiting, by: int) -> None:
+        if one.kind == "change":
+            self.changes += by
+        elif one.kind == "line":
+            self.size += by * one.size
+
+    def drop(self, kind: str, most: int) -> None:
+        """Drop the oldest rows of a kind: one mark replaces all dropped ones, in the place of the last."""
+        gone = [one for one in self.rows if one.dropped]
+        gone += islice((one for one in self.rows if one.kind == kind), most)
+        last, dropped = max(gone, key=lambda one: one.order), sum(one.dropped or 1 for one in gone)
+        were = "1 line was" if dropped == 1 else f"{dropped} lines were"
+        text = f"{were} left out: more came than could be stored"
+        mark = _Waiting(last.order, (*last.row[:3], "status", text, None), ROW_BYTES, dropped)
+        for one in gone:
+            self._count(one, -1)
+        left = {one.order: one for one in self.rows}
+        for one in gone:
+            del left[one.order]
+        self.rows = deque(sorted([*left.values(), mark], key=lambda one: one.order))
+
+    def take(self, most: int, most_bytes: int) -> list[_Waiting]:
+        """Remove and return the oldest rows in order, at least one if there is any."""
+        taken: list[_Waiting] = []
+        while self.rows and (not taken or (len(taken) < most and most_bytes > 0)):
+            taken.append(self.rows.popleft())
+            self._count(taken[-1], -1)
+            most_bytes -= taken[-1].size
+        return taken
 
 
 class _Flight(msgspec.Struct):
@@ -46,8 +108,8 @@ class _Flight(msgspec.Struct):
 
     command: NoteServices
     waiters: list[Future]
-    overdue: asyncio.TimerHandle | None = None
-    refused: int = 0  # how often it was void
+    again: asyncio.TimerHandle | None = None
+    failures: int = 0
 
 
 class ServiceBook(Handover):
@@ -55,12 +117,12 @@ class ServiceBook(Handover):
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
-        engine.on_noted = self._noted
+        engine.on_noted, engine.on_failed = self._noted, self._failed
         self._kept: dict[str, Kept] = {}
         self._unsaved: dict[str, Kept | None] = {}
         self._waiters: list[Future] = []  # callers that wait for the unsaved records
-        self._backlogs: dict[str, Backlog] = {}
-        self._size = 0  # bytes in all backlogs
+        self._queues: dict[str, _Queue] = {}
+        self._size = 0  # bytes in all queues
         self._order = count()
         self._flight: _Flight | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -102,36 +164,38 @@ class ServiceBook(Handover):
 
     def line(self, service: str, stream: str, text: str, at: float) -> None:
         """Record a line of a service; never blocks."""
-        backlog = self._backlog(service)
-        before = backlog.size
-        text = text if text.isascii() else _sound(text, str)
-        backlog.add_line(next(self._order), _in_range(at), stream, text)
-        self._size += backlog.size - before
-        if self._size > MOST_WAITING:
-            self._shed()
+        self._add(service, at, stream, text if text.isascii() else _sound(text, str))
         self._wake()
 
     def change(self, change: Change, service: str | None = None) -> None:
         """Record a change of a service, under this name or else its path."""
         change = _sound(change, Change)
         name = change.path if service is None else service
-        order, text, data = next(self._order), in_words(change), msgspec.json.encode(change)
-        self.dropped += self._backlog(name).add_change(order, _in_range(change.at), text, data)
+        queue = self._add(name, change.at, "status", in_words(change), msgspec.json.encode(change))
+        if queue.changes > MOST_CHANGES:
+            self.dropped += 1
+            queue.drop("change", 1)
         self._wake(urgent=True)
 
-    def _backlog(self, service: str) -> Backlog:
-        backlog = self._backlogs.get(service)
-        if backlog is None:
-            backlog = self._backlogs[service] = Backlog(service)
-        return backlog
+    def _add(self, service: str, at: float, stream: str, text: str, change: bytes | None = None) -> _Queue:
+        queue = self._queues.get(service) or self._queues.setdefault(service, _Queue(service))
+        self._size -= queue.size
+        queue.add(next(self._order), at, stream, text, change)
+        self._size += queue.size
+        if self._size > MOST_WAITING:
+            self._shed()
+        return queue
 
     def _shed(self) -> None:
+        """Drop the older half of the lines of the service with most of them."""
         if self.dropped == 0:
             logger.warning("services print more than can be stored: the oldest lines are left out")
-        largest = max(self._backlogs.values(), key=lambda backlog: backlog.size)
+        largest = max(self._queues.values(), key=lambda queue: queue.size)
+        lines = (sum(one.kind == "line" for one in largest.rows) + 1) // 2
         self._size -= largest.size
-        self.dropped += largest.shed()
+        largest.drop("line", lines)
         self._size += largest.size
+        self.dropped += lines
 
     # ── on its way into the store ───────────────────────────────────────────────────────────────────────────────────
 
@@ -151,7 +215,7 @@ class ServiceBook(Handover):
 
     @property
     def _has_more(self) -> bool:
-        return bool(self._unsaved) or any(self._backlogs.values())
+        return bool(self._unsaved) or any(queue.rows for queue in self._queues.values())
 
     def _wake(self, urgent: bool = False) -> None:
         """Schedule a command: now, or at the pace of lines."""
@@ -172,48 +236,37 @@ class ServiceBook(Handover):
         self._flight = _Flight(command, self._waiters)
         self._unsaved, self._waiters = {}, []
         self._posted = asyncio.get_running_loop().time()
-        self._hand_in(self._flight)
+        self._engine.post("", command)
 
     def _take_rows(self) -> list[ServiceRow]:
         """Take the oldest rows of every service, in order; what one leaves of its fair share goes to the others."""
-        taken: list[Waiting] = []
+        taken: list[_Waiting] = []
         rows, size = MOST_ROWS, MOST_BYTES
-        waiting = sorted((backlog for backlog in self._backlogs.values() if backlog), key=len)
-        for left, backlog in zip(range(len(waiting), 0, -1), waiting, strict=True):
-            before = backlog.size
-            found = backlog.take(rows // left, size // left)
-            self._size -= before - backlog.size
+        waiting = sorted((queue for queue in self._queues.values() if queue.rows), key=lambda queue: len(queue.rows))
+        for left, queue in zip(range(len(waiting), 0, -1), waiting, strict=True):
+            self._size -= queue.size
+            found = queue.take(rows // left, size // left)
+            self._size += queue.size
             rows, size = rows - len(found), size - sum(one.size for one in found)
             taken += found
         return [one.row for one in sorted(taken, key=lambda one: one.order)]
 
-    def _hand_in(self, flight: _Flight) -> None:
-        if self._flight is flight:
-            self._watch(flight)
-            self._engine.post("", flight.command)
+    def _failed(self) -> None:
+        """Post the command again, a moment after the engine dropped everything that waited."""
+        if (flight := self._flight) is not None:
+            if flight.again is not None:
+                flight.again.cancel()
+            delay = min(AGAIN * 2**flight.failures, LONGEST_AGAIN)
+            flight.failures = min(flight.failures + 1, 10)
+            flight.again = asyncio.get_running_loop().call_later(delay, self._engine.post, "", flight.command)
 
-    def _watch(self, flight: _Flight) -> None:
-        if flight.overdue is not None:
-            flight.overdue.cancel()
-        flight.overdue = asyncio.get_running_loop().call_later(NO_WORD, self._missed, flight)
-
-    def _missed(self, flight: _Flight) -> None:
-        if self._engine.available:
-            self._hand_in(flight)
-        else:
-            self._watch(flight)
-
-    def _noted(self, command: NoteServices, stored: bool) -> None:
+    def _noted(self, command: NoteServices) -> None:
+        """Go on after a command was stored."""
         flight = self._flight
         if flight is None or flight.command is not command:
             return
-        if flight.overdue is not None:
-            flight.overdue.cancel()
-        if not stored:
-            delay = min(AGAIN * 2**flight.refused, LONGEST_AGAIN)
-            flight.refused = min(flight.refused + 1, 10)
-            flight.overdue = asyncio.get_running_loop().call_later(delay, self._hand_in, flight)
-            return
+        if flight.again is not None:
+            flight.again.cancel()
         self._flight = None
         for waiter in flight.waiters:
             _resolve(waiter)
@@ -221,10 +274,6 @@ class ServiceBook(Handover):
             self._wake()
         else:
             self._empty.set()
-
-
-def _in_range(at: float) -> float:
-    return min(max(at, 0.0), LATEST) if math.isfinite(at) else 0.0
 
 
 def _resolve(waiter: Future) -> None:
@@ -237,13 +286,6 @@ def _sound(value: T, kind: type[T]) -> T:
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.convert(_replaced(msgspec.to_builtins(value)), kind)
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        return msgspec.json.decode(text.encode(errors="replace"), type=kind)
     return value
-
-
-def _replaced(value: Any) -> Any:
-    if isinstance(value, str):
-        return value.encode(errors="replace").decode()
-    if isinstance(value, dict):
-        return {name: _replaced(one) for name, one in value.items()}
-    return [_replaced(one) for one in value] if isinstance(value, list) else value
