@@ -17,9 +17,10 @@ from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
-from interlock.ports.leases import Lease, Leases
+from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
-    DeadLetter,
+    EVERY_EVENT,
+    EventFilter,
     EventRows,
     Inputs,
     LogEntry,
@@ -212,17 +213,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.logs(run_id, after, limit)
 
-    async def events(
-        self,
-        after: int,
-        limit: int,
-        run_id: str | None = None,
-        job_id: str | None = None,
-        tenant: str | None = None,
-        service: str | None = None,
-    ) -> EventRows:
+    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
         await self._work(self._faults.longest_read)
-        return await self._disk.events(after, limit, run_id, job_id, tenant, service)
+        return await self._disk.events(after, limit, wanted)
 
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
@@ -250,18 +243,9 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.bulk(bulk_id)
 
-    async def dead_letters(self) -> list[DeadLetter]:
-        await self._work(self._faults.longest_read)
-        return await self._disk.dead_letters()
-
-    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
+    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         await self._work(self._faults.longest_write)
-        return await self._disk.acquire(name, holder, token, ttl, now)
+        return await self._disk._change(name, change)
 
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        await self._work(self._faults.longest_write)
-        return lease if self.sabotage.ignores_epochs else await self._disk.renew(lease, ttl, now)
-
-    async def release(self, lease: Lease) -> None:
-        await self._work(self._faults.longest_write)
-        await self._disk.release(lease)
+        return lease if self.sabotage.ignores_epochs else await super().renew(lease, ttl, now)

@@ -1,5 +1,7 @@
 """Runs and batches to store, the lease to store them under, and everything a store can be asked."""
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import hypothesis.strategies as st
@@ -20,6 +22,8 @@ from interlock.model.state import TERMINAL, State
 from interlock.model.work import FunctionWork, Limits, ProcessWork
 from interlock.ports.leases import Lease
 from interlock.ports.store import RunFilter, RunRows
+from interlock.stores.memory import MemoryStore
+from soak.simulation.store import FaultyStore
 from tests.contract.conftest import AnyStore
 
 NAME = "scheduler"
@@ -134,6 +138,14 @@ async def pages(store: AnyStore, wanted: RunFilter | None = None, limit: int = 1
     return found
 
 
+def dead_letters(store: AnyStore) -> list[tuple[Any, ...]]:
+    """The dead letters in the order they were stored."""
+    if isinstance(store, MemoryStore | FaultyStore):
+        return list((store if isinstance(store, MemoryStore) else store._disk).letters.values())
+    with closing(sqlite3.connect(store._path)) as connection:
+        return connection.execute("SELECT run_id, at, code, error FROM dead_letters ORDER BY rowid").fetchall()
+
+
 async def everything(store: AnyStore) -> dict[str, Any]:
     """All that can be read from a store in which `everything_in_one_batch` may be, in a form that compares."""
     ids = ["old", "new", "keyed", "r1", "r2", "unknown"]
@@ -151,7 +163,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "histories": {one: await store.history(one) for one in ids},
         "inputs": await store.inputs(ids),
         "logs": {one: await store.logs(one) for one in ids},
-        "letters": await store.dead_letters(),
+        "letters": dead_letters(store),
         "keys": await store.known_keys([("blue", "k"), ("default", "k"), ("default", "key")]),
         "states": await store.states(ids),
         "definitions": [await store.definition(job.version) for job in (JOB, NIGHTLY)],

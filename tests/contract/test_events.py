@@ -7,7 +7,7 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
 from interlock.model.state import State
-from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, LogEntry, StoredEvent
+from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, EventFilter, LogEntry, StoredEvent
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import NAME, created, entry, everything, make_run, take
 
@@ -56,7 +56,7 @@ def test_events_are_in_order_and_can_be_resumed_at_every_position(with_store: Wi
             for after in range(13):
                 for limit in (1, 2, 5, 1000):
                     expected = [one for one in events if one.position > after][:limit]
-                    assert (await store.events(after, limit, run_id)).events == expected
+                    assert (await store.events(after, limit, EventFilter(run_id))).events == expected
 
     with_store(body)
 
@@ -69,7 +69,7 @@ def test_an_event_may_be_asked_for_after_any_number(with_store: WithStore) -> No
             assert len(await store.logs("a", after)) == 2
         for after in (2**63 - 1, 2**63, 2**80):
             assert (await store.events(after, 1000)).events == []
-            assert (await store.events(after, 1000, "a")).events == []
+            assert (await store.events(after, 1000, EventFilter("a"))).events == []
             assert await store.logs("a", after) == []
 
     with_store(body)
@@ -145,7 +145,7 @@ def test_events_of_a_job_and_of_a_tenant_are_all_of_them_wherever_one_goes_on(
         for limit in (1, 2, 1000):
             found, after, more = [], 0, True
             while more:
-                rows = await store.events(after, limit, None, job_id, tenant)
+                rows = await store.events(after, limit, EventFilter(None, job_id, tenant))
                 assert len(rows.events) <= limit
                 assert rows.reached > after
                 found += rows.events
@@ -163,7 +163,7 @@ def test_one_call_looks_at_so_many_positions_and_says_how_far_it_came(with_store
         await store.commit(far, NAME, epoch)
         near = await store.events(11, 10)
         assert (near.events, near.reached, near.more) == ([], 11 + MOST_LOOKED_AT, True)
-        assert [one.position for one in (await store.events(11, 10, "a")).events] == [3 * MOST_LOOKED_AT]
+        assert [one.position for one in (await store.events(11, 10, EventFilter("a"))).events] == [3 * MOST_LOOKED_AT]
         last = await store.events(3 * MOST_LOOKED_AT - 1, 10)
         assert (len(last.events), last.reached, last.more) == (1, 3 * MOST_LOOKED_AT, False)
 

@@ -16,14 +16,26 @@ from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, TRIGGER, Run, backfill
 from interlock.model.state import State
-from interlock.ports.store import MOST_PRUNED, Inputs, Pruned, PruneLimits, RunFilter
+from interlock.ports.store import MOST_PRUNED, EventFilter, Inputs, Pruned, PruneLimits, RunFilter
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.pruning import MOST_IN_A_CALL, PARTS
 from interlock.stores.sqlite.queries import QUERIES
 from tests.contract.conftest import AnyStore, WithStore, run_with
-from tests.contract.samples import JOB, NAME, created, entry, everything, listed, make_run, pages, take, updated
+from tests.contract.samples import (
+    JOB,
+    NAME,
+    created,
+    dead_letters,
+    entry,
+    everything,
+    listed,
+    make_run,
+    pages,
+    take,
+    updated,
+)
 from tests.contract.test_sqlite_failures import files_no_larger_than
 
 ALL = 1_000_000
@@ -113,7 +125,7 @@ def test_what_is_live_or_has_a_dead_letter_stays_and_counts(with_store: WithStor
         assert (await store.states(["done 1", "done 2"])).keys() == {"done 2"}
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
         assert await listed(store) == ["other", "dead 2", "live 2", "dead 1", "live 1"]
-        assert [letter.run_id for letter in await store.dead_letters()] == ["dead 1", "dead 2"]
+        assert [letter[0] for letter in dead_letters(store)] == ["dead 1", "dead 2"]
         lease = await take(store)
         await store.commit(updated(ended("live 1", seq=9)), NAME, lease.epoch)
         assert (await store.prune_runs(PruneLimits(0, LATER))).runs == 1
@@ -243,7 +255,7 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
         assert left["events"] == [one for one in last["events"] if one.position not in pruned]
         assert len(pruned) == 6
         for run_id in ("old", "r1"):
-            assert (await store.events(0, 100, run_id)).events == []
+            assert (await store.events(0, 100, EventFilter(run_id))).events == []
         assert await store.definition(JOB.version) == JOB
 
         await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))

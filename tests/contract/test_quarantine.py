@@ -9,7 +9,9 @@ from interlock.model import request as r
 from interlock.model.command import Quarantine
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.ports.store import EventFilter
 from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.samples import dead_letters
 from tests.engine.bench import Bench, Link, SlowStore, until
 
 
@@ -48,12 +50,12 @@ def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) 
         assert (run.ended_at, run.seq) == (ended.ended_at, ended.seq + 1)
         last = (await store.history(run_id))[-1]
         assert (last.before, last.after, last.reason) == (run.previous, run.state, "a key in the output")
-        (event,) = (await store.events(position, 10, run_id=run_id)).events
+        (event,) = (await store.events(position, 10, EventFilter(run_id=run_id))).events
         assert getattr(event, "transitions", None) == [last]
         assert [news.position for news in bench.client.of(r.News)] == [event.position]
         assert bench.client.of(r.HistoryReport)[0].entries[-1] == last
         assert bench.client.of(r.StateReport)[0].state is State.OUTPUT_QUARANTINED
-        assert [(one.run_id, one.code) for one in await store.dead_letters()] == [(run_id, "output_quarantined")]
+        assert [(one[0], one[2]) for one in dead_letters(store)] == [(run_id, "output_quarantined")]
 
         next_run = await store.run(await _finished(bench, worker))
         assert next_run is not None

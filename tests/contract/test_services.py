@@ -16,7 +16,15 @@ from interlock.model.child_info import Exit, Kept
 from interlock.model.command import ServiceRow
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.state import State
-from interlock.ports.store import MOST_EVENT_BYTES, MOST_LOOKED_AT, MOST_PRUNED, EventRows, ServiceEntry, StoredEvent
+from interlock.ports.store import (
+    MOST_EVENT_BYTES,
+    MOST_LOOKED_AT,
+    MOST_PRUNED,
+    EventFilter,
+    EventRows,
+    ServiceEntry,
+    StoredEvent,
+)
 from interlock.stores.sqlite.database import connect_writer
 from interlock.stores.sqlite.queries import QUERIES
 from tests.contract.conftest import AnyStore, WithStore
@@ -155,9 +163,9 @@ def test_rows_of_services_are_among_the_events_where_nothing_else_is_asked_for(w
         assert [one for one in everything if isinstance(one, ServiceEntry)] == of_services
         of_runs = [one for one in everything if isinstance(one, StoredEvent)]
         for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-            assert (await store.events(0, 1000, **filters)).events == of_runs
+            assert (await store.events(0, 1000, EventFilter(**filters))).events == of_runs
         for filters in ({"run_id": ""}, {"job_id": ""}, {"tenant": ""}):
-            assert (await store.events(0, 1000, **filters)).events == []
+            assert (await store.events(0, 1000, EventFilter(**filters))).events == []
         for after, limit in itertools.product(range(12), (1, 2, 3, 1000)):
             expected = [one for one in everything if one.position > after][:limit]
             assert (await store.events(after, limit)).events == expected
@@ -174,7 +182,7 @@ def test_events_of_one_service_are_all_of_them_wherever_one_goes_on(
         for limit in (1, 2, 1000):
             assert await paged(store, limit, service) == entries
             for filters in ({"run_id": "a"}, {"job_id": "work"}, {"tenant": "blue"}):
-                found = await store.events(0, limit, service=service, **filters)
+                found = await store.events(0, limit, EventFilter(service=service, **filters))
                 assert (found.events, found.reached, found.more) == ([], 10, False), "a service is of none of these"
 
     with_store(body)
@@ -184,7 +192,7 @@ async def paged(store: AnyStore, limit: int, service: str | None = None) -> list
     found: list[StoredEvent | ServiceEntry] = []
     rows = EventRows([], 0, True)
     while rows.more:
-        rows = await store.events(rows.reached, limit, service=service)
+        rows = await store.events(rows.reached, limit, EventFilter(service=service))
         assert len(rows.events) <= limit
         found += rows.events
     assert rows.reached == await store.position()
@@ -246,7 +254,7 @@ def test_one_call_looks_at_so_many_positions_unless_it_is_for_one_service(with_s
         await store.commit(Batch(service_log=[row("web", 9, "far")], position=3 * MOST_LOOKED_AT), NAME, epoch)
         near = await store.events(10, 10)
         assert (near.events, near.reached, near.more) == ([], 10 + MOST_LOOKED_AT, True)
-        far = await store.events(10, 10, service="web")
+        far = await store.events(10, 10, EventFilter(service="web"))
         assert [one.position for one in far.events] == [3 * MOST_LOOKED_AT]
         assert (far.reached, far.more) == (3 * MOST_LOOKED_AT, False)
 
@@ -311,7 +319,7 @@ def test_what_was_pruned_is_gone_everywhere_and_no_position_comes_again(with_sto
         assert await store.prune_service_log(0, 0) == 5
         left = [one.position for one in (await store.events(0, 1000)).events]
         assert left == [1, 4, 5, 11], "runs are not touched"
-        assert await store.service_log("db") == (await store.events(0, 10, service="db")).events == []
+        assert await store.service_log("db") == (await store.events(0, 10, EventFilter(service="db"))).events == []
         assert [one.position for one in await store.service_log("web")] == [11]
         assert await store.position() == 11
         await put(store, epoch, row("db", 9, "later"))

@@ -14,7 +14,7 @@ import pytest
 from interlock.core.decisions import Batch
 from interlock.model.error import DatabaseTooNew, NotADatabase, StoreUnavailable
 from interlock.model.state import State
-from interlock.ports.store import RunFilter
+from interlock.ports.store import EventFilter, RunFilter
 from interlock.stores.sqlite import SqliteReader, SqliteStore
 from interlock.stores.sqlite.database import connect_reader, connect_writer
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES, migrations
@@ -58,10 +58,9 @@ async def fails(reader: SqliteReader) -> str:
         reader.history("r1"),
         reader.logs("r1"),
         reader.events(0, 10),
-        reader.events(0, 10, "r1"),
+        reader.events(0, 10, EventFilter("r1")),
         reader.position(),
         reader.definition(JOB.version),
-        reader.dead_letters(),
         reader.service_log("web"),
         reader.kept(),
     ):
@@ -85,12 +84,13 @@ def test_a_reader_sees_what_the_store_has_as_soon_as_it_is_committed(database: P
             assert repr(await reader.run(run_id)) == repr(await store.run(run_id))
             assert await reader.history(run_id) == await store.history(run_id)
             assert await reader.logs(run_id) == await store.logs(run_id)
-            assert (await reader.events(0, 10, run_id)).events == (await store.events(0, 10, run_id)).events
+            assert (await reader.events(0, 10, EventFilter(run_id))).events == (
+                await store.events(0, 10, EventFilter(run_id))
+            ).events
         assert len((await reader.events(0, 10)).events) == 7
         assert await reader.service_log("web") == await store.service_log("web")
         assert await reader.kept() == await store.kept()
         assert [run.id for run in (await reader.runs(RunFilter(), None, 10)).runs] == ["keyed", "new", "old"]
-        assert await reader.dead_letters() == await store.dead_letters()
         assert await reader.definition(JOB.version) == JOB
         assert await reader.position() == 16
         await reader.close()

@@ -285,7 +285,7 @@ class SchedulerMachine(RuleBasedStateMachine):
         ended = [run.id for run in machine.ended]
         assert len(set(ended)) == len(ended)
         assert set(ended) == set(self.ends)
-        letters = [letter.run_id for letter in machine.store.letters]
+        letters = list(machine.store.letters)
         stored = machine.store.runs_by_id.values()
         assert sorted(letters) == sorted(run.id for run in stored if run.state is State.ORPHANED)
 

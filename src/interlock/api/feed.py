@@ -22,7 +22,7 @@ from interlock.client.connection import Connection
 from interlock.model import request as r
 from interlock.model.error import InterlockError
 from interlock.model.run_view import EVENT_NAMES, GapEvent, HelloEvent, ProgressEvent
-from interlock.ports.store import EventRows, Reader
+from interlock.ports.store import EventFilter, EventRows, Reader
 
 logger = logging.getLogger("interlock.events")
 
@@ -213,7 +213,8 @@ class Feed:
             if subscriber.over.is_set():
                 return b"", after, False
             begun = perf_counter()
-            rows = await self._reader.events(after, PAGE, wish.run, wish.job, wish.tenant, wish.service)
+            wanted = EventFilter(wish.run, wish.job, wish.tenant, wish.service)
+            rows = await self._reader.events(after, PAGE, wanted)
             reached = rows.reached if until is None else min(rows.reached, until)
             data = b"".join(
                 data_of(one) for one in rows.events if one.position <= reached and whose(one).kind in wish.types
@@ -357,7 +358,7 @@ class Feed:
         run_id, service = single
         more = True
         while more:
-            rows = await self._reader.events(after, PAGE, run_id, service=service)
+            rows = await self._reader.events(after, PAGE, EventFilter(run_id, service=service))
             found = [Told(one.position, whose(one), data_of(one)) for one in rows.events if one.position <= until]
             for wish in self._singles.get(single, ()):
                 mine = [one for one in found if wish.wants(one.whose)]

@@ -6,6 +6,8 @@ the end of its lease are refused, whatever it believes.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -20,47 +22,48 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     ends_at: float
 
 
+L = TypeVar("L", bound=Lease | None)
+
+
 class Leases(ABC):
     """Times are wall-clock seconds of the caller. Calls raise `StoreUnavailable` when the service is away."""
 
     @abstractmethod
+    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
+        """Store and return the lease that `change` makes of the stored one, in one transaction; None changes
+        nothing."""
+
     async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
         """Take a lease that is free, has ended (as it has at exactly its end), or has this token; None if another holds
         it. A new holder gets a greater epoch than any before; the same token keeps its epoch."""
 
-    @abstractmethod
+        def change(current: Lease | None) -> Lease | None:
+            epoch = 1 if current is None else current.epoch
+            if current is not None and current.token != token:
+                if now < current.ends_at:
+                    return None
+                epoch += 1
+            return Lease(name=name, holder=holder, token=token, epoch=epoch, ends_at=now + ttl)
+
+        return await self._change(name, change)
+
     async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
         """Prolong a lease, even one that ran out, unless another took it: then `LeaseLost` is raised."""
 
-    @abstractmethod
+        def change(current: Lease | None) -> Lease:
+            if current is None or (current.token, current.epoch) != (lease.token, lease.epoch):
+                raise LeaseLost(lease.name, f"now held by {current.holder if current else 'nobody'}")
+            return msgspec.structs.replace(lease, ends_at=now + ttl)
+
+        return await self._change(lease.name, change)
+
     async def release(self, lease: Lease) -> None:
         """Give up a lease, so that the next holder need not wait. Does nothing if the token is not current."""
 
+        def change(current: Lease | None) -> Lease | None:
+            if current is None or current.token != lease.token:
+                return None
+            # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
+            return msgspec.structs.replace(lease, holder="", token="", ends_at=0.0)
 
-# The rules, for adapters that read and write a lease in one transaction. `current` is the stored one.
-
-
-def acquired(current: Lease | None, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-    if current is None:
-        epoch = 1
-    elif current.token == token:
-        epoch = current.epoch
-    elif now < current.ends_at:
-        return None
-    else:
-        epoch = current.epoch + 1
-    return Lease(name=name, holder=holder, token=token, epoch=epoch, ends_at=now + ttl)
-
-
-def renewed(current: Lease | None, lease: Lease, ttl: float, now: float) -> Lease:
-    if current is None or (current.token, current.epoch) != (lease.token, lease.epoch):
-        raise LeaseLost(lease.name, f"now held by {current.holder if current else 'nobody'}")
-    return msgspec.structs.replace(lease, ends_at=now + ttl)
-
-
-def released(current: Lease | None, lease: Lease) -> Lease | None:
-    """Return the lease to store, or None if the token is not current."""
-    if current is None or current.token != lease.token:
-        return None
-    # The epoch stays, so that the next is greater; the token goes, so that nobody writes with it.
-    return msgspec.structs.replace(lease, holder="", token="", ends_at=0.0)
+        await self._change(lease.name, change)

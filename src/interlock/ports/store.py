@@ -47,13 +47,6 @@ class Inputs(msgspec.Struct, frozen=True):
     checkpoint: bytes | None
 
 
-class DeadLetter(msgspec.Struct, frozen=True):
-    run_id: str
-    at: float
-    code: str
-    error: str
-
-
 class LogEntry(msgspec.Struct, frozen=True):
     position: int
     at: float
@@ -82,6 +75,24 @@ class ServiceEntry(msgspec.Struct, frozen=True):
     stream: str  # stdout, stderr or status
     text: str
     change: Change | None = None
+
+
+class EventFilter(msgspec.Struct, frozen=True):
+    """Which events are wanted: those that fit every field that is given. Events of services belong to no run, job or
+    tenant."""
+
+    run_id: str | None = None
+    job_id: str | None = None
+    tenant: str | None = None
+    service: str | None = None
+
+    @property
+    def of_one(self) -> bool:
+        """Whether a single run or service is meant."""
+        return self.run_id is not None or self.service is not None
+
+
+EVERY_EVENT = EventFilter()
 
 
 class EventRows(msgspec.Struct, frozen=True):
@@ -148,17 +159,8 @@ class Reader(ABC):
         of attempt and number, because no line of an attempt is stored once the next has begun."""
 
     @abstractmethod
-    async def events(
-        self,
-        after: int,
-        limit: int,
-        run_id: str | None = None,
-        job_id: str | None = None,
-        tenant: str | None = None,
-        service: str | None = None,
-    ) -> EventRows:
-        """Return at most `limit` events with a position above `after`: all, or those of a run, job, tenant or service.
-        Events of services belong to no run, job or tenant.
+    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
+        """Return at most `limit` of the wanted events with a position above `after`.
 
         Continuing after `reached` misses nothing, because nothing is ever stored below a stored position. One call
         looks at `MOST_LOOKED_AT` positions at most, except for a single run or service, and returns no more than about
@@ -186,10 +188,6 @@ class Reader(ABC):
 
     @abstractmethod
     async def bulk(self, bulk_id: str) -> BulkRequest | None: ...
-
-    @abstractmethod
-    async def dead_letters(self) -> list[DeadLetter]:
-        """Return them in the order they were stored."""
 
 
 class Store(Reader):

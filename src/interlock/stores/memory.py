@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -17,12 +17,13 @@ from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
 from interlock.model.state import State
-from interlock.ports.leases import Lease, Leases, acquired, released, renewed
+from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
+    EVERY_EVENT,
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
     MOST_PRUNED,
-    DeadLetter,
+    EventFilter,
     EventRows,
     Inputs,
     LogEntry,
@@ -56,7 +57,7 @@ class MemoryStore(Store, Leases):
         self._submitted: dict[str, _KeyRow] = {}  # run → its key, in order of creation
         self.checkpoints: dict[str, bytes] = {}
         self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
-        self.letters: list[DeadLetter] = []
+        self.letters: dict[str, tuple[str, float, str, str]] = {}
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.put_jobs: dict[str, Job] = {}
@@ -116,8 +117,7 @@ class MemoryStore(Store, Leases):
         self._apply_keys(batch)
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
-        known = {letter.run_id for letter in self.letters}
-        self.letters.extend(DeadLetter(*letter) for letter in batch.dead_letters if letter[0] not in known)
+        self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
         self._apply_services(batch)
 
     def _apply_bulks(self, batch: Batch) -> None:
@@ -239,7 +239,7 @@ class MemoryStore(Store, Leases):
 
     def _prunable(self, limits: PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = {letter.run_id for letter in self.letters} | {self._numbered[-1][1].id if self._numbered else ""}
+        kept = set(self.letters) | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], StoredEvent):
             kept.add(newest.run_id)
         left = Counter(run.job_id for _, run in self._numbered)
@@ -291,28 +291,20 @@ class MemoryStore(Store, Leases):
         lines = (line for line in self.lines.get(run_id, {}).values() if line.position > after)
         return sorted(lines, key=_POSITION)[:limit]
 
-    async def events(
-        self,
-        after: int,
-        limit: int,
-        run_id: str | None = None,
-        job_id: str | None = None,
-        tenant: str | None = None,
-        service: str | None = None,
-    ) -> EventRows:
+    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
         events = self._events
-        if run_id is not None:
-            events = self._events_of.get(run_id, [])
-        elif service is not None:
-            events = list(self._service_log.get(service, {}).values())
+        if wanted.run_id is not None:
+            events = self._events_of.get(wanted.run_id, [])
+        elif wanted.service is not None:
+            events = list(self._service_log.get(wanted.service, {}).values())
         newest, after = self._highest(), max(0, after)
-        until = newest if run_id is not None or service is not None else min(newest, after + MOST_LOOKED_AT)
+        until = newest if wanted.of_one else min(newest, after + MOST_LOOKED_AT)
         found: list[StoredEvent | ServiceEntry] = []
         size = 0
         for one in events[bisect_right(events, after, key=_POSITION) :]:
             if one.position > until:
                 break
-            if _matches(one, job_id, tenant, service):
+            if _fits(wanted, one):
                 found.append(one if isinstance(one, ServiceEntry) else replace(one, transitions=list(one.transitions)))
                 size += _size(one)
                 if len(found) == limit or size >= MOST_EVENT_BYTES:
@@ -356,28 +348,17 @@ class MemoryStore(Store, Leases):
         found = self.bulks.get(bulk_id)
         return None if found is None else found[0]
 
-    async def dead_letters(self) -> list[DeadLetter]:
-        return list(self.letters)
-
-    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        lease = acquired(self.leases.get(name), name, holder, token, ttl, now)
+    async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
+        lease = change(self.leases.get(name))
         if lease is not None:
             self.leases[name] = lease
         return lease
 
-    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        self.leases[lease.name] = prolonged = renewed(self.leases.get(lease.name), lease, ttl, now)
-        return prolonged
 
-    async def release(self, lease: Lease) -> None:
-        if (given_up := released(self.leases.get(lease.name), lease)) is not None:
-            self.leases[lease.name] = given_up
-
-
-def _matches(one: StoredEvent | ServiceEntry, job_id: str | None, tenant: str | None, service: str | None) -> bool:
+def _fits(wanted: EventFilter, one: StoredEvent | ServiceEntry) -> bool:
     if isinstance(one, ServiceEntry):
-        return job_id is tenant is None and service in (None, one.service)
-    return job_id in (None, one.job_id) and tenant in (None, one.tenant) and service is None
+        return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)
+    return wanted.job_id in (None, one.job_id) and wanted.tenant in (None, one.tenant) and wanted.service is None
 
 
 def _size(one: StoredEvent | ServiceEntry) -> int:

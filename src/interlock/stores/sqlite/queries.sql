@@ -306,9 +306,6 @@ ORDER BY position LIMIT :limit
 -- name: insert_dead_letter
 INSERT INTO dead_letters (run_id, at, code, error) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
 
--- name: get_dead_letters
-SELECT run_id, at, code, error FROM dead_letters ORDER BY rowid;
-
 -- name: get_lease
 SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;
 

@@ -28,9 +28,10 @@ from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.ports.store import (
+    EVERY_EVENT,
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
-    DeadLetter,
+    EventFilter,
     EventRows,
     LogEntry,
     Reader,
@@ -189,29 +190,19 @@ class SqliteReader(Reader):
         values = {"run_id": run_id, "after": _in_range(after), "limit": -1 if limit is None else limit}
         return await self._rows("get_logs", values, lambda row: LogEntry(*row))
 
-    async def events(
-        self,
-        after: int,
-        limit: int,
-        run_id: str | None = None,
-        job_id: str | None = None,
-        tenant: str | None = None,
-        service: str | None = None,
-    ) -> EventRows:
+    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
         after = _in_range(after)
-        values: dict[str, object] = {"after": after, "limit": limit, "run_id": run_id, "service": service}
-        values |= {"job_id": job_id, "tenant": tenant}
-        of_any_run = run_id is job_id is tenant is None
-        of_one = run_id is not None or service is not None
+        values = msgspec.structs.asdict(wanted) | {"after": after, "limit": limit}
+        kinds: list[EventKind] = []
+        if wanted.service is None:
+            kinds = _KINDS_OF_RUNS[wanted.run_id is not None]
+        if wanted.run_id is wanted.job_id is wanted.tenant is None:
+            kinds = [*kinds, ("services" if wanted.service is None else "services_of_service", _service_entry)]
 
         def work(connection: sqlite3.Connection) -> EventRows:
             with one_view(connection):
-                *others, services = connection.execute(QUERIES["get_positions"]).fetchone()
-                newest = max(*others, services)
-                until = newest if of_one else min(newest, after + MOST_LOOKED_AT)
-                kinds = _KINDS_OF_RUNS[run_id is not None] if service is None else []
-                if of_any_run and services > after:
-                    kinds = [*kinds, ("services_of_service" if service is not None else "services", _service_entry)]
+                newest = read_position(connection)
+                until = newest if wanted.of_one else min(newest, after + MOST_LOOKED_AT)
                 rows: list[tuple[Row, Callable[[Row], StoredEvent | ServiceEntry]]] = []
                 for name, read in kinds:
                     found = connection.execute(QUERIES[f"get_{name}"], values | {"until": until})
@@ -249,9 +240,6 @@ class SqliteReader(Reader):
 
     async def bulk(self, bulk_id: str) -> BulkRequest | None:
         return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
-
-    async def dead_letters(self) -> list[DeadLetter]:
-        return await self._rows("get_dead_letters", {}, lambda row: DeadLetter(*row))
 
 
 @contextmanager
@@ -316,7 +304,8 @@ def _service_entry(row: Row) -> ServiceEntry:
     return ServiceEntry(position, service, at, stream, text, decoded)
 
 
-_KINDS_OF_RUNS: dict[bool, list[tuple[str, Callable[[Row], StoredEvent | ServiceEntry]]]] = {
+EventKind = tuple[str, Callable[[Row], StoredEvent | ServiceEntry]]
+_KINDS_OF_RUNS: dict[bool, list[EventKind]] = {
     False: [("transitions", _transitions), ("lines", _line)],
     True: [("transitions_of_run", _transitions), ("lines_of_run", _line)],
 }

@@ -26,7 +26,7 @@ from interlock.model.error import (
     StoreUnavailable,
 )
 from interlock.model.state import State
-from interlock.ports.leases import Lease, Leases, acquired, released, renewed
+from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.database import (
@@ -52,7 +52,6 @@ from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bul
 
 T = TypeVar("T")
 K = TypeVar("K", bound="str | tuple[str, ...]")
-L = TypeVar("L", bound=Lease | None)
 
 LONGEST_LOG = 64 * 1024 * 1024  # bytes of the write-ahead log after which it is truncated, despite readers
 FOLD_EVERY = 2.0  # seconds between two checks of its length
@@ -340,17 +339,6 @@ class SqliteStore(SqliteReader, Store, Leases):
             deleted += pruned
             self._counted = msgspec.structs.replace(self._counted, runs=self._counted.runs - pruned)
         return Pruned(deleted, found.more)
-
-    # ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
-        return await self._change(name, lambda current: acquired(current, name, holder, token, ttl, now))
-
-    async def renew(self, lease: Lease, ttl: float, now: float) -> Lease:
-        return await self._change(lease.name, lambda current: renewed(current, lease, ttl, now))
-
-    async def release(self, lease: Lease) -> None:
-        await self._change(lease.name, lambda current: released(current, lease))
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         def work(connection: sqlite3.Connection) -> L:
