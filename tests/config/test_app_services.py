@@ -139,13 +139,13 @@ def test_a_place_is_named_from_the_current_folder() -> None:
         ({"cwd": ""}, "cwd: '' is not"),
         ({"cwd": 5}, "cwd: 5 is not"),
         ({"container": 5}, "container: 5 is not"),
-        ({"container": {}}, "container: [] is not"),
+        ({"container": {}}, "container: image"),
         ({"container": {"image": "a", "imge": "b"}}, "container: 'imge' is not"),
         ({"container": {"image": ""}}, "image: '' is not"),
         ({"container": {"image": "a", "ports": 80}}, "ports: 80 is not"),
         ({"container": {"image": "a", "user": 5}}, "user: 5 is not"),
         ({"container": {"image": "a", "memory": "much"}}, "memory: 'much' is not"),
-        ({"container": "a", "limits": il.Limits(files=1)}, "limits: Limits("),
+        ({"container": "a", "limits": il.Limits(files=1)}, "limits: "),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_raised_at_once(options: dict[str, Any], says: str) -> None:

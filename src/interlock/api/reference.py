@@ -1,5 +1,6 @@
-"""Writes the reference in docs/http.md from the description of the interface: `python -m interlock.api.reference`.
-What stands there before the mark is left as it is."""
+"""Write the reference in docs/http.md from the OpenAPI description: `python -m interlock.api.reference`.
+
+The prose above the mark stays."""
 
 import sys
 from collections.abc import Container, Iterator
@@ -16,16 +17,16 @@ INSIDE = {
     "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
 }  # fmt: skip
-"""types that are shown where they are used"""
+"""types described where they are used"""
 WORDS = {
     "State": "A run's `state`",
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",
     "RunAction": "A bulk request's `action`",
 }
-"""types that are one of some words"""
+"""types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}
-"""types that have all the fields of another"""
+"""types that extend another"""
 
 
 def reference() -> str:
@@ -38,7 +39,7 @@ def _lines(description: dict[str, Any]) -> Iterator[str]:
     yield "## Routes\n"
     common = _common_statuses(description)
     listed = ", ".join(str(status) for status in sorted(common))
-    yield f"Any route may answer {listed}; what else it may is listed with it. [Errors](#errors) has the codes.\n"
+    yield f"Every route may answer {listed}; each route lists its further ones. [Errors](#errors) lists the codes.\n"
     for path, operations in description["paths"].items():
         for method, operation in operations.items():
             yield from _operation(method.upper(), path, operation, schemas, common)
@@ -59,7 +60,7 @@ def _lines(description: dict[str, Any]) -> Iterator[str]:
 
 
 def _common_statuses(description: dict[str, Any]) -> set[int]:
-    """What every route may answer, besides what it is for."""
+    """Return the error statuses that every route shares."""
     found = [set(one["responses"]) for operations in description["paths"].values() for one in operations.values()]
     return {int(status) for status in set.intersection(*found) if int(status) >= 400}
 
@@ -110,7 +111,7 @@ def _fields(schema: dict[str, Any], without: Container[str] = ()) -> Iterator[st
             continue
         kind, default = _kind(found), found.get("default")
         if closed and "default" in found:
-            # In what is sent, null is the same as leaving it out.
+            # In a request, null means the same as leaving the field out.
             kind = kind.replace(" or null", "") + (", optional" if default is None else f", default `{default}`")
         yield f"| `{name}` | {kind} | {_text(found.get('description', ''))} |"
     yield ""
@@ -121,7 +122,7 @@ def _name(schema: dict[str, Any]) -> str:
 
 
 def _kind(schema: dict[str, Any]) -> str:
-    """The type in words."""
+    """Return the type in words."""
     if "$ref" in schema:
         name = _name(schema)
         return f"[{name}](#{'types' if name in WORDS else name.lower()})"
@@ -149,8 +150,8 @@ def _limits(schema: dict[str, Any], least: str, most: str) -> str:
 def _errors() -> Iterator[str]:
     yield "## Errors\n"
     yield (
-        "An error is [ProblemDetails](#problemdetails), as `application/problem+json`. A 503 says with `Retry-After` "
-        "when to try again.\n"
+        "Errors are [ProblemDetails](#problemdetails) of the type `application/problem+json`. `Retry-After` of a 503 "
+        "says when to try again.\n"
     )
     yield "| status | code | |\n|---|---|---|"
     for kind in sorted(errors.ERRORS.values(), key=lambda one: one.status):

@@ -22,7 +22,7 @@ from interlock.model import request as r
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, SubmittedBatch
 from interlock.model.error import (
-    BadValue,
+    BadUse,
     ConnectionLost,
     InterlockError,
     Overloaded,
@@ -130,7 +130,7 @@ class Runs:
 
     def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
-            raise BadValue("idempotency_key", body.idempotency_key, f"the one in the header ({key!r})")
+            raise BadUse("idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header")
         given: dict[str, Any] = {name: getattr(body, name) for name in OPTIONS}
         given["tenant"] = caller.tenant_for(body.tenant)
         given["idempotency_key"] = body.idempotency_key if key is None else key
@@ -148,8 +148,9 @@ class Runs:
         body, caller, key = call.body, call.caller, call.key
         wanted = _filter(body)
         if wanted == RunFilter() and not body.everything:
-            raise BadValue(
-                "all", False, "enough to choose runs: give a filter such as job or state, or all: true for every run"
+            raise BadUse(
+                "all",
+                "missing, and no filter is given; give one, such as job or state, or all: true for every run",
             )
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))

@@ -66,7 +66,7 @@ def command(
 
 def schedule_of(text: str, tz: str | None) -> "Schedule":
     """Read a schedule as `interlock jobs` prints it."""
-    from interlock.model.error import BadValue
+    from interlock.model.error import BadUse, BadValue
     from interlock.model.schedule import Schedule
 
     words = text.split()
@@ -82,7 +82,7 @@ def schedule_of(text: str, tz: str | None) -> "Schedule":
         case _:
             given = {"cron": " ".join(words[words[0] == "cron" :]), "tz": tz}
     if tz is not None and "every" in given:
-        raise BadValue("--tz", tz, "for an interval, which is the same everywhere")
+        raise BadUse("--tz", "cannot be combined with an interval, which is the same in every zone")
     return Schedule(**given)
 
 

@@ -18,39 +18,39 @@ class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEE
 _DIRECTIONS = {
     number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 }
-"""what changes the direction of writing: with it, a text reads as another"""
+"""marks of writing direction, which make a text read as another"""
 _CONTROLS = _DIRECTIONS | {
     number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"
 }
 
 
 def safe(text: str) -> str:
-    """Without what a terminal would obey: what jobs and submitters write is shown to others."""
+    """Escape control characters: a terminal would obey what a job or a submitter wrote."""
     return text.translate(_CONTROLS)
 
 
 _RARE = _DIRECTIONS | {number: f"\\u{number:04x}" for number in range(127, 160)}
-"""the controls that JSON may have as they are"""
+"""control characters that JSON allows unescaped"""
 
 
 def safe_json(text: str) -> str:
-    """The same for JSON, which still means the same."""
+    """Escape control characters in JSON without changing its meaning."""
     return text.translate(_RARE)
 
 
 def say(text: str) -> None:
-    """Tell the person at the terminal something that is not the output."""
+    """Print to standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line's voice
 
 
 def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
-    """Say what went wrong, and return what to exit with."""
+    """Print an error, and return its exit code."""
     if in_json:
         import json
 
         say(safe_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)))
     else:
-        # The faults of files are told one by one, below a line that counts them.
+        # Several faults of files follow a line that counts them.
         text, *faults = message.splitlines() if code == "bad_config" else [" ".join(message.splitlines())]
         say("\n  ".join([f"error: {safe(text)} [{code}]", *(safe(fault) for fault in faults)]))
     return ERRORS.get(code, InterlockError).exit_code
@@ -58,7 +58,7 @@ def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
 
 @contextmanager
 def one_line_errors() -> Iterator[None]:
-    """Turn an error of ours into one line and an exit code; a person never sees a traceback for it."""
+    """Turn an `InterlockError` into one line and an exit code."""
     try:
         yield
     except InterlockError as error:

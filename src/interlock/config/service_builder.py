@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.config.declarations import Declared
 from interlock.config.faults import Spot
-from interlock.model.error import BadValue
+from interlock.model.error import BadUse, BadValue
 from interlock.model.field_types import Command, Optional, Place, did_you_mean
 from interlock.supervision.spec import CHILD_NAME, CONTAINER_FIELDS, Child, Container, Group, Process
 from interlock.worker.service import takes_context
@@ -43,7 +43,7 @@ def declare_service(
     child: Child
     if container is not None:
         if "limits" in options:
-            raise BadValue("limits", options["limits"], "for a container, which has memory and cpus of its own")
+            raise BadUse("limits", "cannot be combined with container; use container.memory and container.cpus")
         child = Container(name=name, **options, **_container(container))
     else:
         command = LATER if process is None else Command().check(process, Place("process"))
@@ -84,5 +84,5 @@ def _container(container: object) -> dict[str, Any]:
         if field not in CONTAINER_FIELDS:
             raise BadValue("container", field, f"a field of it{did_you_mean(str(field), CONTAINER_FIELDS)}")
     if "image" not in container:
-        raise BadValue("container", sorted(container), "complete: image is missing")
+        raise BadUse("container", "image is missing")
     return dict(container)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.model.access import EVERY_TENANT, Caller, Grant, Role, digest_of
-from interlock.model.error import BadValue
+from interlock.model.error import BadUse, BadValue
 from interlock.model.field_types import Kind, Place, Schema, Text, did_you_mean
 
 SECRETS = ("sha256", "token", "env")
@@ -65,7 +65,7 @@ class Tokens(Kind):
             if token.env is None:
                 owner = owners.setdefault(token.grant().digest, token.name)
                 if owner != token.name:
-                    raise BadValue(str(place.at(number)), token.name, f"given a secret of its own: {owner!r} has it")
+                    raise BadUse(str(place.at(number)), f"{token.name!r} has the same secret as {owner!r}")
         return list(found.values())
 
     def _token(self, value: object, place: Place) -> Token:
@@ -78,9 +78,9 @@ class Tokens(Kind):
             fields[key] = self.FIELDS[key].check(one, place.at(key))
         for key in ("name", "role"):
             if key not in fields:
-                raise BadValue(str(place), sorted(fields), f"complete: {key} is missing")
+                raise BadUse(str(place), f"{key} is missing")
         if sum(key in fields for key in SECRETS) != 1:
-            raise BadValue(str(place), fields["name"], "given with exactly one of sha256, token and env")
+            raise BadUse(str(place), f"{fields['name']!r} needs exactly one of sha256, token and env")
         return Token(**fields | {"role": Role(fields["role"])})
 
     def schema(self) -> Schema:

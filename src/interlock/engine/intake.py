@@ -11,7 +11,7 @@ from interlock.core.state import SchedulerState
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import payload
 from interlock.model.command import Create, Put, Refill
-from interlock.model.error import BadSchedule, BadValue, PayloadTooLarge
+from interlock.model.error import BadSchedule, BadUse, BadValue, PayloadTooLarge
 from interlock.model.job import Job
 from interlock.model.new_run import NewRun, check_instant, check_name, check_plain, check_times, is_plain
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS, Backfill, PutJobs, Submit
@@ -83,7 +83,7 @@ def refill(message: Backfill, state: SchedulerState, catalog: Catalog, actor: st
     entry.check(given)
     times = times_between(place.schedule, place.anchor, message.start, message.end, MOST_RUNS)
     if len(times) > MOST_RUNS:
-        raise BadValue("to", end, f"near enough to from ({start}): the range has more than {MOST_RUNS:,} times")
+        raise BadUse("to", f"the range from {start} to {end} has more than {MOST_RUNS:,} times; take a shorter one")
     marked = given if entry.mark is None else entry.mark(given)
     return Refill(message.request, message.job_id, times, marked, message.tenant, message.max_parallel, actor)
 

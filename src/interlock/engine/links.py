@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from interlock.engine import logs
 from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
-from interlock.model.error import BadValue, InterlockError, Refused
+from interlock.model.error import BadUse, InterlockError, Refused
 from interlock.model.new_run import check_name
 from interlock.ports.bus import Endpoint, Peer
 
@@ -86,7 +86,7 @@ class Links(Endpoint):
         name = hello.worker_id
         check_name("worker_id", name)
         if name.startswith("client-"):
-            raise BadValue("worker_id", name, "allowed: names that begin with client- are those of clients")
+            raise BadUse("worker_id", f"{name!r} begins with client-, which is reserved for clients")
         other = self._workers.get(name)
         if other is not None:
             if other.process != peer.process:

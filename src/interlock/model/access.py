@@ -1,4 +1,4 @@
-"""Who may do what: roles, and the callers that tokens stand for."""
+"""Access: roles, permissions, and the callers behind tokens."""
 
 import hashlib
 import hmac
@@ -14,9 +14,9 @@ class Role(StrEnum):
     VIEWER = "viewer"
     """sees runs, logs and events"""
     OPERATOR = "operator"
-    """submits, cancels and acts on services besides"""
+    """also submits, cancels and acts on services"""
     APPROVER = "approver"
-    """clears what waits for approval besides seeing it"""
+    """also clears runs that wait for approval"""
     ADMIN = "admin"
     """everything"""
 
@@ -26,7 +26,7 @@ class Permission(StrEnum):
     SUBMIT = "submit"
     CANCEL = "cancel"
     OPERATE = "operate"
-    """act on services, and have the files read again"""
+    """act on services, and reload the files"""
     APPROVE = "approve"
 
 
@@ -41,7 +41,7 @@ EVERY_TENANT = "*"
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Somebody who asks, by name, with a role in a tenant or in every one."""
+    """The sender of a request: a name, with a role in one tenant or in all."""
 
     name: str
     role: Role
@@ -56,10 +56,10 @@ class Caller(msgspec.Struct, frozen=True):
 
     def need_every_tenant(self, what: str) -> None:
         if self.tenant != EVERY_TENANT:
-            raise Forbidden(f"tenant: {what} are of all tenants, and this token is of one")
+            raise Forbidden(f"tenant: {what} belong to all tenants, and this token to {self.tenant!r} alone")
 
     def tenant_for(self, asked: str | None) -> str:
-        """The tenant that something new belongs to."""
+        """Return the tenant of something new."""
         if asked is None:
             return "default" if self.tenant == EVERY_TENANT else self.tenant
         if not self.sees(asked):
@@ -68,11 +68,11 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 OWNER = Caller("local", Role.ADMIN, EVERY_TENANT)
-"""whoever may open the Unix socket, or comes over loopback where no tokens are configured"""
+"""the caller over the Unix socket, or over loopback where no tokens are configured"""
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """A token, known only by its hash, and whom it stands for."""
+    """A token, known only by its hash, and its caller."""
 
     digest: bytes
     caller: Caller
@@ -83,7 +83,7 @@ def digest_of(token: str) -> bytes:
 
 
 def caller_of(token: str, grants: Sequence[Grant]) -> Caller | None:
-    """The caller a token stands for. Takes as long for a wrong token as for a right one, and for each of them."""
+    """Return the caller of a token. A wrong token takes as long as a right one."""
     given = digest_of(token)
     found = None
     for grant in grants:

@@ -1,4 +1,4 @@
-"""Bulk requests: one request for every run that fits a filter, carried out by the scheduler in passes."""
+"""Bulk requests: one action on every run that matches a filter, carried out in passes."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from interlock.model.run_filter import RunFilter
 
 
 class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """Act on the runs that fit `wanted` and were created before the request; the counts say how far it has come."""
+    """An action on the runs that match `wanted` and existed before the request, with its progress."""
 
     id: str
     action: RunAction
@@ -16,12 +16,12 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     created_at: float
     ended_at: float | None = None
-    """when it had looked at every run; None while it is under way"""
+    """time at which every run had been looked at; None while under way"""
     done: int = 0
-    """runs that the action is complete for"""
+    """runs on which the action is complete"""
     asked: int = 0
-    """runs on a worker that were asked to stop, and end when they have"""
+    """runs on a worker that were asked to stop"""
     left: int = 0
-    """runs that it has not looked at yet"""
+    """runs not looked at yet"""
     seq: int = 1
     """raised with every update"""

@@ -1,7 +1,6 @@
-"""What a client may ask of a scheduler: each request with its answer, and what everybody needs to know of it.
+"""Requests to a scheduler, each with its answer, permission and patience.
 
-The class is the whole declaration. Links, gateway and clients read from it; `engine/requests.py` says how each is
-carried out.
+The class is the whole declaration. Links, gateway and clients read it; `engine/requests.py` carries requests out.
 """
 
 from collections.abc import Iterator
@@ -26,16 +25,16 @@ A_co = TypeVar("A_co", bound=Message, covariant=True)
 
 
 class Request(Message, Generic[A_co], frozen=True):
-    """A question or a change, with a number that its answer carries."""
+    """A question or a change. Its answer carries the same number."""
 
     request: int
 
     answer: ClassVar[type[Message]] = Message
     permission: ClassVar[Permission] = Permission.READ
     patience: ClassVar[float] = 10.0
-    """seconds that the gateway waits for the answer"""
+    """seconds for which the gateway waits for the answer"""
     once: ClassVar[bool] = False
-    """if it was not answered, nobody knows whether it was carried out, so it is not sent again"""
+    """whether an unanswered request must not be sent again, because it may have been carried out"""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -43,12 +42,12 @@ class Request(Message, Generic[A_co], frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        """Whether it may be sent again to a scheduler that went away before it answered."""
+        """Whether it may be sent again if it was not answered."""
         return not self.once
 
 
 class Probe(Request[A_co], Generic[A_co], frozen=True):
-    """A question that is of use only if it is answered at once."""
+    """A question that is useful only if it is answered at once."""
 
     patience: ClassVar = 2.0
     once: ClassVar = True
@@ -72,7 +71,7 @@ class Accepted(Message, frozen=True):
 
 
 class StateReport(Message, frozen=True):
-    """The state that a run has now, after what was asked for; one on a worker is only being stopped."""
+    """The state of a run after an action. A run on a worker keeps its state until it has stopped."""
 
     request: int
     run_id: str
@@ -110,20 +109,20 @@ class BulkReport(Message, frozen=True):
 
 
 class StatusReport(Message, frozen=True):
-    """Whether the scheduler works, and whether it gets on."""
+    """The health of the scheduler."""
 
     request: int
     available: bool
     draining: bool
     since_pass: float
-    """seconds since its loop last went round; it does so once a second when there is nothing to do"""
+    """seconds since the last pass of the loop, which runs once a second when idle"""
     since_write: float
-    """seconds since the store last took a write; the lease is renewed every few seconds when there is nothing else"""
+    """seconds since the last write; an idle scheduler renews its lease every few seconds"""
     live: int
     workers: int
-    """that are there, heard of, and take work"""
+    """workers that are connected, heard from, and take work"""
     starved: float
-    """seconds for which runs have been due with no such worker"""
+    """seconds for which runs have been due without such a worker"""
     position: int
 
 
@@ -162,20 +161,20 @@ class TimetableReport(Message, frozen=True):
     request: int
     now: float
     jobs: list[tuple[str, list[float], bool]]
-    """job, its times, and whether there are more; those that fire first come first"""
+    """job, its times, and whether there are more; the first to fire first"""
     left_out: int
-    """jobs that fire too, and would have been too many"""
+    """further jobs that fire"""
 
 
 class BackfillReport(Message, frozen=True):
     request: int
     created: list[str]
     existing: list[str]
-    """runs that those occurrences have already"""
+    """runs that already existed"""
 
 
 class News(Message, frozen=True):
-    """Everything up to `position` is stored; and the progress that attempts reported since the last news."""
+    """The stored position, and the progress reported since the last news."""
 
     position: int
     progress: list[tuple[str, str, str, float, str]]
@@ -192,7 +191,7 @@ MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000
 class Submit(Change[Accepted], frozen=True):
     runs: list[NewRun]
     actor: str = ""
-    """on whose behalf; empty for the client itself"""
+    """the caller behind the client; empty for the client itself"""
     show: bool = False
     """whether the answer is to have the run, of a single one"""
 
@@ -213,7 +212,7 @@ class ActOnRun(Change[StateReport], frozen=True):
 
 
 class StartBulk(Change[BulkReport], frozen=True):
-    """Act on every run that fits; the id makes it safe to repeat. The answer comes when it is stored, not when it is
+    """Act on every run that matches. The id makes it safe to repeat. The answer comes when it is stored, not when it is
     done."""
 
     bulk_id: str
@@ -226,7 +225,7 @@ class StartBulk(Change[BulkReport], frozen=True):
 
 
 class Ask(Request[RunReport], frozen=True):
-    """Ask for a run; with `wait`, the answer comes when it has ended."""
+    """Ask for a run; with `wait`, the answer comes at its end."""
 
     run_id: str
     wait: bool
@@ -251,7 +250,7 @@ class AskStatus(Probe[StatusReport], frozen=True):
 
 
 class AskProgress(Probe[ProgressReport], frozen=True):
-    """Ask for what a running attempt last reported; it is answered at once, for it is not stored."""
+    """Ask for the latest progress of a running attempt, which is not stored."""
 
     run_id: str
 
@@ -265,7 +264,7 @@ class AskTree(Request[TreeReport], frozen=True):
 
 
 class ActOnService(Change[ServiceReport], frozen=True):
-    """Do this to a service, or to a group of them; answered when it is done, with the service as it stands then."""
+    """Act on a service or a group; answered when it is done."""
 
     name: str
     action: ServiceAction
@@ -276,7 +275,7 @@ class ActOnService(Change[ServiceReport], frozen=True):
 
 
 class Reload(Change[ReloadReport], frozen=True):
-    """Read the files again and bring what runs in line with them."""
+    """Read the files again and apply the changes."""
 
     actor: str = ""
 
@@ -285,7 +284,7 @@ class Reload(Change[ReloadReport], frozen=True):
 
 
 class AskJobs(Request[JobsReport], frozen=True):
-    """Ask for jobs as they stand, in the order of their declaration, behind the one of this id, or from the first."""
+    """Ask for jobs in the order of their declaration, after the job with this id, or from the first."""
 
     after: str | None
     limit: Count
@@ -296,7 +295,7 @@ class AskJob(Request[JobsReport], frozen=True):
 
 
 class AskNext(Request[NextReport], frozen=True):
-    """Ask for the times at which a job fires, those that are later than `after`, or than now."""
+    """Ask for the fire times of a job after `after`, or after now."""
 
     job_id: str
     count: Count
@@ -304,7 +303,7 @@ class AskNext(Request[NextReport], frozen=True):
 
 
 class AskTimetable(Request[TimetableReport], frozen=True):
-    """Ask for what fires until then."""
+    """Ask for every fire time until `until`."""
 
     until: float
     most_jobs: Count
@@ -313,7 +312,7 @@ class AskTimetable(Request[TimetableReport], frozen=True):
 
 
 class SetPaused(Change[JobsReport], frozen=True):
-    """Pause a job or have it go on; answered with a `JobsReport` of that job."""
+    """Pause or resume a schedule; answered with the job."""
 
     job_id: str
     paused: bool
@@ -325,7 +324,7 @@ MOST_PARALLEL = 1000
 
 
 class Backfill(Change[BackfillReport], frozen=True):
-    """Create the occurrences of a job from `start` up to before `end`, of which so many may be live at once."""
+    """Create the occurrences of a job from `start` until before `end`; at most `max_parallel` are live at once."""
 
     job_id: str
     start: float
@@ -337,14 +336,14 @@ class Backfill(Change[BackfillReport], frozen=True):
 
 
 class PutJobs(Change[JobsReport], frozen=True):
-    """Define these jobs, or change them, all or none; answered with a `JobsReport` of them."""
+    """Create or replace these jobs, all or none; answered with them."""
 
     jobs: list[Job]
     actor: str = ""
 
 
 class DropJob(Change[JobsReport], frozen=True):
-    """Remove a job that was put; answered with an empty `JobsReport`."""
+    """Remove a job that was put; answered with an empty report."""
 
     job_id: str
     actor: str = ""
@@ -353,13 +352,13 @@ class DropJob(Change[JobsReport], frozen=True):
 
 
 class Watch(Probe[StatusReport], frozen=True):
-    """From now on, or no longer, tell this client of what is committed and of progress."""
+    """Start or stop sending `News` to this client."""
 
     on: bool
 
 
 def _sent(parent: type[Message]) -> Iterator[type[Message]]:
-    """Every kind of message but the generic ones, which others are derived from."""
+    """Yield every kind of message, generic bases excepted."""
     for kind in parent.__subclasses__():
         below = list(_sent(kind))
         yield from below if kind.__dict__.get("__parameters__") else [kind, *below]

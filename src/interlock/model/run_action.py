@@ -1,4 +1,4 @@
-"""What can be done to a run, or to every run that fits a filter."""
+"""Actions on a run, or on every run that matches a filter."""
 
 from enum import StrEnum
 
@@ -10,7 +10,7 @@ class RunAction(StrEnum):
 
     @property
     def done(self) -> str:
-        """The reason that is recorded where none is given."""
+        """The reason recorded if none is given."""
         return _WORDS[self][0]
 
     @property
@@ -19,7 +19,7 @@ class RunAction(StrEnum):
 
 
 _WORDS = {
-    RunAction.CANCEL: ("cancelled", "A run that executes is asked to stop; one that has ended keeps its state."),
-    RunAction.HOLD: ("held", "A held run does not start until it is released. One that executes goes on."),
-    RunAction.RELEASE: ("released", "A released run goes on where it was held."),
+    RunAction.CANCEL: ("cancelled", "A running run is asked to stop; an ended run keeps its state."),
+    RunAction.HOLD: ("held", "A held run does not start until it is released. A running run continues."),
+    RunAction.RELEASE: ("released", "A released run continues where it was held."),
 }

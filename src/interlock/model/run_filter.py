@@ -1,4 +1,4 @@
-"""Which runs are meant: the same choice for lists and for bulk requests."""
+"""The filter of runs, shared by lists and bulk requests."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ UNSUCCESSFUL = TERMINAL - {State.SUCCEEDED}
 
 
 class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are wanted: those that fit every field that is given."""
+    """A choice of runs: those that match every field given."""
 
     states: frozenset[State] = frozenset()
     job_id: str | None = None
@@ -17,22 +17,22 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None = None
     lane: str | None = None
     since: float | None = None
-    """created then or later"""
+    """created at this time or later"""
     until: float | None = None
-    """created before"""
+    """created before this time"""
     live: bool | None = None
-    """True: has not ended; False: has"""
+    """True: not ended; False: ended"""
     id_prefix: str | None = None
     """the beginning of the id"""
 
     @property
     def only_live(self) -> bool:
-        """Whether a run that has ended cannot be wanted."""
+        """Whether no ended run can match."""
         return self.live is True or (bool(self.states) and not self.states & TERMINAL)
 
     @property
     def only_unsuccessful(self) -> bool:
-        """Whether nothing but an end other than success can be wanted."""
+        """Whether only runs that ended without success can match."""
         return bool(self.states) and self.states <= UNSUCCESSFUL
 
     def fits(self, run: Run) -> bool:

@@ -239,10 +239,9 @@ def origin_of(origin: str | None) -> str:
 
 
 def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
-    fields = {name: getattr(bulk, name) for name in BulkInfo.__struct_fields__ if hasattr(bulk, name)}
-    wanted = msgspec.structs.asdict(bulk.wanted)
-    del wanted["live"], wanted["id_prefix"]
-    return BulkInfo(state=sorted(wanted.pop("states")), job=wanted.pop("job_id"), **wanted, **fields)
+    parts, names = (bulk.wanted, bulk), BulkInfo.__struct_fields__
+    fields = {name: getattr(part, name) for part in parts for name in names if hasattr(part, name)}
+    return BulkInfo(state=sorted(bulk.wanted.states), job=bulk.wanted.job_id, **fields)
 
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from interlock.model.cron import cron_of
 from interlock.model.cron_fields import NICKNAMES, split_fields, steps_too_far
-from interlock.model.error import BadValue
+from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked
 from interlock.model.field_types import Kind, Place, Schema, Span, Whole, Word
 from interlock.model.zone import zone_of
@@ -106,13 +106,13 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
 
     def check(self) -> None:
         if self.tz is not None and self.cron is None and self.at is None:
-            raise BadValue("schedule.tz", self.tz, f"for {self.kind}, which follows elapsed time; only for cron and at")
+            raise BadUse("schedule.tz", f"cannot be combined with {self.kind}; only with cron or at")
         if self.at is not None:
             self.put("at", instant(self.at, "schedule.at", self.tz))
             if self.wait:
-                raise BadValue("schedule.wait", self.wait, "for at, which has its time already")
+                raise BadUse("schedule.wait", "cannot be combined with at, which has its own time")
         elif self.keep:
-            raise BadValue("schedule.keep", True, "for any schedule but at")
+            raise BadUse("schedule.keep", "can only be combined with at")
         if self.every is not None and self.wait >= self.every:
             raise BadValue("schedule.wait", _span(self.wait), f"shorter than the interval ({_span(self.every)})")
 

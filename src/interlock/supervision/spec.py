@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from msgspec import Meta
 
 from interlock.model.duration import Duration
-from interlock.model.error import BadValue
+from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked, Part
 from interlock.model.field_types import NAME, Command, Environment, Number, Place, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
@@ -168,7 +168,7 @@ class Function(Child, frozen=True, kw_only=True):
             if not callable(value) and (value is not None or name == "run"):
                 raise BadValue(name, value, "a function")
         if (self.suspend is None) != (self.resume is None):
-            raise BadValue("suspend", self.suspend, "given together with resume")
+            raise BadUse("suspend", "needs resume too: give both or neither")
 
 
 class Probed(Child, frozen=True, kw_only=True):
