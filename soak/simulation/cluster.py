@@ -258,9 +258,8 @@ class Cluster:
             leases=store,
             clock=self.clock,
             rng=rng,
-            catalog=Catalog(self._entries()),
+            catalog=self._catalog(),
             settings=EngineSettings(
-                lanes={name: limit * 3 if sabotage.engine_forgets_limits else limit for name, limit in LANES.items()},
                 limits=Limits(
                     heartbeat_interval=HEARTBEAT, small_payload=200, lead=LEAD, bulk_runs=self.scenario.bulk_runs
                 ),
@@ -295,8 +294,11 @@ class Cluster:
                 await housekeeping.run()
             await asyncio.sleep(1.0)
 
-    def _entries(self) -> list[Entry]:
-        return [Entry(job, lambda payload: None) for job in jobs_of(self.starts, self.timetable)]
+    def _catalog(self) -> Catalog:
+        jobs = jobs_of(self.starts, self.timetable)
+        factor = 3 if self.sabotage.engine_forgets_limits else 1
+        lanes = {name: limit * factor for name, limit in LANES.items()}
+        return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes)
 
     async def end_timetable(self) -> None:
         """Declare the jobs without their schedules, for with them there would be no end."""
@@ -305,7 +307,7 @@ class Cluster:
             scheduler = self.scheduler
             if scheduler is not None and scheduler.engine.available:
                 try:
-                    await asyncio.wait_for(scheduler.engine.declarations.declare(self._entries(), "simulation"), 5.0)
+                    await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)
                     return
                 except (InterlockError, TimeoutError) as error:
                     self.trace.add(f"the schedules cannot be taken away: {error!r}")

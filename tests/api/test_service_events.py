@@ -19,7 +19,6 @@ import pytest
 from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp
 from interlock.buses.socket import SocketBus
-from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.clock import SystemClock
 from interlock.engine.engine import Engine
@@ -130,7 +129,7 @@ class Scheduler:
             clock=SystemClock(),
             rng=Random(1),
             catalog=Catalog([Entry(Job(id="echo"), lambda payload: None)]),
-            settings=EngineSettings(lanes=dict(DEFAULT_LANES)),
+            settings=EngineSettings(),
         )
         self._book = ServiceBook(self._engine)
         await self._engine.start()

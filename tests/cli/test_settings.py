@@ -10,7 +10,6 @@ import pytest
 from interlock.config import Resolved, Settings, Token, resolve
 from interlock.config.file import LARGEST
 from interlock.config.settings import DEFAULTS, SETTINGS, variable_of
-from interlock.core.state import DEFAULT_LANES
 from interlock.model.access import Caller, Grant, Role
 from interlock.model.error import InterlockError
 
@@ -40,7 +39,7 @@ def refused(text: str | bytes) -> str:
 
 def test_without_anything_the_defaults_count() -> None:
     found = resolve({}, None, {})
-    assert found.settings == Settings(lanes=dict(DEFAULT_LANES))
+    assert found.settings == Settings(lanes={})
     assert set(found.sources.values()) == {"default"}
     assert found.file is None
 
@@ -60,7 +59,7 @@ def test_flags_win_over_the_environment_over_the_file() -> None:
 def test_each_lane_has_its_own_source() -> None:
     text = "lanes:\n  main: 1\n  gpu: 1\n  night: 1\n"
     found = written(text, {"lanes": ["night=3", "cron=4"]}, INTERLOCK_LANE_GPU="2")
-    assert found.settings.lanes == {**DEFAULT_LANES, "main": 1, "gpu": 2, "night": 3, "cron": 4}
+    assert found.settings.lanes == {"main": 1, "gpu": 2, "night": 3, "cron": 4}
     assert {name: source for name, source in found.sources.items() if name.startswith("lanes.")} == {
         "lanes.main": "interlock.yaml:2",
         "lanes.gpu": "INTERLOCK_LANE_GPU",

@@ -7,6 +7,7 @@ import pytest
 from interlock import config
 from interlock.core import lanes as core_lanes
 from interlock.core.state import DEFAULT_LANES
+from interlock.model.command import Define
 from interlock.model.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.state import State
@@ -47,7 +48,6 @@ def test_limits_come_from_the_environment_and_flags_win() -> None:
     environment = {"INTERLOCK_LANE_MAIN": "2", "INTERLOCK_LANE_GPU": "4", "PATH": "/bin"}
     assert config.lanes(environment) == {**DEFAULT_LANES, "main": 2, "gpu": 4}
     assert config.resolve({"lanes": ["main=7", "night-work=1"]}, None, environment).settings.lanes == {
-        **DEFAULT_LANES,
         "main": 7,
         "gpu": 4,
         "night-work": 1,
@@ -318,3 +318,71 @@ def test_a_full_lane_with_many_jobs_costs_a_pass_little() -> None:
         machine.finished(run_id)
         assert len(lane.heads) == len(lane.queues)
     assert machine.dispatched() == runs
+
+
+def redefine(machine: Machine, **lanes: int) -> None:
+    machine.lanes = lanes
+    machine.step(("", Define(1, machine.jobs, lanes=lanes)))
+
+
+@pytest.mark.behaviour("LAN-1")
+def test_a_lowered_limit_stops_nothing_and_starts_nothing_until_there_is_room() -> None:
+    machine = Machine(lanes={"main": 4})
+    machine.worker_up()
+    runs = machine.submit_many(6)
+    redefine(machine, main=2)
+    assert holding(machine) == 4
+    for run_id in runs[:2]:
+        machine.finished(run_id)
+    assert machine.dispatched() == runs[:4]
+    machine.finished(runs[2])
+    assert machine.dispatched() == runs[:5]
+    redefine(machine, main=10)
+    assert machine.dispatched() == runs
+
+
+@pytest.mark.behaviour("LAN-1")
+@pytest.mark.behaviour("LAN-2")
+def test_a_lane_can_be_added_while_running() -> None:
+    machine = Machine(lanes={"main": 4})
+    machine.worker_up()
+    assert machine.run(machine.submit(lane="reports")).lane == "main"
+    redefine(machine, main=4, reports=1)
+    runs = machine.submit_many(2, lane="reports")
+    assert [machine.run(one).lane for one in runs] == ["reports", "reports"]
+    assert holding(machine, "reports") == 1
+    assert machine.state.lanes["reports"].waiting() == 1
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.behaviour("LAN-2")
+@pytest.mark.behaviour("LAN-4")
+def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_restart(restarts: bool) -> None:
+    machine = Machine(WORK, retrying_job(1), lanes={"main": 2, "reports": 2})
+    machine.worker_up()
+    first = machine.submit_many(3, lane="reports")
+    second = machine.submit_many(3)
+    cancelled, last = machine.submit_many(2, lane="reports")
+    machine.cancel(cancelled)
+    later = machine.submit(lane="reports", delay=60.0)
+    if restarts:
+        machine.lanes = {"main": 2}
+        machine.restart()
+        machine.worker_up(held=[machine.held(one) for one in [*first[:2], *second[:2]]])
+    else:
+        redefine(machine, main=2)
+        assert {machine.store.runs_by_id[one].lane for one in (*first, last, later)} == {"main"}
+    assert list(machine.state.lanes) == ["main"]
+    assert {run.lane for run in machine.state.runs.values()} == {"main"}
+    assert (holding(machine), machine.state.lanes["main"].waiting()) == (4, 3)
+    for run_id in [*first[:2], *second[:2]]:
+        machine.finished(run_id)
+    assert machine.dispatched()[4:] == [first[2], second[2]]
+    machine.finished(first[2])
+    machine.finished(second[2])
+    assert machine.dispatched()[6:] == [last]
+    machine.finished(last)
+    machine.advance(60.0)
+    machine.finished(later)
+    assert holding(machine) == machine.state.lanes["main"].waiting() == 0
+    assert machine.state.lanes["main"].dead == 0

@@ -6,7 +6,6 @@ from random import Random
 from typing import Any, TypeVar
 
 from interlock.core.decisions import Batch
-from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.engine import Engine
 from interlock.engine.settings import EngineSettings
@@ -138,7 +137,7 @@ class Bench:
             clock=LoopClock(),
             rng=Random(1),
             catalog=catalog,
-            settings=EngineSettings(lanes=dict(DEFAULT_LANES), **settings),
+            settings=EngineSettings(**settings),
         )
         self.client = Link(self.engine)
         self._requests = 0

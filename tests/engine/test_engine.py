@@ -12,7 +12,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from tests.engine.bench import Bench, LoopClock, SlowStore, on_virtual_time, pass_time, running, until
 
-CELL = EngineSettings(lanes={}).cell
+CELL = EngineSettings().cell
 
 
 @pytest.mark.behaviour("RUN-16")

@@ -43,7 +43,7 @@ def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
         for name, setting in table.items():
             value = getattr(struct, name)
             if name == "lanes":
-                for lane, limit in sorted(value.items()):
+                for lane, limit in sorted(resolved.settings.every_lane().items()):
                     rows.append((f"lanes.{lane}", limit, str(limit), resolved.sources[f"lanes.{lane}"]))
                 continue
             text = setting.kind.show(value)

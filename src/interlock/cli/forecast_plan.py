@@ -13,7 +13,7 @@ import msgspec
 from interlock.cli.format import counted
 from interlock.cli.output import WrongUsage, say
 from interlock.cli.zones import named_zone
-from interlock.config import Resolved, lanes
+from interlock.config import Resolved
 from interlock.config.resolve import DEFAULT
 from interlock.config.sources import NO_APP, load, of_app
 from interlock.model.duration import seconds
@@ -80,7 +80,7 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     plan = Plan(
         start=question.start,
         until=question.until,
-        lanes=lanes({}) | (settings.lanes or {}),
+        lanes=settings.every_lane(),
         lengths=_lengths(jobs, question, _database(resolved)),
         workers=settings.workers,
         slots=settings.slots,

@@ -40,9 +40,10 @@ class Lanes(Kind):
         return ", ".join(f"{name} {limit}" for name, limit in value.items())
 
 
-def lanes(environment: Mapping[str, str]) -> dict[str, int]:
-    """Return every lane and the number of runs that may execute in it at once."""
-    return dict(DEFAULT_LANES) | from_environment(environment)
+def lanes(environment: Mapping[str, str], declared: Mapping[str, int] = {}) -> dict[str, int]:
+    """Return every lane and the number of runs that may execute in it at once. The environment overrides the declared
+    limits, and those override the defaults."""
+    return {**DEFAULT_LANES, **declared, **from_environment(environment)}
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, int]:

@@ -74,7 +74,8 @@ def _resolve(given: Mapping[str, Any], environment: Mapping[str, str], found: fi
     _check_variables(environment, values["tokens"])
     values["lanes"] = {}
     for source, lane, limit in _lanes(given.get("lanes") or [], environment, found):
-        values["lanes"][lane] = limit
+        if source != DEFAULT:
+            values["lanes"][lane] = limit
         sources[f"lanes.{lane}"] = source
     return Resolved(
         Settings(**{name: values[name] for name in SETTINGS}),

@@ -1,6 +1,7 @@
 """The settings, each declared once: its name, type, default, meaning and limits."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -160,9 +161,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check(self)
 
-    def every_lane(self) -> dict[str, int]:
-        """Return all declared lanes, the defaults and those of the environment included, with their limits."""
-        return lanes(os.environ) | (self.lanes or {})
+    def every_lane(self, declared: Mapping[str, int] = {}) -> dict[str, int]:
+        """Return all lanes with their limits: the defaults, those that documents declare, those of the environment, and
+        those of flags and file, each overriding the ones before."""
+        return lanes(os.environ, declared) | (self.lanes or {})
 
     def socket_path(self) -> Path:
         """Return an absolute path: the same socket for processes started elsewhere."""

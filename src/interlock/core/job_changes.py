@@ -7,6 +7,7 @@ from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
+from interlock.core.lanes import adopt_limits
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
@@ -69,6 +70,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state, jobs = p.state, command.jobs
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
+    adopt_limits(p, command.lanes)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries

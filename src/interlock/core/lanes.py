@@ -1,7 +1,9 @@
 """Lanes: which runs wait and which may go. Only the states of runs say who holds a slot."""
 
 from collections import deque
+from collections.abc import Mapping
 from heapq import heapify, heappop, heappush
+from operator import itemgetter
 
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import Lane, RouteKey, SchedulerState
@@ -25,6 +27,33 @@ def requeue(state: SchedulerState, run: Run, order: int) -> None:
         lane.moved[run.id] = order
     if place == 0:
         heappush(lane.heads, (order, key))
+
+
+def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:
+    """Add new lanes, change limits, and move the live runs of lanes that are gone to main, as a restart does. A lowered
+    limit stops nothing; the lane starts nothing until it has room."""
+    lanes = p.state.lanes
+    for name, limit in limits.items():
+        lanes.setdefault(name, Lane(name, limit)).limit = limit
+    gone = [lanes.pop(name) for name in list(lanes) if limits and name not in limits]
+    moved = [run for run in p.state.runs.values() if run.lane not in lanes] if gone else []
+    for lane in gone:
+        count = sum(run.lane == lane.name for run in moved)
+        p.warnings.append(f"lane {lane.name!r} is no longer declared: {count:,} live runs use main")
+        _merge(lanes["main"], lane)
+    for run in moved:
+        run.lane = "main"
+        p.touch(run)
+
+
+def _merge(main: Lane, gone: Lane) -> None:
+    """Take over the runs of a lane; those that wait keep their order of arrival."""
+    main.holding |= gone.holding
+    main.moved |= gone.moved
+    main.dead += gone.dead
+    for key, queue in ((key, queue) for key, queue in gone.queues.items() if queue):
+        merged = main.queues[key] = deque(sorted([*main.queues.get(key, ()), *queue], key=itemgetter(0)))
+        heappush(main.heads, (merged[0][0], key))
 
 
 def fill(p: Pass) -> None:

@@ -1,5 +1,5 @@
-"""The declared jobs of a scheduler, their sources and payload checks. Jobs that were put are in the state, and take any
-object."""
+"""The declared jobs of a scheduler, their sources and payload checks, and its lanes. Jobs that were put are in the
+state, and take any object."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from interlock.core.state import DEFAULT_LANES
 from interlock.model import payload
 from interlock.model.command import Define
 from interlock.model.error import BadPayload, UnknownJob
@@ -27,17 +28,20 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    def __init__(self, entries: Iterable[Entry]) -> None:
+    def __init__(self, entries: Iterable[Entry], lanes: dict[str, int] = DEFAULT_LANES) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
+        self.lanes = lanes
 
     def jobs(self) -> list[Job]:
         return [entry.job for entry in self._entries.values()]
 
     def define(self, request: int, actor: str = "scheduler") -> Define:
-        return Define(request, self.jobs(), actor, {entry.job.id: entry.source for entry in self._entries.values()})
+        sources = {entry.job.id: entry.source for entry in self._entries.values()}
+        return Define(request, self.jobs(), actor, sources, self.lanes)
 
-    def replace(self, entries: Iterable[Entry]) -> None:
-        self._entries = {entry.job.id: entry for entry in entries}
+    def replace(self, catalog: "Catalog") -> None:
+        """Take over the declarations of another one."""
+        self._entries, self.lanes = catalog._entries, catalog.lanes
 
     def source(self, job_id: str) -> str:
         entry = self._entries.get(job_id)

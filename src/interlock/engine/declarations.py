@@ -1,11 +1,10 @@
-"""Declarations of jobs: checked against the stored jobs, and adopted as a whole or not at all."""
+"""Declarations of jobs and lanes: checked against the stored jobs, and adopted as a whole or not at all."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from interlock.core.job_changes import refusals
-from interlock.engine.catalog import PYTHON, Catalog, Entry
+from interlock.engine.catalog import PYTHON, Catalog
 from interlock.model.error import BadConfig
 from interlock.model.reload_report import Difference
 
@@ -18,16 +17,15 @@ class Declarations:
         self._engine = engine
         self._catalog = catalog
         self._count = 0
-        self._waiting: dict[int, tuple[asyncio.Future[Difference], Sequence[Entry]]] = {}
+        self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}
         """declarations on their way into the store"""
 
-    async def declare(self, entries: Sequence[Entry], actor: str) -> Difference:
-        """Replace the declared jobs. Raises `BadConfig` with every fault, and then changes nothing."""
-        catalog = Catalog(entries)
+    async def declare(self, catalog: Catalog, actor: str) -> Difference:
+        """Replace the declared jobs and the lanes. Raises `BadConfig` with every fault, and then changes nothing."""
         self.check(catalog)
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
         self._count += 1
-        self._waiting[self._count] = (future, entries)
+        self._waiting[self._count] = (future, catalog)
         self._engine.post("", catalog.define(self._count, actor))
         return await future
 
@@ -43,9 +41,9 @@ class Declarations:
 
     def settle(self, request: int, outcome: Difference | Exception) -> None:
         """Finish a declaration that is stored or void."""
-        future, entries = self._waiting.pop(request, (None, ()))
+        future, catalog = self._waiting.pop(request, (None, self._catalog))
         if isinstance(outcome, Difference):
-            self._catalog.replace(entries)
+            self._catalog.replace(catalog)
         if future is None or future.done():
             return
         if isinstance(outcome, Difference):

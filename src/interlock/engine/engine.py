@@ -69,7 +69,7 @@ class Engine:
         self._rng = rng
         self._catalog = catalog
         self.settings = settings
-        self.state: SchedulerState = SchedulerState(settings.limits, settings.lanes)
+        self.state: SchedulerState = SchedulerState(settings.limits, catalog.lanes)
         self.links = Links(self, settings.instance)
         self.requests = Requests(self, catalog, store, self.links.tell)
         self.effects = Effects(store, self.post)
@@ -306,7 +306,7 @@ class Engine:
         self._wrote_at = now.elapsed
         snapshot = await self._store.load(settings.limits.small_payload)
         before = self.state if self._has_led else None
-        self.state = rebuild(settings.limits, settings.lanes, snapshot, self._clock.now(), before)
+        self.state = rebuild(settings.limits, self._catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:

@@ -8,7 +8,6 @@ LONGEST_WAIT = 1.0  # seconds until a jump of the wall clock is noticed
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
-    lanes: dict[str, int]
     limits: Limits = Limits()
     lease_ttl: float = 10.0
     failed_renewals: int = 3

@@ -24,14 +24,16 @@ class Create(msgspec.Struct, frozen=True, gc=False):
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
-    """Replace the declared jobs; those that were put stay. One bad job refuses all; at a start (request 0) they were
-    checked before."""
+    """Replace the declared jobs and the lanes; jobs that were put stay. One bad job refuses all; at a start (request 0)
+    they were checked before."""
 
     request: int
     jobs: list[Job]
     actor: str = "scheduler"
     sources: dict[str, str] = {}
     """job → where it is declared"""
+    lanes: dict[str, int] = {}
+    """lane → its limit; if empty, lanes stay as they are"""
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

@@ -88,8 +88,8 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
         leases=store,
         clock=clock,
         rng=Random(0),
-        catalog=Catalog([Entry(job, lambda payload: None) for job in jobs]),
-        settings=EngineSettings(lanes=plan.lanes, limits=limits, lease_ttl=NEVER, longest_wait=NEVER),
+        catalog=Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes),
+        settings=EngineSettings(limits=limits, lease_ttl=NEVER, longest_wait=NEVER),
     )
     engine.metrics = _Metrics()
     engine._stall = _NoStalls(clock)

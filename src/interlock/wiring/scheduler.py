@@ -12,7 +12,7 @@ import msgspec
 
 from interlock.buses.socket import SocketBus
 from interlock.config import MEMORY, Settings
-from interlock.config.sources import FileJob, Loaded
+from interlock.config.sources import Loaded
 from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.clock import SystemClock
@@ -80,7 +80,7 @@ class Scheduler:
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
         self._entries = entries_of(definitions, settings.secret_names)  # jobs of the app, the same at every reload
-        self._catalog = Catalog(self._entries)
+        self._catalog = Catalog(self._entries, settings.every_lane())
         self.engine = Engine(
             store=self.store,
             leases=self.store,
@@ -88,7 +88,6 @@ class Scheduler:
             rng=Random(SystemRandom().getrandbits(64)),
             catalog=self._catalog,
             settings=EngineSettings(
-                lanes=settings.every_lane(),
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
                     log_lines=settings.log_lines,
@@ -202,11 +201,12 @@ class Scheduler:
             logger.warning("%s", warning)
         return msgspec.structs.replace(loaded, children=[self._surrounded(child) for child in loaded.children])
 
-    def _with_files(self, jobs: Sequence[FileJob]) -> list[Entry]:
-        return [*self._entries, *(Entry(one.job, any_object(one.job.id), None, one.source) for one in jobs)]
+    def _with_files(self, loaded: Loaded) -> Catalog:
+        of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
+        return Catalog([*self._entries, *of_files], self.settings.every_lane())
 
-    async def _define(self, jobs: Sequence[FileJob], actor: str) -> Difference:
-        difference = await self.engine.declarations.declare(self._with_files(jobs), actor)
+    async def _define(self, loaded: Loaded, actor: str) -> Difference:
+        difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
         if self._has_work:
             self.services.have_workers()
         return difference
@@ -261,7 +261,7 @@ class Scheduler:
             if self.settings.watch:
                 # Before the files are read, so that no change is missed.
                 self._watch = FileWatch(self.settings.files, self._reload)
-            self._catalog.replace(self._with_files(self.services.read().jobs))
+            self._catalog.replace(self._with_files(self.services.read()))
             await self.store.open()
             # Before the sockets open, so that the first request can be answered.
             await self.engine.start()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.config.sources import FileJob, Loaded
+from interlock.config.sources import Loaded
 from interlock.model.child_info import OVER, ChildInfo, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.exposition import Family
@@ -24,8 +24,8 @@ T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
 Load = Callable[[], Loaded]  # reads the declarations; raises with every fault
-Define = Callable[[Sequence[FileJob], str], Awaitable[Difference]]
-"""defines exactly these jobs of the files, on behalf of an actor; raises with every fault, and then changes nothing"""
+Define = Callable[[Loaded, str], Awaitable[Difference]]
+"""defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
 Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
 
@@ -110,7 +110,7 @@ class Services(Operations):
         """Return the declared services, and the difference in jobs."""
         try:
             loaded = await asyncio.to_thread(self._load)
-            return dict(_flat(loaded.children, SERVICES)), await self._define(loaded.jobs, actor)
+            return dict(_flat(loaded.children, SERVICES)), await self._define(loaded, actor)
         except InterlockError as error:
             what, *faults = str(error).splitlines()
             logger.error("the reload by %s changed nothing: %s", actor, what)
