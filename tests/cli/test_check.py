@@ -74,7 +74,7 @@ def check(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
 def test_sound_files_show_the_next_fire_time_of_each_job(check: Check) -> None:
     Path("all.yaml").write_text(GOOD)
     ended = check("all.yaml")
-    assert (ended.returncode, ended.stderr) == (0, "fine: 3 jobs, 1 service and 0 groups\n")
+    assert (ended.returncode, ended.stderr) == (0, "fine: 3 jobs, 1 service, 0 groups and 0 lanes\n")
     nightly, reminder, by_hand = [line.split("\t") for line in ended.stdout.splitlines()]
     assert (nightly[:2], nightly[3]) == (["nightly", "cron 0 2 * * * Europe/Paris"], "all.yaml:2")
     assert re.fullmatch(r"20..-..-..T0[01]:00:00\.000Z", nightly[2])
@@ -114,7 +114,7 @@ def test_a_warning_is_said_and_in_strict_mode_a_fault(check: Check) -> None:
     Path("odd.yaml").write_text(WARNED)
     ended = check("odd.yaml")
     warning, fine = ended.stderr.splitlines()
-    assert (ended.returncode, fine) == (0, "fine: 1 job, 0 services and 0 groups")
+    assert (ended.returncode, fine) == (0, "fine: 1 job, 0 services, 0 groups and 0 lanes")
     assert warning.startswith(f"warning: {WARNING}")
     (found,) = json.loads(check("odd.yaml", "--json").stdout)["warnings"]
     assert f"warning: {found}" == warning

@@ -223,11 +223,11 @@ def declare(folder: Path, text: str) -> None:
 
 
 def test_what_files_and_the_app_declare_is_counted(folder: Path) -> None:
-    assert found(folder, "--http", "local")["declared"]["detail"] == "0 jobs, 0 services and 0 groups"
+    assert found(folder, "--http", "local")["declared"]["detail"] == "0 jobs, 0 services, 0 groups and 0 lanes"
     declare(folder, SHOP)
-    assert found(folder)["declared"]["detail"] == "0 jobs, 1 service and 1 group"
+    assert found(folder)["declared"]["detail"] == "0 jobs, 1 service, 1 group and 0 lanes"
     (folder / "jobs.py").write_text(APP)
-    assert found(folder, "-A", "jobs:app")["declared"]["detail"] == "0 jobs, 3 services and 2 groups"
+    assert found(folder, "-A", "jobs:app")["declared"]["detail"] == "0 jobs, 3 services, 2 groups and 0 lanes"
 
 
 def test_a_warning_is_told_too(folder: Path) -> None:
@@ -235,7 +235,7 @@ def test_a_warning_is_told_too(folder: Path) -> None:
     told = [line.split("\t")[:3] for line in interlock(folder, "doctor").stdout.splitlines() if "declared" in line]
     assert [one[0] for one in told] == ["warning", "ok"]
     assert told[0][2].startswith("services/a.yaml:3: schedule.wait: has no effect beside cron")
-    assert told[1][2] == "1 job, 0 services and 0 groups"
+    assert told[1][2] == "1 job, 0 services, 0 groups and 0 lanes"
 
 
 def test_every_fault_of_what_is_declared_is_told(folder: Path) -> None:

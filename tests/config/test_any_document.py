@@ -89,7 +89,7 @@ def document_of(kind: str) -> st.SearchStrategy[dict[str, Any]]:
 
 
 JOBS = document_of("Job")
-OTHERS = document_of("Service") | document_of("Group") | some_of(["kind", "id"])
+OTHERS = document_of("Service") | document_of("Group") | document_of("Lane") | some_of(["kind", "id"])
 DOCUMENTS = OTHERS | JOBS
 
 

@@ -43,7 +43,7 @@ def test_getting_started(folder: Path) -> None:
     assert "state\tcancelled\n" in retried, said
     assert "not needed any more" in retried, said
     assert "exit code 5\n" in retried, said
-    assert "fine: 3 jobs, 0 services and 0 groups\n" in said, said
+    assert "fine: 3 jobs, 0 services, 0 groups and 0 lanes\n" in said, said
     assert "stopped: " in said.splitlines()[-1], said
 
 

@@ -27,7 +27,7 @@ EXAMPLE = "examples/timetable.yaml"
 @pytest.mark.behaviour("TIM-5", "TIM-7", "TIM-9", "TIM-10", "TIM-11", "TIM-4")
 def test_the_document_on_schedules(folder: Path) -> None:
     said = run_shell(followed(SCHEDULES), folder)
-    assert "fine: 2 jobs, 0 services and 0 groups\n" in said, said
+    assert "fine: 2 jobs, 0 services, 0 groups and 0 lanes\n" in said, said
     assert re.search(r"^nightly-backup\tcron 0 2 \* \* \* Europe/Paris\t\d{4}-\S+T0[01]:00:00.000Z\t", said, re.M), said
     assert re.search(r"^\d{4}-\S+Z\ttick$", said, re.M), said
     assert "'0 0 31 2 *' is not a cron expression that can ever fire: there is no such day [bad_value]\n" in said, said
@@ -58,7 +58,7 @@ def test_the_document_on_schedules(folder: Path) -> None:
 @pytest.mark.behaviour("TIM-12", "TIM-14", "EXE-2")
 def test_the_document_on_jobs_in_files(folder: Path) -> None:
     said = run_shell(followed(JOB_FILES), folder)
-    assert "fine: 3 jobs, 0 services and 0 groups\n" in said, said
+    assert "fine: 3 jobs, 0 services, 0 groups and 0 lanes\n" in said, said
     assert re.search(r"^3\n2\nnull\n", said, re.M), said
     assert re.findall(r"\tstdout\tlogging in at port 2525 with (.*)$", said, re.M) == ["•••"] * 2, said
     assert "\tstderr\tno answer from the server\n" in said, said

@@ -71,7 +71,7 @@ def question_of(begin: str | None, span: str, tz: str, durations: Sequence[str],
 
 
 def forecast_of(resolved: Resolved, question: Question) -> Forecast:
-    jobs = _jobs(resolved)
+    jobs, declared = _declarations(resolved)
     for field, named in (("--duration", question.by_job), ("--fail", question.failing)):
         for job_id in named:
             if job_id not in jobs:
@@ -80,7 +80,7 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     plan = Plan(
         start=question.start,
         until=question.until,
-        lanes=settings.every_lane(),
+        lanes=settings.every_lane(declared),
         lengths=_lengths(jobs, question, _database(resolved)),
         workers=settings.workers,
         slots=settings.slots,
@@ -93,17 +93,18 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     return forecast(jobs.values(), plan)
 
 
-def _jobs(resolved: Resolved) -> dict[str, Job]:
-    """Return the scheduled jobs of the app and of the files."""
+def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, int]]:
+    """Return the scheduled jobs of the app and of the files, and the lanes of the files."""
     files, target = resolved.settings.files, resolved.settings.app
     if not files and target is None:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
     app = NO_APP if target is None else of_app(target)
-    every = [*(one.job for one in app.definitions.values()), *(one.job for one in load(files, app).jobs)]
+    loaded = load(files, app)
+    every = [*(one.job for one in app.definitions.values()), *(one.job for one in loaded.jobs)]
     scheduled = {job.id: job for job in every if job.schedule is not None}
     if not scheduled:
         raise BadConfig(f"{', '.join([*files, *filter(None, [target])])}: no job has a schedule")
-    return scheduled
+    return scheduled, loaded.lanes
 
 
 # ── how long runs last ──────────────────────────────────────────────────────────────────────────────────────────────

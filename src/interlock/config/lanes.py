@@ -1,12 +1,18 @@
-"""Lanes and their limits, from the file, flags and the environment."""
+"""Lanes and their limits, from documents, the settings file, flags and the environment."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from interlock.config.documents import Document
+from interlock.config.faults import Spot
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.error import BadValue
-from interlock.model.field_types import Kind, Place, Schema, Whole
-from interlock.model.job import NAME
+from interlock.model.field import Checked, read_fields, settable
+from interlock.model.field_types import Kind, Place, Schema, Whole, Word
+from interlock.model.job import NAME, NAME_RULE
 
 LANE_PREFIX = "INTERLOCK_LANE_"
 
@@ -38,6 +44,26 @@ class Lanes(Kind):
 
     def show(self, value: dict[str, int]) -> str:
         return ", ".join(f"{name} {limit}" for name, limit in value.items())
+
+
+class LaneFields(Checked, frozen=True, kw_only=True):
+    id: Annotated[str, Meta(description="Name of the lane."), Word(NAME.pattern, NAME_RULE.format(64))]
+    limit: Annotated[int, Meta(description="Runs that may execute in it at once."), Lanes.LIMIT]
+
+
+LANE_FIELDS = settable(LaneFields)
+
+
+class DeclaredLane(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    limit: int | None
+    """None if it has a fault"""
+    spot: Spot
+
+
+def read_lane(document: Document) -> DeclaredLane:
+    found = LaneFields(**read_fields(LANE_FIELDS, document.values, document.place))
+    return DeclaredLane(name=found.id, limit=found.limit, spot=document.spot("id"))
 
 
 def lanes(environment: Mapping[str, str], declared: Mapping[str, int] = {}) -> dict[str, int]:

@@ -8,6 +8,7 @@ from interlock.config import job_documents, service_documents
 from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
+from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
@@ -16,10 +17,12 @@ from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app
 from interlock.worker.definition import Definition
 
-KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], Declared | DeclaredJob]]] = {
+AnyDeclared = Declared | DeclaredJob | DeclaredLane
+KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
+    "Lane": (LANE_FIELDS, read_lane),
 }
 """the kinds of documents: their fields, and the function that reads one"""
 
@@ -37,12 +40,15 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """services and groups of them"""
     jobs: Sequence[FileJob] = ()
     """of the files; those of the app are known"""
+    lanes: Mapping[str, int] = {}
+    """of the files, with their limits; settings override them"""
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
-        return f"{_count(jobs, 'job')}, {_count(services, 'service')} and {_count(groups, 'group')}"
+        counts = (jobs, "job"), (services, "service"), (groups, "group")
+        return f"{', '.join(_count(*one) for one in counts)} and {_count(len(self.lanes), 'lane')}"
 
 
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,30 +85,45 @@ def build(
     lanes: Collection[str] | None = None,
 ) -> Loaded:
     """Do the same with documents that are read; raise earlier faults together with its own. With a time given, a job
-    that is due only before it is a fault; with lanes given, a job in any other lane."""
+    that is due only before it is a fault; with lanes given, a job in a lane
+    that is neither among them nor declared."""
     services = service_documents.with_commands(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
-    jobs: list[FileJob] = []
+    jobs: list[tuple[Document, FileJob]] = []
+    in_files: list[DeclaredLane] = []
     for document in documents:
         one = _declared(document)
         if one is None:
             faults.incomplete = True
+            continue
+        if isinstance(one, DeclaredLane):
+            in_files.append(one)
             continue
         named.append((one.name, one.spot))
         if isinstance(one, Declared):
             services.append(one)
         elif one.job is not None:
             job_documents.check_time(document, one.job, now)
-            if (fault := _lane_fault(one.job, lanes)) is not None:
-                document.refuse("lane", fault)
-            jobs.append(FileJob(one.job, str(one.spot)))
+            jobs.append((document, FileJob(one.job, str(one.spot))))
     check_names(named, faults)
-    _check_app(app.definitions, faults, now, lanes)
-    return Loaded(children=tree_of(services, faults), jobs=jobs, warnings=faults.warnings)
+    check_names(((one.name, one.spot) for one in in_files), faults)
+    known = (
+        None if lanes is None or faults.incomplete else list(dict.fromkeys([*lanes, *(one.name for one in in_files)]))
+    )
+    for document, declared in jobs:
+        if (fault := _lane_fault(declared.job, known)) is not None:
+            document.refuse("lane", fault)
+    _check_app(app.definitions, faults, now, known)
+    return Loaded(
+        children=tree_of(services, faults),
+        jobs=[declared for _, declared in jobs],
+        lanes={one.name: one.limit for one in in_files if one.limit is not None},
+        warnings=faults.warnings,
+    )
 
 
-def _declared(document: Document) -> Declared | DeclaredJob | None:
+def _declared(document: Document) -> AnyDeclared | None:
     """Return the declaration, without its value if it has a fault; None if nothing can refer to it."""
     if not isinstance(document.kind, str) or document.kind not in KINDS:
         known = f"use one of {', '.join(KINDS)}{did_you_mean(str(document.kind), KINDS)}"
@@ -121,6 +142,8 @@ def _declared(document: Document) -> Declared | DeclaredJob | None:
         return None
     if document.kind == "Job":
         return DeclaredJob(name=name, job=None, spot=document.spot("id"))
+    if document.kind == "Lane":
+        return DeclaredLane(name=name, limit=None, spot=document.spot("id"))
     return service_documents.declared(document, None)
 
 

@@ -203,7 +203,7 @@ class Scheduler:
 
     def _with_files(self, loaded: Loaded) -> Catalog:
         of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
-        return Catalog([*self._entries, *of_files], self.settings.every_lane())
+        return Catalog([*self._entries, *of_files], self.settings.every_lane(loaded.lanes))
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
