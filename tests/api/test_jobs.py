@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import sound
-from tests.helpers.http import Http, path_with
+from tests.helpers.http import Http, path_with, seconds_of
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.scheduled import IDS, declare_jobs
@@ -55,8 +55,7 @@ def act(http: Http, job_id: str, action: str, body: Any = None, **query: object)
 def times(http: Http, path: str, **query: object) -> list[float]:
     answer = http.get(path_with(path, query))
     assert answer.status == 200, answer
-    found: list[float] = answer.json["times"]
-    return found
+    return [seconds_of(one) for one in answer.json["times"]]
 
 
 # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -86,11 +85,11 @@ def test_a_job_as_it_stands(http: Http) -> None:
     assert (found["kind"], found["lane"], found["paused"], found["live"]) == ("process", "cron", False, 0)
     assert found["schedule"] == {"cron": "0 2 * * *", "tz": "Europe/Paris"}
     assert found["schedule_text"] == "cron 0 2 * * * Europe/Paris"
-    assert [found["next_at"]] == times(http, f"{JOBS}/nightly/next", count=1)
+    assert [seconds_of(found["next_at"])] == times(http, f"{JOBS}/nightly/next", count=1)
     assert found["last_run"] is None
     assert job(http, "hourly")["max_concurrent_runs"] == 3
     assert (job(http, "manual")["schedule"], job(http, "manual")["next_at"]) == (None, None)
-    assert (job(http, "echo")["kind"], job(http, "distant")["next_at"]) == ("handler", 4102441200.0)
+    assert (job(http, "echo")["kind"], job(http, "distant")["next_at"]) == ("handler", "2099-12-31T23:00:00.000Z")
 
 
 def test_the_last_run_is_shown_with_its_job(http: Http) -> None:
@@ -217,15 +216,15 @@ def test_the_times_of_a_schedule_that_no_job_has(http: Http) -> None:
 
 def test_what_fires_and_when(http: Http) -> None:
     found = http.get(path_with("/api/v1/timetable", {"for": "2h"})).json
-    assert found["until"] - found["now"] == pytest.approx(7200, abs=5)
+    assert seconds_of(found["until"]) - seconds_of(found["now"]) == pytest.approx(7200, abs=5)
     rows = {one["job_id"]: one for one in found["jobs"]}
     assert {"hourly", "pulse", "beat", "gated"} <= rows.keys() <= {"hourly", "pulse", "beat", "gated", "nightly"}
     firsts = [one["times"][0] for one in found["jobs"]]
     assert firsts == sorted(firsts)
-    hourly = rows["hourly"]["times"]
+    hourly = [seconds_of(one) for one in rows["hourly"]["times"]]
     assert hourly == times(http, f"{JOBS}/hourly/next", after=found["now"], count=len(hourly))
     assert len(rows["beat"]["times"]) == pytest.approx(7200, abs=3), "more than the scheduler itself works out"
-    assert {round(later - one, 3) for one, later in pairwise(rows["beat"]["times"])} == {1.0}
+    assert {round(later - one, 3) for one, later in pairwise(map(seconds_of, rows["beat"]["times"]))} == {1.0}
     assert [one["more"] for one in found["jobs"]] == [False] * len(rows)
     first = http.get(path_with("/api/v1/timetable", {"for": "2h", "limit": 1})).json
     assert (len(first["jobs"]), first["left_out"]) == (1, len(rows) - 1)
@@ -241,7 +240,7 @@ def test_a_trigger_runs_a_job_now(http: Http) -> None:
     run = http.ended(answer.json["id"])
     assert answer.headers["location"] == f"/api/v1/runs/{run['id']}"
     assert (run["state"], run["origin"], run["payload"]) == ("succeeded", "trigger", {"own": 1})
-    assert abs(run["scheduled_at"] - time.time()) < 30, "it is no occurrence of its schedule"
+    assert abs(seconds_of(run["scheduled_at"]) - time.time()) < 30, "it is no occurrence of its schedule"
     given = act(http, "nightly", "trigger", {"payload": {"a": 5}, "session": "s", "lane": "main"}, wait="30s")
     assert (given["payload"], given["session"], given["lane"]) == ({"a": 5}, "s", "main")
     assert http.get(f"/api/v1/runs/{given['id']}/logs").json["lines"][0]["text"] == '{"a":5}'
@@ -268,7 +267,7 @@ def test_a_submit_without_a_payload_has_the_jobs_own(http: Http) -> None:
 
 def occurrences(http: Http, job_id: str, since: float) -> list[dict[str, Any]]:
     """Those that are due from then on and have ended, the newest first."""
-    return [run for run in http.runs(job=job_id, live="false") if run["scheduled_at"] >= since]
+    return [run for run in http.runs(job=job_id, live="false") if seconds_of(run["scheduled_at"]) >= since]
 
 
 @pytest.mark.behaviour("TIM-10")
@@ -285,9 +284,9 @@ def test_a_paused_job_does_not_fire(http: Http) -> None:
     assert {(run["state"], run["reason"]) for run in missed if run["origin"] != "trigger"} <= {("skipped", "paused")}
     resumed = act(http, "pulse", "resume")
     again = time.time()
-    assert (resumed["paused"], resumed["next_at"] > began) == (False, True)
+    assert (resumed["paused"], seconds_of(resumed["next_at"]) > began) == (False, True)
     wait_until(lambda: any(run["state"] == "succeeded" for run in occurrences(http, "pulse", again)), "it fires again")
-    caught = [run for run in occurrences(http, "pulse", began + 0.1) if run["scheduled_at"] < again - 1]
+    caught = [run for run in occurrences(http, "pulse", began + 0.1) if seconds_of(run["scheduled_at"]) < again - 1]
     assert {run["state"] for run in caught if run["origin"] != "trigger"} <= {"skipped"}, "nothing is caught up"
     assert act(http, "pulse", "resume")["paused"] is False, "resuming what is not paused changes nothing"
 
@@ -318,7 +317,7 @@ def test_a_backfill_creates_the_occurrences_of_a_past_range(http: Http) -> None:
     found = act(http, "hourly", "backfill", {"from": start, "to": start + 3 * HOUR})
     assert (len(found["created"]), found["existing"]) == (3, [])
     runs = [http.ended(run_id) for run_id in found["created"]]
-    assert [run["scheduled_at"] for run in runs] == [start, start + HOUR, start + 2 * HOUR]
+    assert [seconds_of(run["scheduled_at"]) for run in runs] == [start, start + HOUR, start + 2 * HOUR]
     assert {(run["state"], run["origin"]) for run in runs} == {("succeeded", "backfill")}
     assert [run["payload"] for run in runs] == [{"own": 2}] * 3
     wider = {"from": start - HOUR, "to": start + 4 * HOUR, "payload": {"a": 1}}

@@ -8,7 +8,7 @@ import pytest
 
 from tests.api.conftest import guard, sound
 from tests.api.tokens import TOKENS, as_
-from tests.helpers.http import Answer, Http, path_with
+from tests.helpers.http import Answer, Http, path_with, seconds_of
 from tests.helpers.places import clean_folder
 from tests.helpers.scheduled import declare_jobs
 from tests.helpers.server import Server
@@ -56,7 +56,7 @@ def test_a_job_is_put_changed_and_removed(http: Http) -> None:
     assert answer.status == 200
     assert (first["id"], first["source"], first["kind"], first["lane"]) == ("weekly", "api", "process", "cron")
     assert (first["schedule"]["jitter"], first["max_concurrent_runs"], first["last_run"]) == (60.0, 2, None)
-    assert first["next_at"] > time.time()
+    assert seconds_of(first["next_at"]) > time.time()
     run = http.post(path_with(f"{JOBS}/weekly/trigger", {"wait": "30s"})).json
     assert (run["state"], run["payload"], run["job_version"]) == ("succeeded", {"own": 9}, first["version"])
     same = put(http, "weekly", **definition).json

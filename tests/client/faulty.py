@@ -7,17 +7,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-import msgspec
-
+from interlock.model import json_form
 from interlock.model.run import RunStats
-from interlock.model.run_view import RunDetail
+from interlock.model.run_view import RunDetail, RunInternals
 from interlock.model.state import State
 
 DETAIL = RunDetail(
     id="r1", job_id="echo", tenant="default", session=None, idempotency_key=None, created_at=1.0, scheduled_at=1.0,
     deadline_at=None, job_version="v", lane="main", state=State.SUCCEEDED, previous=None, reason="done", actor="worker",
-    changed_at=2.0, seq=5, attempt=1, fence=1, failures=0, crashes=0, worker_id="w", due_at=None, started_at=1.5,
-    attempt_started_at=1.5, stop=None, stop_reason=None, stop_actor=None, ended_at=2.0, outcome="success", exit_code=0,
+    changed_at=2.0, attempt=1, failures=0, crashes=0, worker_id="w", due_at=None, started_at=1.5,
+    attempt_started_at=1.5, stop=None, stop_reason=None, ended_at=2.0, outcome="success", exit_code=0,
+    internals=RunInternals(seq=5, fence=1, stop_actor=None),
     heartbeats=0, has_checkpoint=False, origin="submit", error=None, payload={}, result={"sum": 3},
     stats=RunStats(
         seconds_in={}, transitions=5, constraints_checked=0, constraints_violated=0, actions_run=0, actions_failed=0,
@@ -38,7 +38,7 @@ class Asked(NamedTuple):
 
 def answer(value: Any = DETAIL, status: int = 200, kind: str = "application/json", **headers: str) -> bytes:
     """A whole answer; text is sent as it is, anything else as JSON."""
-    body = value.encode() if isinstance(value, str) else msgspec.json.encode(value)
+    body = value.encode() if isinstance(value, str) else json_form.encode(value)
     lines = {"Content-Type": kind, "Content-Length": str(len(body))} | {
         name.replace("_", "-"): value for name, value in headers.items()
     }

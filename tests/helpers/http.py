@@ -5,6 +5,7 @@ import json
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
@@ -135,6 +136,12 @@ class Http:
         with Raw(self.address) as raw:
             raw.send(head("GET", path_with("/api/v1/events", query), **headers))
             yield EventStream(raw)
+
+
+def seconds_of(time: str) -> float:
+    """A time as answers have it, in seconds since 1970."""
+    assert time.endswith("Z")
+    return datetime.fromisoformat(time).timestamp()
 
 
 def position_of(cursor: str) -> int:

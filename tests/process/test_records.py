@@ -35,7 +35,7 @@ def test_a_history_replays_to_the_state(server: Server, job: str, payload: dict[
             assert await run.wait(30) is end
             history, info = await run.history(), await run.info()
             assert replay(history) is info.state is end
-            assert [entry.seq for entry in history] == list(range(1, info.seq + 1))
+            assert [entry.seq for entry in history] == list(range(1, info.internals.seq + 1))
             assert all(entry.reason and entry.actor for entry in history)
             times = [before - 0.001, *(entry.at for entry in history)]
             assert times == sorted(times)

@@ -3,8 +3,6 @@
 import logging
 from typing import Any, NamedTuple
 
-import msgspec
-
 from interlock.api import pages, problems
 from interlock.api.auth import Door
 from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader, Receive, Reply, Scope, Send
@@ -13,11 +11,10 @@ from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
 from interlock.model import operations
 from interlock.model.error import BadValue, InterlockError, MethodNotAllowed, NotFound
+from interlock.model.json_form import encode
 from interlock.model.operation import PATH_PARAMETERS, Operation
 
 logger = logging.getLogger("interlock.http")
-
-_encode = msgspec.json.Encoder().encode
 
 
 class Route(NamedTuple):
@@ -48,7 +45,7 @@ class Application:
     def __init__(self, handlers: Handlers, settings: GatewaySettings) -> None:
         self._door = Door(settings.grants, settings.hosts, settings.origins)
         self._top = Node()
-        described = _encode(document(bool(settings.grants)))
+        described = encode(document(bool(settings.grants)))
 
         async def openapi(call: Call[Any, Any]) -> bytes:
             return described
@@ -119,7 +116,7 @@ class Application:
         if found.code == InterlockError.code:
             logger.error("%s %r: %s", scope["method"], scope["path"], problem)
         allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
-        await _send(send, found.status, [*problems.headers(found.status), *allow], _encode(found))
+        await _send(send, found.status, [*problems.headers(found.status), *allow], encode(found))
 
 
 def _checked(name: str, value: str) -> str:
@@ -134,7 +131,7 @@ async def _reply(scope: Scope, send: Send, route: Route, answer: Any) -> None:
         await answer.send_to(scope, send)
         return
     reply = answer if isinstance(answer, Reply) else Reply(answer)
-    data = reply.answer if isinstance(reply.answer, bytes) else _encode(reply.answer)
+    data = reply.answer if isinstance(reply.answer, bytes) else encode(reply.answer)
     await _send(send, reply.status or route.operation.status, [route.content_type, *reply.headers], data)
 
 

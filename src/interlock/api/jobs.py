@@ -175,7 +175,10 @@ class Jobs:
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_times(self, call: Call[q.TimesQuery, None]) -> FireTimes:
-        message = r.AskNext(0, call.path["job_id"], call.query.count, _after(call.query))
+        after = _after(call.query)
+        # A time is shown cut to milliseconds, and the next after it is not the same one again.
+        after = None if after is None else after + 0.000999
+        message = r.AskNext(0, call.path["job_id"], call.query.count, after)
         return FireTimes(times=(await ask(self._connection, message)).times)
 
     async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> FireTimes:

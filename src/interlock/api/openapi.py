@@ -13,6 +13,7 @@ from interlock.model.operation import PATH_PARAMETERS, Operation
 from interlock.model.operations import GROUPS, OPERATIONS
 from interlock.model.queries import EVENT_ID
 from interlock.model.run_view import EVENT_NAMES, RunInfo
+from interlock.model.state import POSSIBLE
 
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
@@ -44,7 +45,8 @@ def document(secured: bool) -> dict[str, Any]:
     _, schemas = msgspec.json.schema_components(
         [ProblemDetails, *named, *EVENT_NAMES, *queries], ref_template=REFERENCE
     )
-    schemas |= job_schemas()
+    schemas = _with_times(schemas) | job_schemas()
+    schemas["State"]["enum"] = list(POSSIBLE)
     paths: dict[str, dict[str, Any]] = defaultdict(dict)
     for tag, group in GROUPS.items():
         for operation in group:
@@ -61,11 +63,20 @@ def document(secured: bool) -> dict[str, Any]:
             "title": "Interlock",
             "version": "1",
             "description": "Submit runs, watch them, stop them; run jobs on time; keep services up. Errors are problem "
-            "details (RFC 9457) with a stable `code`.",
+            "details (RFC 9457) with a stable `code`. Answers have times in RFC 3339 and durations in seconds; "
+            "requests take times in RFC 3339 or in seconds since 1970.",
         },
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def _with_times(schema: Any) -> Any:
+    """Describe as a text what is a number in Python and a time in JSON."""
+    if isinstance(schema, dict):
+        found = {name: _with_times(one) for name, one in schema.items()}
+        return found | {"type": "string"} if found.get("format") == "date-time" else found
+    return [_with_times(one) for one in schema] if isinstance(schema, list) else schema
 
 
 def _operation(operation: Operation[Any], tag: str, query: dict[str, Any]) -> dict[str, Any]:

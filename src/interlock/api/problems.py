@@ -11,11 +11,11 @@ import msgspec
 from interlock.model.bodies import ProblemDetails
 from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
 from interlock.model.new_run import NewRunBody
-from interlock.model.state import State
+from interlock.model.state import POSSIBLE
 
 MEDIA_TYPE = "application/problem+json"
 
-CHOICES = {"state": tuple(State), "type": ("run", "log", "progress", "service", "service_log")}
+CHOICES = {"state": POSSIBLE, "type": ("run", "log", "progress", "service", "service_log")}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
 
 # Names may be any text, line breaks included.

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
+from interlock.model.json_form import encode
 from interlock.model.run_view import (
     EVENT_NAMES,
     GapEvent,
@@ -16,8 +17,6 @@ from interlock.model.run_view import (
     entries_of,
 )
 from interlock.ports.store import ServiceEntry, StoredEvent
-
-_encode = msgspec.json.Encoder().encode
 
 
 def framed(data: bytes) -> bytes:
@@ -32,7 +31,7 @@ def id_line(position: int) -> bytes:
 def frame(event: Any, position: int | None = None) -> bytes:
     """An event as it stands in the stream."""
     head = b"" if position is None else id_line(position)
-    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), _encode(event))
+    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), encode(event))
 
 
 def hello(position: int) -> bytes:

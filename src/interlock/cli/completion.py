@@ -42,9 +42,9 @@ def logged(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def states(incomplete: str) -> list[str]:
-    from interlock.model.state import State
+    from interlock.model.state import POSSIBLE
 
-    return [state.value for state in State if state.startswith(incomplete)]
+    return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
 
 
 def _ask(ctx: typer.Context, incomplete: str, find: "Callable[[Client], Iterable[tuple[str, str]]]") -> Found:

@@ -10,6 +10,7 @@ from interlock.cli.output import safe
 from interlock.cli.tables import Column, console, on_one_line, out, plain, rich_table
 from interlock.model.duration import brief
 from interlock.model.duration import span as span
+from interlock.model.json_form import rfc3339
 from interlock.model.state import TERMINAL, State
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def clock(at: float) -> str:
 
 def exact(at: float | None) -> str:
     """Return a time for programs, in UTC."""
-    return "" if at is None else f"{datetime.fromtimestamp(at, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
+    return "" if at is None else rfc3339(at)
 
 
 def when(at: float, now: float, zone: tzinfo | None = None) -> str:

@@ -69,7 +69,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("attempts", f"{run.attempt}" + (f" ({', '.join(failed)})" if failed else "")),
         ("worker", run.worker_id),
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
-        ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.stop_actor})"),
+        ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
         *((name, _facet(fields, when)) for name, fields in run.facets.items()),
         ("payload", json_text(run.payload)),

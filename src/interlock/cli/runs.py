@@ -91,11 +91,11 @@ def filter_of(
     """The filter as the client takes it."""
     from interlock.model.error import BadValue
     from interlock.model.field_types import did_you_mean
-    from interlock.model.state import State
+    from interlock.model.state import POSSIBLE, State
 
     for one in state or []:
         if one not in list(State):
-            raise BadValue("--state", one, f"a state{did_you_mean(one, [state.value for state in State])}")
+            raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, POSSIBLE)])}")
     when = None if since is None else server.since(since, "--since", time.time())
     return {"state": state or (), "job": job, "tenant": tenant, "session": session, "lane": lane, "since": when}
 
@@ -169,8 +169,8 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
     seen: dict[str, int] = {}
 
     def show(run: "RunInfo") -> None:
-        if seen.get(run.id, 0) < run.seq:
-            seen[run.id] = run.seq
+        if seen.get(run.id, 0) < run.internals.seq:
+            seen[run.id] = run.internals.seq
             print_json(run) if json else out(_line(run))
 
     for _, event in client.events(types=("run",), job=asked["job"], tenant=asked["tenant"], complete=True):

@@ -33,7 +33,9 @@ def out(text: str) -> None:
 def json_text(value: Any, indent: bool = False) -> str:
     import msgspec
 
-    data = msgspec.json.encode(value)
+    from interlock.model.json_form import encode
+
+    data = encode(value)
     return safe_json((msgspec.json.format(data, indent=2) if indent else data).decode())
 
 

@@ -94,7 +94,8 @@ class Connection(Endpoint, RunAccess):
 
     async def get(self, run_id: str) -> RunInfo:
         report = await self.ask(r.Ask(0, run_id, False))
-        return msgspec.convert(report.fields | {"origin": origin_of(report.fields.get("origin"))}, RunInfo)
+        fields = report.fields
+        return msgspec.convert(fields | {"origin": origin_of(fields.get("origin")), "internals": fields}, RunInfo)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, (await self.ask(r.AskHistory(0, run_id))).entries)

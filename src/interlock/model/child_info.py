@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.model.doc import doc
+from interlock.model.json_form import Time
 
 
 class Status(StrEnum):
@@ -37,7 +38,7 @@ OVER = frozenset({Status.STOPPED, Status.FINISHED, Status.KILLED, Status.FAILED}
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
     """The end of one life of a child."""
 
-    at: Annotated[float, doc("Time.")]
+    at: Annotated[Time, doc("Time.")]
     code: Annotated[int | None, doc("Exit code; 0 for a function that returned.")] = None
     signal: Annotated[int | None, doc("Signal that ended the process.")] = None
     error: Annotated[str, doc("What a function raised, or why the child could not be started or had to be ended.")] = ""
@@ -68,16 +69,16 @@ def _signal_name(number: int) -> str:
 
 
 class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A child as it is now. Times are seconds since 1970."""
+    """A child as it is now."""
 
     path: Annotated[str, doc("Names from the top of the tree down to the child, joined by slashes; empty for the top.")]
     name: Annotated[str, doc("Name.")]
     kind: Annotated[str, doc("`function`, `process`, `container` or `supervisor`.")]
     status: Annotated[Status, doc("Status.")]
     pid: Annotated[int | None, doc("Id of the process, if there is one.")] = None
-    since: Annotated[float | None, doc("Time of the latest start.")] = None
+    since: Annotated[Time | None, doc("Time of the latest start.")] = None
     restarts: Annotated[int, doc("Restarts since the supervisor started.")] = 0
-    next_try_at: Annotated[float | None, doc("End of the backoff before the next restart.")] = None
+    next_try_at: Annotated[Time | None, doc("End of the backoff before the next restart.")] = None
     last_exit: Annotated[Exit | None, doc("Latest end.")] = None
     exhausted: Annotated[bool, doc("Whether the supervisor gave up after too many restarts.")] = False
     reason: Annotated[str, doc("Reason why the child is not up.")] = ""
@@ -88,7 +89,7 @@ class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a child; neither side has `children`."""
 
-    at: float
+    at: Time
     path: str
     before: ChildInfo | None
     """None if the child was added"""

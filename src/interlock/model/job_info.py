@@ -5,20 +5,21 @@ from typing import Annotated
 import msgspec
 
 from interlock.model.doc import doc
+from interlock.model.json_form import Time
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 
-Times = Annotated[list[float], doc("Fire times, in order; fewer than asked for if there are no more.")]
+Times = Annotated[list[Time], doc("Fire times, in order; fewer than asked for if there are no more.")]
 JobId = Annotated[str, doc("Id of the job.")]
 RunId = Annotated[str, doc("Id of the run.")]
 RunState = Annotated[State, doc("State of the run.")]
 Reason = Annotated[str, doc("Reason for the state.")]
-ScheduledAt = Annotated[float, doc("Time at which the run was first due.")]
-EndedAt = Annotated[float | None, doc("Time of the end; null if the run has not ended.")]
+ScheduledAt = Annotated[Time, doc("Time at which the run was first due.")]
+EndedAt = Annotated[Time | None, doc("Time of the end; null if the run has not ended.")]
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it is now. Times are seconds since 1970."""
+    """A job as it is now."""
 
     id: JobId
     source: Annotated[str, doc("Place of the declaration: file and line, `python`, or `api`.")]
@@ -28,11 +29,11 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     version: Annotated[str, doc("Hash of the definition.")]
     max_concurrent_runs: Annotated[int, doc("Most occurrences that may be live at once.")]
     schedule: Annotated[
-        Schedule | None, doc("Schedule, with times in seconds; null for a job that is only submitted or triggered.")
+        Schedule | None, doc("Schedule, with durations in seconds; null for a job that is only submitted or triggered.")
     ]
     schedule_text: Annotated[str | None, doc("Schedule, in words.")]
     paused: Annotated[bool, doc("Whether the schedule is paused.")]
-    next_at: Annotated[float | None, doc("Next fire time; null if there is none, or the schedule is paused.")]
+    next_at: Annotated[Time | None, doc("Next fire time; null if there is none, or the schedule is paused.")]
     live: Annotated[int, doc("Runs that have not ended.")] = 0
     last_run: Annotated["LastRun | None", doc("Newest run that has begun or ended.")] = None
 
@@ -63,8 +64,8 @@ class JobTimes(msgspec.Struct, frozen=True, kw_only=True):
 class Timetable(msgspec.Struct, frozen=True, kw_only=True):
     """The fire times from `now` until `until`."""
 
-    now: Annotated[float, doc("Start.")]
-    until: Annotated[float, doc("End.")]
+    now: Annotated[Time, doc("Start.")]
+    until: Annotated[Time, doc("End.")]
     jobs: Annotated[list[JobTimes], doc("Jobs that fire, the first to fire first.")]
     left_out: Annotated[int, doc("Further jobs that fire, beyond `limit`.")]
 
@@ -82,7 +83,7 @@ class LoggedRun(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
     scheduled_at: ScheduledAt
-    started_at: Annotated[float | None, doc("Start of the first attempt.")]
+    started_at: Annotated[Time | None, doc("Start of the first attempt.")]
     ended_at: EndedAt
     attempt: Annotated[int, doc("Number of the latest attempt.")]
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]

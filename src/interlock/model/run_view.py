@@ -8,6 +8,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.doc import doc
 from interlock.model.facets import shown
+from interlock.model.json_form import Time
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
@@ -25,42 +26,48 @@ class ProgressInfo(msgspec.Struct, frozen=True):
     text: Said
 
 
+class RunInternals(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures by which the scheduler keeps a run in order."""
+
+    seq: Annotated[int, doc("Number of transitions so far.")]
+    fence: Annotated[int, doc("Number of the dispatch; reports of an older one have no effect.")]
+    stop_actor: Annotated[str | None, doc("Who or what asked for the stop under way.")]
+
+
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as it is now. Times are seconds since 1970."""
+    """A run as it is now."""
 
     id: Annotated[str, doc("Id. A later run has a greater id, occurrences excepted.")]
     job_id: JobOf
     tenant: TenantOf
     session: Annotated[str | None, doc("Session given at the submit.")]
     idempotency_key: Annotated[str | None, doc("Idempotency key given at the submit.")]
-    created_at: Annotated[float, doc("Time of creation.")]
-    scheduled_at: Annotated[float, doc("Time at which the run is, or was, first due.")]
-    deadline_at: Annotated[float | None, doc("Time by which the run must have ended.")]
+    created_at: Annotated[Time, doc("Time of creation.")]
+    scheduled_at: Annotated[Time, doc("Time at which the run is, or was, first due.")]
+    deadline_at: Annotated[Time | None, doc("Time by which the run must have ended.")]
     job_version: Annotated[str, doc("Hash of the job's definition that the run uses.")]
     lane: Annotated[str, doc("Lane whose slots the run uses.")]
     state: Annotated[State, doc("State.")]
     previous: Annotated[State | None, doc("State before this one.")]
     reason: Annotated[str, doc("Reason for the state.")]
     actor: Annotated[str, doc("Who or what caused the state.")]
-    changed_at: Annotated[float, doc("Time of the last transition.")]
-    seq: Annotated[int, doc("Number of transitions so far.")]
+    changed_at: Annotated[Time, doc("Time of the last transition.")]
     attempt: Annotated[int, doc("Number of the current attempt, from 1; 0 before the first.")]
-    fence: Annotated[int, doc("Number of the dispatch; reports of an older one have no effect.")]
     failures: Annotated[int, doc("Attempts that failed.")]
     crashes: Annotated[int, doc("Attempts lost with their process or worker.")]
     worker_id: Annotated[str | None, doc("Worker that has the run, or had it last.")]
-    due_at: Annotated[float | None, doc("Time for which the run waits.")]
-    started_at: Annotated[float | None, doc("Start of the first attempt.")]
-    attempt_started_at: Annotated[float | None, doc("Start of the latest attempt.")]
+    due_at: Annotated[Time | None, doc("Time for which the run waits.")]
+    started_at: Annotated[Time | None, doc("Start of the first attempt.")]
+    attempt_started_at: Annotated[Time | None, doc("Start of the latest attempt.")]
     stop: Annotated[str | None, doc("Kind of stop under way, such as `cancel` or `timeout`.")]
     stop_reason: Annotated[str | None, doc("Reason given for the stop.")]
-    stop_actor: Annotated[str | None, doc("Who or what asked for the stop.")]
-    ended_at: Annotated[float | None, doc("Time of the end.")]
+    ended_at: Annotated[Time | None, doc("Time of the end.")]
     outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
     heartbeats: Annotated[int, doc("Signs of life received from workers.")]
     has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
     origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
+    internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
     facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
     progress: Annotated[ProgressInfo | None, doc("Latest progress of the running attempt; only for a single run.")] = (
@@ -83,14 +90,14 @@ class HistoryEntry(msgspec.Struct, frozen=True, kw_only=True):
     seq: Annotated[int, doc("Number of the transition, from 1.")]
     before: Annotated[State | None, doc("State before; null for the first transition.")]
     after: Annotated[State, doc("State after.")]
-    at: Annotated[float, doc("Time.")]
+    at: Annotated[Time, doc("Time.")]
     attempt: Annotated[int, doc("Attempt at that time.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who or what caused it.")]
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    at: Annotated[float, doc("Time of writing.")]
+    at: Annotated[Time, doc("Time of writing.")]
     attempt: Annotated[int, doc("Attempt that wrote the line.")]
     level: Annotated[str, doc("Level, such as `info`.")]
     text: Annotated[str, doc("Line, without secrets.")]
@@ -122,12 +129,12 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     tenant: Annotated[str | None, doc("Only runs of this tenant.")]
     session: Annotated[str | None, doc("Only runs of this session.")]
     lane: Annotated[str | None, doc("Only runs in this lane.")]
-    since: Annotated[float | None, doc("Only runs created at this time or later.")]
-    until: Annotated[float | None, doc("Only runs created before this time.")]
+    since: Annotated[Time | None, doc("Only runs created at this time or later.")]
+    until: Annotated[Time | None, doc("Only runs created before this time.")]
     reason: Annotated[str, doc("Reason.")]
     actor: Annotated[str, doc("Who asked for it.")]
-    created_at: Annotated[float, doc("Time of the request; runs created later are not touched.")]
-    ended_at: Annotated[float | None, doc("Time at which every run had been looked at; null until then.")]
+    created_at: Annotated[Time, doc("Time of the request; runs created later are not touched.")]
+    ended_at: Annotated[Time | None, doc("Time at which every run had been looked at; null until then.")]
     done: Annotated[int, doc("Runs on which the action is complete.")]
     asked: Annotated[int, doc("Running runs asked to stop, not counted in `done`; each ends once it has stopped.")]
     left: Annotated[int, doc("Runs not looked at yet.")]
@@ -136,7 +143,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
 class ServiceLine(msgspec.Struct, frozen=True):
     """A line that a service printed, or something that happened to it."""
 
-    at: Annotated[float, doc("Time.")]
+    at: Annotated[Time, doc("Time.")]
     stream: Annotated[str, doc("`stdout` or `stderr`; `status` for something that happened to the service.")]
     text: Annotated[str, doc("Line.")]
 
@@ -160,7 +167,7 @@ class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
     run_id: RunId
     job_id: JobOf
     tenant: TenantOf
-    at: Annotated[float, doc("Time of writing.")]
+    at: Annotated[Time, doc("Time of writing.")]
     attempt: Annotated[int, doc("Attempt that wrote the line.")]
     level: Annotated[str, doc("Level, such as `info`.")]
     text: Annotated[str, doc("Line, without secrets.")]
@@ -178,7 +185,7 @@ class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A change of a service."""
 
     service: Annotated[str, doc("Name of the service.")]
-    at: Annotated[float, doc("Time.")]
+    at: Annotated[Time, doc("Time.")]
     text: Annotated[str, doc("Change, in words.")]
     path: Annotated[str, doc("Place in the tree.")]
     before: Annotated[ChildInfo | None, doc("Service before, without its children; null if it was added.")]
@@ -187,7 +194,7 @@ class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 class ServiceLogEvent(msgspec.Struct, frozen=True, kw_only=True):
     service: Annotated[str, doc("Name of the service.")]
-    at: Annotated[float, doc("Time.")]
+    at: Annotated[Time, doc("Time.")]
     stream: Annotated[str, doc("`stdout` or `stderr`; `status` for something that happened to the service.")]
     text: Annotated[str, doc("Line.")]
 
@@ -223,6 +230,7 @@ def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
     fields = {name: getattr(run, name) for name in _SHOWN}
     return RunInfo(
         **fields,
+        internals=RunInternals(seq=run.seq, fence=run.fence, stop_actor=run.stop_actor),
         has_checkpoint=bool(run.has_checkpoint),
         origin=origin_of(run.origin),
         facets=shown(run.facets),
@@ -230,7 +238,7 @@ def info_of(run: Run, progress: ProgressInfo | None = None) -> RunInfo:
     )
 
 
-_SHOWN = set(RunInfo.__struct_fields__) - {"has_checkpoint", "origin", "facets", "progress"}
+_SHOWN = set(RunInfo.__struct_fields__) - {"has_checkpoint", "origin", "internals", "facets", "progress"}
 
 
 def origin_of(origin: str | None) -> str:

@@ -13,6 +13,7 @@ from interlock.model.cron_fields import NICKNAMES, split_fields, steps_too_far
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked
 from interlock.model.field_types import Kind, Place, Schema, Span, Whole, Word
+from interlock.model.json_form import Time
 from interlock.model.zone import zone_of
 
 KINDS = ("once", "at", "every", "cron")
@@ -71,7 +72,7 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     one_of: ClassVar[tuple[str, ...]] = KINDS
 
     once: Annotated[bool, Meta(description="`true`: once, after `wait`.")] = False
-    at: Annotated[float | None, Meta(description="Once, at this time."), _At()] = None
+    at: Annotated[Time | None, Meta(description="Once, at this time."), _At()] = None
     every: Annotated[
         float | None,
         Meta(description="At this interval, first after `wait`."),

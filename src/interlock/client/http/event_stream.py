@@ -9,6 +9,7 @@ from interlock.client.http.exchange import Exchange, Failure, Patience, Request,
 from interlock.client.http.request import filled, request_of
 from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.client.submission import check_options
+from interlock.model import json_form
 from interlock.model import operations as table
 from interlock.model.queries import EventsQuery
 from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
@@ -16,9 +17,7 @@ from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
 SILENCE = 45.0
 """seconds without a byte before a stream is taken for dead; the server sends one at least every 15"""
 
-_DECODERS: dict[str, msgspec.json.Decoder[Event]] = {
-    name: msgspec.json.Decoder(kind) for kind, name in EVENT_NAMES.items()
-}
+_KINDS: dict[str, Any] = {name: kind for kind, name in EVENT_NAMES.items()}
 
 
 class EventFilter(TypedDict, total=False):
@@ -109,11 +108,12 @@ class EventStream:
 
     def _decode(self, request: Request, message: ServerSentEvent) -> Event | None:
         """Return the event; None if this client does not know its kind."""
-        decoder = _DECODERS.get(message.name)
-        if decoder is None:
+        kind = _KINDS.get(message.name)
+        if kind is None:
             return None
         try:
-            return decoder.decode(message.data)
+            found: Event = json_form.decode(message.data, kind)
+            return found
         except msgspec.DecodeError as error:
             what = f"unexpected content in the event {message.name!r} ({error})"
             raise self._exchange.not_ours(request, 200, what) from error

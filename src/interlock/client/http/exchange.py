@@ -13,6 +13,7 @@ from typing import Literal, Protocol, TypeVar
 import msgspec
 
 from interlock.client.http.address import Address, read_address
+from interlock.model import json_form
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadDuration, BadValue, ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
 
@@ -206,7 +207,7 @@ class Exchange:
         if found not in ("application/json", PROBLEM):
             raise self.not_ours(request, answer.status, f"{found or 'something'} instead of JSON")
         try:
-            return msgspec.json.decode(answer.body, type=kind)
+            return json_form.decode(answer.body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise self.not_ours(request, answer.status, f"unexpected content ({error})") from error
 
