@@ -8,8 +8,9 @@ import pytest
 from msgspec.structs import asdict
 
 from interlock.model.run import Run
+from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.state import TERMINAL, State
-from interlock.ports.store import MOST_LOOKED_AT, UNSUCCESSFUL, RunFilter, RunRows
+from interlock.ports.store import MOST_LOOKED_AT, RunFilter, RunRows
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import NAME, created, listed, make_run, pages, take, updated
 

@@ -54,14 +54,12 @@ class Delivery:
             if self._engine.links.send_to_worker(worker_id, messages):
                 out[worker_id] = messages
             else:
-                self._take_back(worker_id, messages)
+                for one in messages:
+                    if type(one) is Dispatch:
+                        gone = Returned(one.run_id, one.fence, "the worker left before it was sent")
+                        self._engine.post(worker_id, gone)
         if out:
             self._sent.append(("", HandedOver(out, elapsed)))
-
-    def _take_back(self, worker_id: str, messages: Sequence[Message]) -> None:
-        for one in messages:
-            if type(one) is Dispatch:
-                self._engine.post(worker_id, Returned(one.run_id, one.fence, "the worker left before it was sent"))
 
     def _answer(self, decisions: Decisions) -> None:
         for origin, answer in decisions.answers:

@@ -64,7 +64,7 @@ class Engine:
         self, *, store: Store, leases: Leases, clock: Clock, rng: Random, catalog: Catalog, settings: EngineSettings
     ) -> None:
         self._store = store
-        self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl, settings.failed_renewals)
+        self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl)
         self._clock = clock
         self._rng = rng
         self._catalog = catalog

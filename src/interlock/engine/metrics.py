@@ -5,7 +5,7 @@ everything. Labels are jobs, lanes, states and error codes, never run ids.
 """
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
@@ -30,8 +30,6 @@ OTHERS = "(others)"
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
 _JOB = attrgetter("job_id")
 _ENDED = attrgetter("job_id", "state", "started_at")
-_STATE = attrgetter("state")
-_PAUSED = attrgetter("paused")
 
 
 class Histogram:
@@ -60,7 +58,7 @@ class Histogram:
 class Metrics:
     def __init__(self) -> None:
         self.commits = 0
-        self.by_job: dict[str, dict[str, int]] = {}  # job → final state → runs
+        self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
         self._received: Counter[str] = Counter()
         self._dispatched: Counter[str] = Counter()
@@ -71,7 +69,7 @@ class Metrics:
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs with a label of their own
         self._missed: Counter[str] = Counter()
-        self._durations: dict[str, Histogram] = {}
+        self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
         self._dead_letters = 0
@@ -94,11 +92,7 @@ class Metrics:
     @property
     def ended(self) -> dict[str, int]:
         """Final state → runs."""
-        found: dict[str, int] = {}
-        for states in self.by_job.values():
-            for state, count in states.items():
-                found[state] = found.get(state, 0) + count
-        return found
+        return sum(self.by_job.values(), Counter())
 
     # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,11 +164,8 @@ class Metrics:
         now = ended[-1].ended_at
         for (job_id, state, started_at), count in Counter(map(_ENDED, ended)).items():
             (job_id,) = self._labels((job_id,))
-            states = self.by_job.setdefault(job_id, {})
-            states[state] = states.get(state, 0) + count
+            self.by_job[job_id][state] += count
             if started_at is not None and now is not None:
-                if job_id not in self._durations:
-                    self._durations[job_id] = Histogram(SECONDS)
                 self._durations[job_id].add(now - started_at, count)
             if state is State.SKIPPED:
                 self._missed[job_id] += count
@@ -195,15 +186,15 @@ class Metrics:
         state = self._state
         workers = [worker for worker in state.workers.values() if worker.connected]
         lanes, entries = state.lanes, state.timetable.entries.values()
-        found = Counter(map(_STATE, state.runs.values()))
-        live = {str(one): found[one] for one in State if one not in TERMINAL}
+        states = Counter(run.state for run in state.runs.values())
+        live = {str(one): states[one] for one in State if one not in TERMINAL}
         stale, dropped = self._stale_before + state.stale_messages, self._dropped_before + state.log_lines_dropped
         numbers = (
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
             ("counter", "dead_letters_total", "Runs put among the dead letters.", self._dead_letters),
             ("gauge", "schedules", "Jobs that have a schedule.", len(entries)),
-            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(map(_PAUSED, entries))),
+            ("gauge", "schedules_paused", "Jobs whose schedule is paused.", sum(one.paused for one in entries)),
             ("gauge", "workers", "Workers that are connected.", len(workers)),
             ("gauge", "worker_slots", "Slots of these workers.", sum(one.slots for one in workers)),
             ("gauge", "worker_attempts", "Attempts on these workers.", sum(len(one.attempts) for one in workers)),
@@ -214,7 +205,8 @@ class Metrics:
             ("gauge", "store_available", "Whether the store works: 1 or 0.", int(available)),
             ("gauge", "store_position", "Position of the latest entry in the store.", position),
         )
-        labelled = (
+        labelled: tuple[tuple[str, str, str, str, Mapping[str, float]], ...] = (
+            *((kind, name, text, "", {"": one}) for kind, name, text, one in numbers),
             ("counter", "runs_received_total", "Runs that were created.", "job", self._received),
             ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", self._dispatched),
             ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", self._retried),
@@ -226,33 +218,25 @@ class Metrics:
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting() for k, v in lanes.items()}),
         )
-        histograms: tuple[tuple[str, str, list[tuple[dict[str, str], Histogram]]], ...] = (
-            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", [({}, self._latency)]),
-            ("schedule_lag_seconds", "From an occurrence's time until it goes on.", [({}, self._lag)]),
-            ("commit_duration_seconds", "Duration of a commit.", [({}, self._commit_seconds)]),
-            ("commit_rows", "Rows in a commit.", [({}, self._commit_rows)]),
-            (
-                "run_duration_seconds",
-                "From a run's first start to its end.",
-                [({"job": job_id}, histogram) for job_id, histogram in self._durations.items()],
-            ),
+        durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
+        histograms = (
+            ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", self._latency.samples({})),
+            ("schedule_lag_seconds", "From an occurrence's time until it goes on.", self._lag.samples({})),
+            ("commit_duration_seconds", "Duration of a commit.", self._commit_seconds.samples({})),
+            ("commit_rows", "Rows in a commit.", self._commit_rows.samples({})),
+            ("run_duration_seconds", "From a run's first start to its end.", durations),
         )
         ended: list[Sample] = [
             ("", {"job": job_id, "state": one}, float(count))
             for job_id, states in self.by_job.items()
             for one, count in states.items()
         ]
-        return [
-            *(Family(f"interlock_{name}", kind, text, [("", {}, float(one))]) for kind, name, text, one in numbers),
+        found: list[tuple[str, str, str, list[Sample]]] = [
             *(
-                Family(f"interlock_{name}", kind, text, [("", {label: key}, float(one)) for key, one in counts.items()])
+                (kind, name, text, [("", {label: key} if label else {}, float(one)) for key, one in counts.items()])
                 for kind, name, text, label, counts in labelled
             ),
-            *(
-                Family(
-                    f"interlock_{name}", "histogram", text, [s for labels, one in found for s in one.samples(labels)]
-                )
-                for name, text, found in histograms
-            ),
-            Family("interlock_runs_completed_total", "counter", "Runs that ended, by their final state.", ended),
+            *(("histogram", name, text, samples) for name, text, samples in histograms),
+            ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
         ]
+        return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in found]

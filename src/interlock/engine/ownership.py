@@ -9,14 +9,15 @@ from interlock.ports.leases import Lease, Leases
 
 logger = logging.getLogger("interlock.engine")
 
+MOST_FAILURES = 3  # renewals in a row
+
 
 class Ownership:
-    def __init__(self, leases: Leases, name: str, holder: str, ttl: float, most_failures: int) -> None:
+    def __init__(self, leases: Leases, name: str, holder: str, ttl: float) -> None:
         self._leases = leases
         self.name = name
         self._holder = holder
         self._ttl = ttl
-        self._most_failures = most_failures
         self._lease: Lease | None = None
         self.renew_at = 0.0  # elapsed time
         self._failures = 0
@@ -46,7 +47,7 @@ class Ownership:
         except StoreUnavailable as error:
             self._failures += 1
             logger.warning("renewing the lease failed %d times: %s", self._failures, error)
-            if self._failures >= self._most_failures:
+            if self._failures >= MOST_FAILURES:
                 raise
             return False
         self._failures = 0

@@ -233,16 +233,23 @@ def _knows(find: Callable[[Any, SchedulerState, float], Message]) -> Way:
     return _tells(lambda one, _, message: find(message, one.engine.state, one.engine.now()), JOBS)
 
 
-def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
-    """Answer from the store, beside the loop."""
+def _awaits(start: Callable[[Requests, str, Any], Awaitable[Message]], needs: str) -> Way:
+    """Answer beside the loop, as soon as the answer is found."""
 
     def take(requests: Requests, name: str, message: Any) -> None:
-        async def look() -> None:
-            requests.tell(name, await find(requests, message))
+        answer = start(requests, name, message)
 
-        requests.do((name, message.request), look())
+        async def work() -> None:
+            requests.tell(name, await answer)
 
-    return Way(take, STORE)
+        requests.do((name, message.request), work())
+
+    return Way(take, needs)
+
+
+def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
+    """Answer from the store."""
+    return _awaits(lambda requests, _, message: find(requests, message), STORE)
 
 
 def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = JOBS) -> Way:
@@ -257,16 +264,7 @@ def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: st
 
 def _operates(act: Callable[[Operations, Any, str], Awaitable[Message]]) -> Way:
     """Let the tree carry it out, which needs no store and takes its own time."""
-
-    def take(requests: Requests, name: str, message: Any) -> None:
-        operations = requests.tree_operations()
-
-        async def work() -> None:
-            requests.tell(name, await act(operations, message, message.actor or name))
-
-        requests.do((name, message.request), work())
-
-    return Way(take, NOTHING)
+    return _awaits(lambda one, name, message: act(one.tree_operations(), message, message.actor or name), NOTHING)
 
 
 def _ask(requests: Requests, name: str, question: r.Ask) -> None:

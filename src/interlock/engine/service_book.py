@@ -88,10 +88,9 @@ class _Queue:
         mark = _Waiting(last.order, (*last.row[:3], "status", text, None), ROW_BYTES, dropped)
         for one in gone:
             self._count(one, -1)
-        left = {one.order: one for one in self.rows}
-        for one in gone:
-            del left[one.order]
-        self.rows = deque(sorted([*left.values(), mark], key=lambda one: one.order))
+        orders = {one.order for one in gone}
+        rest = (one for one in self.rows if one.order not in orders)
+        self.rows = deque(sorted([*rest, mark], key=lambda one: one.order))
 
     def take(self, most: int, most_bytes: int) -> list[_Waiting]:
         """Remove and return the oldest rows in order, at least one if there is any."""

@@ -10,7 +10,6 @@ LONGEST_WAIT = 1.0  # seconds until a jump of the wall clock is noticed
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     lease_ttl: float = 10.0
-    failed_renewals: int = 3
     batch_runs: int = 2000  # runs that one pass takes in at most
     cell: str = "main"  # the name of its lease, and of what it owns: positions are those of the cell
     holder: str = "scheduler"

@@ -17,7 +17,6 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
-from interlock.model.run_filter import UNSUCCESSFUL as UNSUCCESSFUL
 from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
 

@@ -2,18 +2,16 @@
 
 import asyncio
 from datetime import datetime
-from typing import TYPE_CHECKING
+
+import aiohttp
 
 from interlock.supervision.output import LOOK_COST, Output
-
-if TYPE_CHECKING:
-    import aiohttp
 
 STREAMS = {1: "stdout", 2: "stderr"}
 MOST_BYTES = 32 * 2**20  # of one piece
 
 
-async def read_piece(log: "aiohttp.StreamReader | asyncio.StreamReader") -> tuple[int, bytes] | None:
+async def read_piece(log: aiohttp.StreamReader | asyncio.StreamReader) -> tuple[int, bytes] | None:
     """Return the next piece of a log with the number of its stream, None at the end. Eight bytes before each piece give
     stream and size; raise `ValueError` if they cannot."""
     try:

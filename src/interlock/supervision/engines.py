@@ -5,16 +5,14 @@ import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
+import aiohttp
 import msgspec
 
 from interlock.model.error import NoContainerEngine, shown
 from interlock.supervision.container_log import STREAMS, LogPlace, read_piece
-
-if TYPE_CHECKING:
-    import aiohttp
 
 T = TypeVar("T")
 
@@ -136,8 +134,6 @@ class Engine:
     """Belongs to the event loop that made it. Every call raises `EngineError` if it does not succeed."""
 
     def __init__(self, socket: str, patience: Patience) -> None:
-        import aiohttp
-
         self.socket = socket
         self._patience = patience
         self._version = ""
@@ -241,10 +237,8 @@ class Engine:
         body: Any = None,
         *,
         whole: bool = False,
-    ) -> "AsyncIterator[aiohttp.ClientResponse]":
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Yield the answer once it has begun, for which `within` is the limit, or with `whole` for all of it."""
-        import aiohttp
-
         url = f"http://localhost{self._version}{path}"
         asking = self._session.request(method, url, params=query, json=body, allow_redirects=False)
         try:

@@ -238,7 +238,7 @@ class Pipes(Output):
     def _take(self, stream: str) -> int:
         """Read and deliver some; return the number of bytes, 0 if there are none."""
         try:
-            data = os.read(self._pipes[stream], self._chunk())
+            data = os.read(self._pipes[stream], CHUNK if self._look() is None else LOOKED_AT_CHUNK)
         except (BlockingIOError, InterruptedError):
             return 0
         if data:
@@ -246,9 +246,6 @@ class Pipes(Output):
         else:
             self.end(stream)
         return len(data)
-
-    def _chunk(self) -> int:
-        return CHUNK if self._look() is None else LOOKED_AT_CHUNK
 
     def _second_is_over(self) -> None:
         super()._second_is_over()

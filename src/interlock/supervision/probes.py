@@ -5,19 +5,17 @@ import errno
 import os
 import re
 import socket
+from base64 import b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
 from interlock.supervision.field_checks import parse_address
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready
-
-if TYPE_CHECKING:
-    from urllib.parse import SplitResult
 
 Look = Callable[[float], Awaitable[str]]
 """looks once, for at most these seconds; returns why the child is not well, empty if it is; raises `CannotLook`"""
@@ -156,9 +154,6 @@ async def look_at(probe: Ready | Alive, limit: float) -> str:
 
 
 async def _get(url: str, clock: asyncio.Timeout) -> str:
-    # Imported here and below, because a supervisor without such probes does not need it.
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url)
     async with _connected(parts.hostname or "", parts.port or 80) as (reader, writer):
         writer.write(_request(parts))
@@ -177,7 +172,7 @@ async def _get(url: str, clock: asyncio.Timeout) -> str:
         return "" if 200 <= int(answer[1]) <= 399 else f"status {int(answer[1])}"
 
 
-def _request(parts: "SplitResult") -> bytes:
+def _request(parts: SplitResult) -> bytes:
     credentials, _, host = parts.netloc.rpartition("@")
     lines = [
         f"GET {parts.path or '/'}{'?' if parts.query else ''}{parts.query} HTTP/1.1",
@@ -187,10 +182,7 @@ def _request(parts: "SplitResult") -> bytes:
         "Connection: close",
     ]
     if credentials:
-        import base64
-        from urllib.parse import unquote
-
-        lines.append(f"Authorization: Basic {base64.b64encode(unquote(credentials).encode()).decode()}")
+        lines.append(f"Authorization: Basic {b64encode(unquote(credentials).encode()).decode()}")
     return "\r\n".join([*lines, "", ""]).encode()
 
 

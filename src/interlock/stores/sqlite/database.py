@@ -8,8 +8,8 @@ import re
 import sqlite3
 import stat
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
@@ -224,30 +224,35 @@ def _connect(path: Path, mode: str, timeout: float) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, timeout=timeout, isolation_level=None, check_same_thread=False)
 
 
+@contextmanager
+def _closed_on_error(connection: sqlite3.Connection, path: Path) -> Iterator[None]:
+    """Close the connection if anything fails, and say so if the file is damaged or no database."""
+    try:
+        yield
+    except BaseException as error:
+        refusal = _refusal(connection, path, error)
+        connection.close()
+        if refusal is not None:
+            raise refusal from error
+        raise
+
+
 def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
     """Connect to write, and bring the file up to date; make a missing one."""
     try:
         if make:
             _make_private(path)
         connection = _connect(path, "rw", BUSY_SECONDS)  # not rwc: SQLite would make a file with another mode
+        with _closed_on_error(connection, path):
+            _check_ours(connection, path)
+            for name in check_files(path):
+                logger.warning("%s could be read by other users; its mode is 600 now", name)
+                os.chmod(name, 0o600)
+            for setting in _PRAGMAS:
+                connection.execute(f"PRAGMA {setting}")
+            migrate(connection, migrations())
     except (sqlite3.Error, OSError) as error:
         raise CannotOpenDatabase(str(path), _why(path, error)) from error
-    try:
-        _check_ours(connection, path)
-        for name in check_files(path):
-            logger.warning("%s could be read by other users; its mode is 600 now", name)
-            os.chmod(name, 0o600)
-        for setting in _PRAGMAS:
-            connection.execute(f"PRAGMA {setting}")
-        migrate(connection, migrations())
-    except BaseException as error:
-        refusal = _refusal(connection, path, error)
-        connection.close()
-        if refusal is not None:
-            raise refusal from error
-        if isinstance(error, sqlite3.Error):
-            raise CannotOpenDatabase(str(path), _why(path, error)) from error
-        raise
     return connection
 
 
@@ -255,17 +260,11 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     """Connect to read. Raises `StoreUnavailable` if the scheduler has not yet made or updated the file."""
     check_files(path)
     connection = _connect(path, "ro", READER_BUSY_SECONDS)
-    try:
+    with _closed_on_error(connection, path):
         connection.execute("PRAGMA query_only = ON")
         _check_ours(connection, path)
         if connection.execute("PRAGMA user_version").fetchone()[0] < len(migrations()):
             raise StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
-    except BaseException as error:
-        refusal = _refusal(connection, path, error)
-        connection.close()
-        if refusal is not None:
-            raise refusal from error
-        raise
     return connection
 
 
