@@ -216,8 +216,10 @@ def test_an_engine_is_told_of_limits_ports_and_labels(play: Callable[[Body], Non
     ],
 )
 def test_a_port_or_volume_that_is_none(field: str, value: str) -> None:
-    with pytest.raises(BadValue, match=rf"^{field}: .*{value!r}.* is not "):
+    with pytest.raises(BadValue) as caught:
         Container(name="web", image="any", **{field: [value]})  # type: ignore[arg-type]
+    assert caught.value.field == f"{field}[0]"
+    assert repr(value) in str(caught.value)
 
 
 # ── how it ends ─────────────────────────────────────────────────────────────────────────────────────────────────────
