@@ -8,7 +8,7 @@ SEEDS ?= 5000
 SEED ?= 7
 # How many tests run at the same time: one more than two cores, because many of them wait.
 PARALLEL ?= 3
-CODE := src tests examples bench soak
+CODE := src tests examples bench soak tools
 # Where commands in this folder look for a server without being told.
 DATABASE ?= interlock.db
 
@@ -42,7 +42,7 @@ check: $(VENV)/ready
 # Hundreds of processes are started by the tests, and none of them is to compile the sources for itself. A file of tests stays
 # together, because its tests share a server, and files are taken in their order: some of the longest come first.
 unit: $(VENV)/ready
-	$(BIN)/python -m compileall -q src tests bench soak
+	$(BIN)/python -m compileall -q src tests bench soak tools
 	$(BIN)/pytest -n $(PARALLEL) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/ready

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from interlock.cli.main import COMMANDS
-from interlock.cli.reference import document
 from interlock.config.schema import json_schema
 from tests.cli.terminal import in_a_terminal
 from tests.helpers.processes import wait_until
 from tests.helpers.server import ROOT, Server, environment, interlock
+from tools.cli_reference import document
 
 SECRET = "a-secret-of-some-length"
 
@@ -256,4 +256,4 @@ def test_the_schema_tells_right_from_wrong(document: object, fits: bool) -> None
 
 def test_the_command_line_reference_is_current() -> None:
     written = (ROOT / "docs" / "command-line.md").read_text()
-    assert written == document(), "run: python -m interlock.cli.reference"
+    assert written == document(), "run: python -m tools.cli_reference"

@@ -104,7 +104,7 @@ def test_the_examples_for_http(served: Server) -> None:
 
 
 def test_the_reference_is_current(monkeypatch: pytest.MonkeyPatch) -> None:
-    from interlock.api.reference import DOCUMENT, document
+    from tools.http_reference import DOCUMENT, document
 
     monkeypatch.chdir(ROOT)
-    assert document() == DOCUMENT.read_text(), "write it again with: python -m interlock.api.reference"
+    assert document() == DOCUMENT.read_text(), "write it again with: python -m tools.http_reference"

@@ -1,4 +1,4 @@
-"""Write the reference in docs/http.md from the OpenAPI description: `python -m interlock.api.reference`.
+"""Write the reference in docs/http.md from the OpenAPI description: `python -m tools.http_reference`.
 
 The prose above the mark stays."""
 
@@ -11,7 +11,7 @@ from interlock.api.openapi import document as described
 from interlock.model import error as errors
 
 DOCUMENT = Path("docs") / "http.md"
-MARK = "<!-- From here on written by `python -m interlock.api.reference`; do not edit it by hand. -->"
+MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"
 
 INSIDE = {
     "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",

@@ -1,4 +1,4 @@
-"""Writes docs/command-line.md from the commands themselves: `python -m interlock.cli.reference`."""
+"""Writes docs/command-line.md from the commands themselves: `python -m tools.cli_reference`."""
 
 import re
 import sys
@@ -16,7 +16,7 @@ DOCUMENT = Path("docs") / "command-line.md"
 
 HEAD = """# Command line
 
-Written by `python -m interlock.cli.reference`; do not edit it by hand.
+Written by `python -m tools.cli_reference`; do not edit it by hand.
 
 Commands find the server by `--url` or `INTERLOCK_URL`; without one they use the Unix socket beside the database that
 `--db`, `--socket` or the settings of the current folder name. A token is best given as `INTERLOCK_TOKEN`.
