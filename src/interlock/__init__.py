@@ -1,7 +1,6 @@
 """Interlock: a job scheduler and orchestrator for work that must not go wrong."""
 
-TYPE_CHECKING = False
-"""true for type checkers; `typing` itself takes long to import"""
+TYPE_CHECKING = False  # true for type checkers; `typing` itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
 

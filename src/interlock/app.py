@@ -34,8 +34,7 @@ class App:
 
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
-        self.services: list[Declared] = []
-        """services and groups, in the order of their declaration"""
+        self.services: list[Declared] = []  # services and groups, in the order of their declaration
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""

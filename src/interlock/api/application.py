@@ -22,8 +22,7 @@ class Route(NamedTuple):
     handler: Handler
     query: QueryReader[Any]
     body: BodyReader | None
-    names: tuple[str, ...]
-    """of the path's parameters"""
+    names: tuple[str, ...]  # of the path's parameters
     content_type: tuple[bytes, bytes]
 
 
@@ -31,10 +30,8 @@ class Node:
     """A part of a path, and what may follow it."""
 
     def __init__(self) -> None:
-        self.below: dict[str | None, Node] = {}
-        """None for a parameter"""
-        self.routes: dict[str, Route] = {}
-        """by method"""
+        self.below: dict[str | None, Node] = {}  # None for a parameter
+        self.routes: dict[str, Route] = {}  # by method
 
     @property
     def allow(self) -> bytes:

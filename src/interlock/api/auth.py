@@ -17,10 +17,8 @@ from interlock.model.operations import OPERATIONS
 
 OPEN = frozenset({"/", "/docs", *(operation.path for operation in OPERATIONS if operation.needs is None)})
 """paths that need no token: a probe has none, and the description holds no data"""
-NOBODY = Caller("", Role.VIEWER, "")
-"""a caller without a token, on an open path"""
-PEER = "interlock.peer"
-"""in the scope of a request: the `Peer` that sends it"""
+NOBODY = Caller("", Role.VIEWER, "")  # a caller without a token, on an open path
+PEER = "interlock.peer"  # in the scope of a request: the `Peer` that sends it
 
 NOT_OWN = (
     "this server has no tokens, so it serves only its own user and root: ask as that user, over TCP or the Unix socket "

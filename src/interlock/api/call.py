@@ -60,8 +60,7 @@ class Call(Generic[Q, B]):
         self.scope = scope
         self.caller = caller
         self.headers = headers
-        self.path = path
-        """the values of the path's parameters"""
+        self.path = path  # the values of the path's parameters
         self.query = query
         self.body = body
 

@@ -5,13 +5,10 @@ import re
 from interlock.model.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS, SERVICE_LOGS, EVENTS = "r", "l", "s", "e"
-"""the kinds of lists that have cursors"""
-START = "start"
-"""the cursor before the first event"""
+RUNS, LOGS, SERVICE_LOGS, EVENTS = "r", "l", "s", "e"  # the kinds of lists that have cursors
+START = "start"  # the cursor before the first event
 JOBS = "j"
-JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
-"""of the list of jobs, which goes on behind a job"""
+JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # of the list of jobs, which goes on behind a job
 
 
 def cursor_of(kind: str, number: int) -> str:

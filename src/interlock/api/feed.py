@@ -26,31 +26,20 @@ from interlock.ports.store import EventFilter, EventRows, Reader
 
 logger = logging.getLogger("interlock.events")
 
-PAGE = 1000
-"""events read at a time when a reader goes back"""
-ROUND = 2000
-"""events told at the most in one round"""
-ROUND_BYTES = 16 * 1024 * 1024
-"""what one round may send to all readers together, if that is more than one event"""
-EVENT_BYTES = 400
-"""what an event has, usually"""
-FEWEST = 20
-"""events a round tells, however many readers there are, if they are no larger than usual"""
-REST = 9.0
-"""how many times as long as a round worked the feed rests after it"""
-REST_AFTER_SKIP = 19.0
-"""the same when not everything can be told in any case: then the machine has better things to do"""
+PAGE = 1000  # events read at a time when a reader goes back
+ROUND = 2000  # events told at the most in one round
+ROUND_BYTES = 16 * 1024 * 1024  # what one round may send to all readers together, if that is more than one event
+EVENT_BYTES = 400  # what an event has, usually
+FEWEST = 20  # events a round tells, however many readers there are, if they are no larger than usual
+REST = 9.0  # how many times as long as a round worked the feed rests after it
+REST_AFTER_SKIP = 19.0  # the same when not everything can be told in any case: then the machine has better things to do
 SHORTEST_REST = 0.005
 LONGEST_REST = 1.0
 LONGEST_REST_AFTER_SKIP = 5.0
-REST_OF_CATCHING_UP = 3.0
-"""the same for readers that go back"""
-PATIENCE = 1.0
-"""seconds after which the feed looks by itself, should no word come"""
-MOST_HELD = 1024 * 1024
-"""bytes held back for a reader that is still catching up"""
-KEEP_ALIVE = 15.0
-"""seconds after which a comment shows every reader that the stream lives"""
+REST_OF_CATCHING_UP = 3.0  # the same for readers that go back
+PATIENCE = 1.0  # seconds after which the feed looks by itself, should no word come
+MOST_HELD = 1024 * 1024  # bytes held back for a reader that is still catching up
+KEEP_ALIVE = 15.0  # seconds after which a comment shows every reader that the stream lives
 STILL_THERE = b": still there\n\n"
 
 TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent))
@@ -80,8 +69,7 @@ class Wish(msgspec.Struct, frozen=True):
         return None if self.run is None and self.service is None else (self.run, self.service)
 
 
-Single = tuple[str | None, str | None]
-"""a run, or a service"""
+Single = tuple[str | None, str | None]  # a run, or a service
 
 
 class Sink(Protocol):
@@ -96,10 +84,8 @@ class Subscriber:
 
     def __init__(self, wish: Wish, sink: Sink) -> None:
         self.wish = wish
-        self.seen = 0
-        """the last position that it knows already"""
-        self.cut = False
-        """whether it did not take what it was sent"""
+        self.seen = 0  # the last position that it knows already
+        self.cut = False  # whether it did not take what it was sent
         self.over = asyncio.Event()
         self._sink = sink
         self._held: list[bytes] | None = []
@@ -143,20 +129,16 @@ class Feed:
         self._singles: dict[Single, list[Wish]] = {}
         """the wishes for a single run or service, which are many, apart from the others, which are few"""
         self._plain: list[Wish] = []
-        self._position = 0
-        """everything up to here has been told"""
-        self._newest = 0
-        """how far the store has come, as far as is known"""
+        self._position = 0  # everything up to here has been told
+        self._newest = 0  # how far the store has come, as far as is known
         self._progress: dict[str, tuple[str, str, float, str]] = {}
         self._news = asyncio.Event()
         self._pumping: asyncio.Task[None] | None = None
         self._rest = REST
         self._starting = asyncio.Lock()
         self._catching_up = asyncio.Lock()
-        self._greeted = 0.0
-        """when all readers were last shown that the stream lives"""
-        self.cut = 0
-        """readers that were cut off"""
+        self._greeted = 0.0  # when all readers were last shown that the stream lives
+        self.cut = 0  # readers that were cut off
 
     @property
     def readers(self) -> int:

@@ -16,14 +16,10 @@ from interlock.model.exposition import Family, exposition
 from interlock.model.operation import Query
 from interlock.ports.store import Reader
 
-STANDSTILL = 5.0
-"""seconds without a turn of the scheduler's loop after which it is not ready"""
-NO_WRITE = 10.0
-"""the same for a write of any kind: the lease alone is one every few seconds"""
-STARVED = 30.0
-"""the same for runs that are due while no worker takes any"""
-PROBE = 2.0
-"""seconds within which a probe must be answered"""
+STANDSTILL = 5.0  # seconds without a turn of the scheduler's loop after which it is not ready
+NO_WRITE = 10.0  # the same for a write of any kind: the lease alone is one every few seconds
+STARVED = 30.0  # the same for runs that are due while no worker takes any
+PROBE = 2.0  # seconds within which a probe must be answered
 
 Asked = Call[Query, None]
 

@@ -38,29 +38,19 @@ from interlock.model.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 
-ReadJob = Callable[[Mapping[str, Any], str], Job]
-"""makes a job of a body, or raises every fault in it"""
+ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 
-BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}
-"""the states of a run that has begun or ended"""
-MOST_PAGES = 20
-"""pages of the store searched for the runs of one job"""
-TOGETHER = 8
-"""jobs whose last runs are read at once"""
-LONGEST_OUTPUT = 16 * 1024
-"""bytes of a run's output in the log of its job"""
+BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}  # the states of a run that has begun or ended
+MOST_PAGES = 20  # pages of the store searched for the runs of one job
+TOGETHER = 8  # jobs whose last runs are read at once
+LONGEST_OUTPUT = 16 * 1024  # bytes of a run's output in the log of its job
 CUT = "… cut at 16 KiB"
-LINES = 500
-"""log lines read at once"""
-SOME_TIMES = 24
-"""times of a job that the scheduler works out for the timetable; the others are worked out here"""
-MOST_TIMES = 20_000
-"""times of one job in the timetable"""
-ALL_TIMES = 50_000
-"""times in one timetable"""
+LINES = 500  # log lines read at once
+SOME_TIMES = 24  # times of a job that the scheduler works out for the timetable; the others are worked out here
+MOST_TIMES = 20_000  # times of one job in the timetable
+ALL_TIMES = 50_000  # times in one timetable
 MOST_FAULTS = 200
-LONGEST_SPAN = 31 * 86400.0
-"""seconds of a timetable"""
+LONGEST_SPAN = 31 * 86400.0  # seconds of a timetable
 
 
 class Jobs:

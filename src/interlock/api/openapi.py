@@ -17,8 +17,7 @@ from interlock.model.state import POSSIBLE
 
 REFERENCE = "#/components/schemas/{name}"
 PROBLEM = {MEDIA_TYPE: {"schema": {"$ref": REFERENCE.format(name="ProblemDetails")}}}
-JOB_BODIES = {"put_job": "JobBody", "put_jobs": "JobsBody"}
-"""jobs, which are read by the same code as documents"""
+JOB_BODIES = {"put_job": "JobBody", "put_jobs": "JobsBody"}  # jobs, which are read by the same code as documents
 
 ANYWHERE: tuple[type[e.InterlockError], ...] = (
     e.BadRequest, e.BadValue, e.UnknownField, e.Unauthorized, e.Forbidden, e.WrongOrigin, e.RequestTimeout,

@@ -13,8 +13,7 @@ from pathlib import Path
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
 _NLM_F_REQUEST = 1
-_LOOPBACK_INTERFACE = 1
-"""also finds a socket that is bound to this interface, as that of `curl --interface lo` is"""
+_LOOPBACK_INTERFACE = 1  # also finds a socket that is bound to this interface, as that of `curl --interface lo` is
 _ANY = 0xFFFFFFFF
 _REQUEST = struct.Struct("=IHHII BBBxI")
 _COOKIE = struct.pack("=III", _LOOPBACK_INTERFACE, _ANY, _ANY)

@@ -16,55 +16,40 @@ from interlock.api.peer import is_own, owner_of_peer
 from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 
 LARGEST_HEAD = 64 * 1024
-LARGEST_PACKET = 256 * 1024
-"""bytes that come in at once; what is complete and what is not may be in the same"""
-CONNECTION = "interlock.connection"
-"""in the scope of a request: the connection it came by"""
-MOST_UNREAD = 1024 * 1024
-"""bytes of a stream that its reader may leave"""
-MOST_BODIES = 256 * 1024 * 1024
-"""bytes of requests that may be under way at once, all connections together"""
+LARGEST_PACKET = 256 * 1024  # bytes that come in at once; what is complete and what is not may be in the same
+CONNECTION = "interlock.connection"  # in the scope of a request: the connection it came by
+MOST_UNREAD = 1024 * 1024  # bytes of a stream that its reader may leave
+MOST_BODIES = 256 * 1024 * 1024  # bytes of requests that may be under way at once, all connections together
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-SWEEP = 1.0
-"""seconds between two looks at who is slow"""
+SWEEP = 1.0  # seconds between two looks at who is slow
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 4096
-    request: float = 30.0
-    """seconds a request may take to arrive, and an answer to be read on"""
+    request: float = 30.0  # seconds a request may take to arrive, and an answer to be read on
 
 
 class Load(msgspec.Struct):
     """What all connections hold together."""
 
-    bodies: int = 0
-    """bytes of requests that are not answered yet"""
+    bodies: int = 0  # bytes of requests that are not answered yet
 
 
 class Connection(HttpToolsProtocol):
     """One connection. It is up to `sweep` to end it when the other side takes too long."""
 
-    limits: Limits
-    """set on the class that `limited` makes"""
-    load: Load
-    """likewise, and shared by all connections"""
-    looks_for_owner: bool
-    """likewise: whether it matters who is at the other end"""
+    limits: Limits  # set on the class that `limited` makes
+    load: Load  # likewise, and shared by all connections
+    looks_for_owner: bool  # likewise: whether it matters who is at the other end
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._awaiting: float | None = self.loop.time()
-        """since when a request is being waited for, or is arriving"""
-        self._arriving = False
-        """a request has begun and is not complete"""
-        self._unfinished = 0
-        """bytes taken in since the parser last made something of them"""
+        self._awaiting: float | None = self.loop.time()  # since when a request is being waited for, or is arriving
+        self._arriving = False  # a request has begun and is not complete
+        self._unfinished = 0  # bytes taken in since the parser last made something of them
         self._size = 0
-        self._body = 0
-        """bytes of its requests that are not answered yet"""
-        self._unread: tuple[float, int] | None = None
-        """since when so many bytes of an answer are not taken"""
+        self._body = 0  # bytes of its requests that are not answered yet
+        self._unread: tuple[float, int] | None = None  # since when so many bytes of an answer are not taken
         self._peer = Peer.ANYBODY
         self._answering: Any = None
         """the request that is being answered; `cycle` is the one that came last, and may wait behind it"""

@@ -51,12 +51,9 @@ from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
 from interlock.task_set import TaskSet
 
-MOST_SUBMITTING = 64 * 1024 * 1024
-"""bytes of payloads that may wait for the scheduler's answer"""
-LISTINGS = 2
-"""lists read at once: each may look at many runs, and other reads must not wait behind them"""
-MOST_SECRETS = 10_000
-"""versions of jobs whose secret arguments are remembered"""
+MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
+LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
+MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
 OPTIONS = tuple(RunOptions.__annotations__)
 
 
@@ -64,14 +61,11 @@ class Runs:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str]) -> None:
         self._reader = reader
         self._connection = connection
-        self._waits = TaskSet()
-        """callers who wait for a run to end"""
-        self._submitting = 0
-        """bytes of payloads that the scheduler has not answered for"""
+        self._waits = TaskSet()  # callers who wait for a run to end
+        self._submitting = 0  # bytes of payloads that the scheduler has not answered for
         self._listing = asyncio.Semaphore(LISTINGS)
         self._secret_names = tuple(secret_names)
-        self._secrets: dict[str, tuple[str, ...]] = {}
-        """job version → its secret arguments"""
+        self._secrets: dict[str, tuple[str, ...]] = {}  # job version → its secret arguments
         self.handlers: Handlers = {
             op.submit: self.submit,
             op.submit_many: self.submit_many,

@@ -11,8 +11,7 @@ from interlock.api.protocol import SWEEP, Limits, limited
 from interlock.api.settings import GatewaySettings
 
 KEEP_ALIVE = 60
-GOODBYE = 2.0
-"""seconds that requests under way have to be answered when the server stops"""
+GOODBYE = 2.0  # seconds that requests under way have to be answered when the server stops
 
 
 class HttpServer:

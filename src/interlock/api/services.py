@@ -22,8 +22,7 @@ from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import ServiceLine, ServiceLogPage
 from interlock.ports.store import Reader
 
-SERVICES, WORKERS = "services", "workers"
-"""the children of the top whose descendants are found by name"""
+SERVICES, WORKERS = "services", "workers"  # the children of the top whose descendants are found by name
 
 Asked = Call[Query, None]
 

@@ -6,16 +6,14 @@ from typing import NamedTuple
 
 from interlock.cli.zones import DAY, wall
 
-MINUTES = (1, 5, 15, 30, 60, 180, 240, 360, 720)
-"""possible distances of two marks within a day"""
+MINUTES = (1, 5, 15, 30, 60, 180, 240, 360, 720)  # possible distances of two marks within a day
 DAYS = (1, 2, 7, 14, 28, 56)
 
 
 class Tick(NamedTuple):
     at: float
     wall: datetime
-    is_day: bool
-    """whether a day begins here"""
+    is_day: bool  # whether a day begins here
 
     @property
     def text(self) -> str:

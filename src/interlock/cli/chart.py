@@ -10,14 +10,10 @@ from interlock.cli.zones import ClockChange, clock_changes, zone_name
 from interlock.model.job_info import JobTimes, Timetable
 
 LEAST_WIDTH = 40
-ROOM = 8
-"""least number of characters from one mark of the axis to the next"""
-LEVELS = {1: "·", 2: "▂", 4: "▄", 8: "▆", 16: "█"}
-"""least number of fires in a column → its mark"""
-FURTHER = "…"
-"""mark of the part of a row whose fire times are unknown"""
-CHANGE = "┆"
-"""mark of a clock change"""
+ROOM = 8  # least number of characters from one mark of the axis to the next
+LEVELS = {1: "·", 2: "▂", 4: "▄", 8: "▆", 16: "█"}  # least number of fires in a column → its mark
+FURTHER = "…"  # mark of the part of a row whose fire times are unknown
+CHANGE = "┆"  # mark of a clock change
 
 
 def chart(timetable: Timetable, width: int, zone: tzinfo | None = None) -> Iterator[str]:

@@ -22,10 +22,8 @@ STATUS_COLOURS = {
 
 SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
 """the columns that a narrow terminal does without, the first of them first"""
-REASON = 32
-"""characters of the reason, if it has so many, for which other columns are spared"""
-ENDED = 32
-"""characters that are shown of how a child ended last; the whole of it is in what is piped"""
+REASON = 32  # characters of the reason, if it has so many, for which other columns are spared
+ENDED = 32  # characters that are shown of how a child ended last; the whole of it is in what is piped
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
 

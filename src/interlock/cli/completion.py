@@ -14,8 +14,7 @@ if TYPE_CHECKING:
 MOST = 200
 PATIENCE = "1s"
 
-Found = list[tuple[str, str]]
-"""values, each with a line of help"""
+Found = list[tuple[str, str]]  # values, each with a line of help
 
 
 def jobs(ctx: typer.Context, incomplete: str) -> Found:

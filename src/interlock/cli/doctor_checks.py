@@ -30,16 +30,12 @@ Level = Literal["ok", "warning", "failed"]
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"})
 LITTLE_SPACE, NO_SPACE = 2**30, 64 * 2**20
 SLOW_SYNC = 0.05
-CHECK_SECONDS = 10.0
-"""for which the database is searched for damage"""
-SPARE_FILES = 256
-"""descriptors beside one for each HTTP connection: database, workers, sockets"""
-MANY_TOO_MANY = 50_000
-"""runs that a minute of pruning should have removed"""
+CHECK_SECONDS = 10.0  # for which the database is searched for damage
+SPARE_FILES = 256  # descriptors beside one for each HTTP connection: database, workers, sockets
+MANY_TOO_MANY = 50_000  # runs that a minute of pruning should have removed
 _SURPLUS = """SELECT coalesce(sum(runs), 0), coalesce(sum(max(0, runs - ?)), 0)
 FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job GROUP BY job_id)"""
-EARLIEST = 1_735_689_600.0
-"""2025 began; a clock before that is wrong"""
+EARLIEST = 1_735_689_600.0  # 2025 began; a clock before that is wrong
 
 
 class Finding(msgspec.Struct, frozen=True):

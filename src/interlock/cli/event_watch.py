@@ -9,10 +9,8 @@ if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.client.http.event_stream import EventFilter
 
-PACE = 0.1
-"""least seconds between two looks, however much happens"""
-REFRESH = 1.0
-"""most seconds between two looks: ages and durations grow though nothing happens"""
+PACE = 0.1  # least seconds between two looks, however much happens
+REFRESH = 1.0  # most seconds between two looks: ages and durations grow though nothing happens
 
 
 def draw(

@@ -29,10 +29,8 @@ from interlock.stores.sqlite.reader import SqliteReader
 
 LONGEST = 366 * 86400.0
 ASSUMED = Length(1.0, "assumed")
-WORTH_SAYING = 50_000
-"""runs that make a forecast slow enough to say so"""
-LAST = 20
-"""successful runs of a job whose median length counts"""
+WORTH_SAYING = 50_000  # runs that make a forecast slow enough to say so
+LAST = 20  # successful runs of a job whose median length counts
 MOST_PAGES = 20
 
 
@@ -40,10 +38,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
     zone: tzinfo
-    by_job: dict[str, float]
-    """given lengths of runs"""
-    others: float | None
-    """given length for all other jobs"""
+    by_job: dict[str, float]  # given lengths of runs
+    others: float | None  # given length for all other jobs
     failing: frozenset[str]
 
 

@@ -11,8 +11,7 @@ from interlock.cli.zones import wall
 from interlock.model.state import State
 from interlock.simulation.forecast_model import Forecast, RunForecast
 
-MOST_NOTABLE = 40
-"""findings shown in a terminal"""
+MOST_NOTABLE = 40  # findings shown in a terminal
 COLOURS_OF = {"missed": "red", "waited": "yellow", "overlap": "yellow"}
 
 

@@ -14,23 +14,17 @@ from interlock.simulation.forecast_model import Forecast, JobForecast, RunForeca
 
 WIDTH = 1200
 ROW = 24
-TOP = 100
-"""height above the first row: title, figures, clock changes, axis"""
+TOP = 100  # height above the first row: title, figures, clock changes, axis
 BOTTOM = 44
 CHARACTER = 6.7
 LONGEST_NAME = 34
 MOST_ROWS = 500
 MOST_TRACKS = 4
-MOST_ALONE = 150
-"""bars of a row with a tooltip each; more of them become one shape"""
-NARROWEST = 1.5
-"""pixels of the shortest bar"""
-TELLABLE = 3.0
-"""pixels from which a run keeps a bar of its own"""
-GAP = 1.0
-"""pixels between two bars"""
-LOWEST = 0.2
-"""share of a row's height"""
+MOST_ALONE = 150  # bars of a row with a tooltip each; more of them become one shape
+NARROWEST = 1.5  # pixels of the shortest bar
+TELLABLE = 3.0  # pixels from which a run keeps a bar of its own
+GAP = 1.0  # pixels between two bars
+LOWEST = 0.2  # share of a row's height
 
 COLOURS = {
     "text": ("#1f2328", "#e6edf3"), ".dim": ("#57606a", "#9198a1"), ".paper": ("#ffffff", "#0d1117"),
@@ -62,8 +56,7 @@ class Bar(msgspec.Struct):
     first: float
     last: float
     count: int = 1
-    busy: float = 0.0
-    """pixels in which something ran"""
+    busy: float = 0.0  # pixels in which something ran
 
     @property
     def share(self) -> float:

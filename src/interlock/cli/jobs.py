@@ -9,8 +9,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
 
-ON_SCREEN = 200
-"""jobs listed in a terminal by default"""
+ON_SCREEN = 200  # jobs listed in a terminal by default
 
 
 @takes(*FINDING)

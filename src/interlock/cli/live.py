@@ -27,12 +27,9 @@ from interlock.wiring.scheduler import Scheduler
 from interlock.wiring.service_tree import SERVICES
 
 REFRESH = 0.25
-MOST_HELD = 1000
-"""lines of standard error that are kept for the end"""
-MOST_COUNTED = 50_000
-"""live runs that are counted by job"""
-LEAST_HEIGHT = 20
-"""rows of a terminal that has room for the commands to try"""
+MOST_HELD = 1000  # lines of standard error that are kept for the end
+MOST_COUNTED = 50_000  # live runs that are counted by job
+LEAST_HEIGHT = 20  # rows of a terminal that has room for the commands to try
 _KINDS = {State.RUNNING: "running", State.DISPATCHED: "running", State.RETRYING: "retrying"}
 _COUNTS = ("waiting", "running", "retrying", "succeeded", "failed", "other")
 
@@ -74,8 +71,7 @@ class HeldErrors:
 class Section(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
-    total: int | None = None
-    """how many rows there are, if not only these; None where more of them say nothing"""
+    total: int | None = None  # how many rows there are, if not only these; None where more of them say nothing
 
     @property
     def wanted(self) -> int:

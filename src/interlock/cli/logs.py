@@ -75,8 +75,7 @@ class RunPrinter:
     def __init__(self, json: bool, tail: int | None) -> None:
         self._json = json
         self._console = console() if sys.stdout.isatty() and not json else None
-        self._tail = tail
-        """how many lines of those that are read first to print; None for all"""
+        self._tail = tail  # how many lines of those that are read first to print; None for all
         self._shown: list[LogLine] = []
 
     def show(self, line: "LogLine") -> None:

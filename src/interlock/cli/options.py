@@ -12,10 +12,8 @@ from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_
 from interlock.model.field_types import Truth
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names")
-SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)
-"""lists are for the file, or are arguments"""
-FINDING = ("database", "socket", "url", "token")
-"""where the server is; of these a command has no other use"""
+SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are for the file, or are arguments
+FINDING = ("database", "socket", "url", "token")  # where the server is; of these a command has no other use
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ConfigOption = Annotated[

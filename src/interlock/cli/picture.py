@@ -10,8 +10,7 @@ from interlock.cli.tables import Column, json_text, on_one_line, out, plain, ric
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.state import TERMINAL, State
 
-BAR = 30
-"""characters of the timeline's bar"""
+BAR = 30  # characters of the timeline's bar
 LAST_LINES = 10
 
 
@@ -27,10 +26,8 @@ class Stay(NamedTuple):
     """One state of the timeline."""
 
     entry: HistoryEntry
-    start: float
-    """seconds since the first state began"""
-    seconds: float | None
-    """length; None for a final state"""
+    start: float  # seconds since the first state began
+    seconds: float | None  # length; None for a final state
 
     def bar(self, total: float) -> str:
         """Return its part of the timeline: at least one character, so that a short stay is visible."""

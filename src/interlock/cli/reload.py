@@ -11,8 +11,7 @@ from interlock.cli.tables import out, plain, print_json
 if TYPE_CHECKING:
     from interlock.model.reload_report import Reloaded
 
-MOST_NAMES = 10
-"""of one kind in one line"""
+MOST_NAMES = 10  # of one kind in one line
 
 
 @takes(*FINDING)

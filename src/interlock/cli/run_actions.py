@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.model.run_view import BulkInfo
 
-MOST_COUNTED = 1000
-"""runs that are counted before a person is asked"""
+MOST_COUNTED = 1000  # runs that are counted before a person is asked
 
 
 def command_of(action: RunAction) -> Callable[..., None]:

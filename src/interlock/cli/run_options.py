@@ -9,8 +9,7 @@ import typer
 
 class RunFlag(NamedTuple):
     option: Any
-    read: Callable[[Any], Any] = lambda given: given
-    """makes the option of the client from what was typed"""
+    read: Callable[[Any], Any] = lambda given: given  # makes the option of the client from what was typed
     only_submit: bool = False
     kind: Any = str | None
 

@@ -30,10 +30,8 @@ SinceOption = Annotated[
     str | None, typer.Option(metavar="DURATION|TIME", help="Only runs created since then; 1h is the last hour.")
 ]
 
-LISTED, LOGGED = 50, 20
-"""default limits, of a list and of a job's log"""
-RETRY = 1.0
-"""seconds until a server that does not answer is asked again"""
+LISTED, LOGGED = 50, 20  # default limits, of a list and of a job's log
+RETRY = 1.0  # seconds until a server that does not answer is asked again
 
 
 @takes(*FINDING)

@@ -15,11 +15,9 @@ if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.config import Resolved
 
-FIRST_CONTACT = "300ms"
-"""long enough for a server that is just starting; a missing one is reported at once"""
+FIRST_CONTACT = "300ms"  # long enough for a server that is just starting; a missing one is reported at once
 LATEST = ("latest", "-")
-MOST_NAMED = 5
-"""ids, or servers, in one message"""
+MOST_NAMED = 5  # ids, or servers, in one message
 
 RUN_HELP = "The id of a run, or the beginning of it; 'latest' or '-' is the newest run."
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]

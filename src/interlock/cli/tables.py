@@ -12,17 +12,14 @@ if TYPE_CHECKING:
 
 
 GAP = 2
-LEAST = 6
-"""characters that a column keeps, unless it gives way"""
+LEAST = 6  # characters that a column keeps, unless it gives way
 
 
 class Column(NamedTuple):
     title: str
     right: bool = False
-    wrap: bool = False
-    """break long values over several lines, where those of other columns are cut"""
-    gives_way: bool = False
-    """cut this before any other"""
+    wrap: bool = False  # break long values over several lines, where those of other columns are cut
+    gives_way: bool = False  # cut this before any other
 
 
 def out(text: str) -> None:

@@ -9,13 +9,10 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 if TYPE_CHECKING:
     from interlock.model.job_info import Timetable
 
-MOST = 1000
-"""rows of a chart, and jobs that the server returns"""
+MOST = 1000  # rows of a chart, and jobs that the server returns
 MOST_FIRES = 50_000
-PIPED = 1000
-"""fires that are piped by default"""
-AROUND = 6
-"""lines of a screen around the rows of its chart"""
+PIPED = 1000  # fires that are piped by default
+AROUND = 6  # lines of a screen around the rows of its chart
 
 
 @takes(*FINDING)

@@ -29,10 +29,8 @@ class ClockChange(NamedTuple):
     """An instant at which the clocks of a zone are put forward or back."""
 
     at: float
-    before: datetime
-    """time that the clocks would have shown"""
-    after: datetime
-    """time that they show instead"""
+    before: datetime  # time that the clocks would have shown
+    after: datetime  # time that they show instead
 
     @property
     def text(self) -> str:

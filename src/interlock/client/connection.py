@@ -20,10 +20,8 @@ from interlock.ports.bus import Bus, Endpoint, Peer
 
 T = TypeVar("T", bound=m.Message)
 
-PATIENCE = 30.0
-"""seconds for which a request that is safe to repeat is sent again to a scheduler that went away"""
-STEADY = 1.0
-"""seconds after which the end of a link counts as a new loss"""
+PATIENCE = 30.0  # seconds for which a request that is safe to repeat is sent again to a scheduler that went away
+STEADY = 1.0  # seconds after which the end of a link counts as a new loss
 
 
 def _check_sendable(message: m.Message) -> None:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start with
 
 Instant = datetime | float | str
 """a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
-MOST_BYTES = 16 * 1024 * 1024
-"""size of all payloads in one submit"""
+MOST_BYTES = 16 * 1024 * 1024  # size of all payloads in one submit
 
 
 def new_run(

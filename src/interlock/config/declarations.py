@@ -18,21 +18,17 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     is_group: bool
-    child: Child | None
-    """None if it has a fault; others may still refer to it. A group has no children yet."""
-    group: str | None
-    """the group it is in"""
+    child: Child | None  # None if it has a fault; others may still refer to it. A group has no children yet.
+    group: str | None  # the group it is in
     spot: Spot
-    group_spot: Spot
-    """place of its `group`"""
+    group_spot: Spot  # place of its `group`
     function: Callable[..., Any] | None = None
     """function of an app; its command is made once it is known how the app is found"""
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    job: Job | None
-    """None if it has a fault"""
+    job: Job | None  # None if it has a fault
     spot: Spot
 
 

@@ -19,13 +19,10 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     """One document: its values, and the line of each."""
 
     kind: Any
-    file: str = ""
-    """as messages call it; empty for the body of a request"""
+    file: str = ""  # as messages call it; empty for the body of a request
     values: dict[str, Any]
-    lines: dict[str, int]
-    """by the path of the value: `id`, `env.PORT`, `run.process[0]`"""
-    texts: dict[str, str]
-    """numbers and truth values as they are written, by path"""
+    lines: dict[str, int]  # by the path of the value: `id`, `env.PORT`, `run.process[0]`
+    texts: dict[str, str]  # numbers and truth values as they are written, by path
     faults: Faults
 
     @property

@@ -28,8 +28,7 @@ class Faults:
         self._found: list[tuple[str, float, str]] = []
         self._strict = strict
         self.warnings: list[str] = []
-        self.incomplete = False
-        """whether something could not be read: a declaration that seems missing may be there"""
+        self.incomplete = False  # whether something could not be read: a declaration that seems missing may be there
 
     def add(self, spot: Spot, text: str) -> None:
         self._found.append((spot.file, spot.line, spot.says(text)))

@@ -56,8 +56,7 @@ LANE_FIELDS = settable(LaneFields)
 
 class DeclaredLane(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    limit: int | None
-    """None if it has a fault"""
+    limit: int | None  # None if it has a fault
     spot: Spot
 
 

@@ -12,8 +12,7 @@ from interlock.model.error import BadConfig, shown, without_value
 
 LARGEST = 1_000_000
 DEEPEST = 20
-LONGEST_NAME = 300
-"""characters of a path: each value is kept under its whole path, and long ones would fill the memory"""
+LONGEST_NAME = 300  # characters of a path: each value is kept under its whole path, and long ones would fill the memory
 NO_ALIASES = "anchors and aliases ('&', '*') are not used here; put quotes around a value that begins so"
 
 _NOTHING = re.compile(r"~|null|Null|NULL|")
@@ -27,12 +26,10 @@ class Part(msgspec.Struct, frozen=True):
     """One document of a file."""
 
     value: Any
-    begins: int
-    """line of its '---', or of the first thing in the file"""
+    begins: int  # line of its '---', or of the first thing in the file
     lines: dict[str, int]
     """by the path of the value: `slots`, `lanes.main`, `tokens[0].role`; the document itself has none: ''"""
-    texts: dict[str, str]
-    """by the same, how numbers and truth values were written"""
+    texts: dict[str, str]  # by the same, how numbers and truth values were written
 
 
 def read_text(path: str, name: str) -> str:

@@ -45,8 +45,7 @@ class Resolved(msgspec.Struct, frozen=True):
     settings: Settings
     client: ClientSettings
     sources: dict[str, str]
-    file: str | None
-    """the settings file, if any"""
+    file: str | None  # the settings file, if any
 
 
 def defaults() -> Resolved:

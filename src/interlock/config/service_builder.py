@@ -12,8 +12,7 @@ from interlock.model.field_types import Command, Optional, Place, did_you_mean
 from interlock.supervision.spec import CHILD_NAME, CONTAINER_FIELDS, Child, Container, Group, Process
 from interlock.worker.service import takes_context
 
-LATER = ("nothing",)
-"""in place of a function's command, which is made once it is known how the app is found"""
+LATER = ("nothing",)  # in place of a function's command, which is made once it is known how the app is found
 
 
 def caller() -> Spot:

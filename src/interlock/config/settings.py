@@ -50,8 +50,7 @@ class Address(Kind):
 class Given(msgspec.Struct, frozen=True, kw_only=True):
     """How a setting is given, where it differs from the others."""
 
-    flag: str = ""
-    """flag that is not simply its name"""
+    flag: str = ""  # flag that is not simply its name
     secret: bool = False
     in_environment: bool = True
 

@@ -29,19 +29,15 @@ KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]
 
 class FileJob(msgspec.Struct, frozen=True):
     job: Job
-    source: str
-    """where it is declared: `file.yaml:12`"""
+    source: str  # where it is declared: `file.yaml:12`
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Everything declared, in order; the app comes before the files."""
 
-    children: Sequence[Child] = ()
-    """services and groups of them"""
-    jobs: Sequence[FileJob] = ()
-    """of the files; those of the app are known"""
-    lanes: Mapping[str, int] = {}
-    """of the files, with their limits; settings override them"""
+    children: Sequence[Child] = ()  # services and groups of them
+    jobs: Sequence[FileJob] = ()  # of the files; those of the app are known
+    lanes: Mapping[str, int] = {}  # of the files, with their limits; settings override them
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
@@ -54,8 +50,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
     """The declarations of an app."""
 
-    target: str = ""
-    """where it is found"""
+    target: str = ""  # where it is found
     definitions: Mapping[str, Definition] = {}
     services: Sequence[Declared] = ()
 

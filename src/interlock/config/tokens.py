@@ -19,11 +19,9 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     tenant: str = "default"
-    sha256: str | None = None
-    """of the token, in hexadecimal digits"""
+    sha256: str | None = None  # of the token, in hexadecimal digits
     token: str | None = None
-    env: str | None = None
-    """name of the environment variable that holds it"""
+    env: str | None = None  # name of the environment variable that holds it
 
     def grant(self) -> Grant:
         """Return what a gateway needs to recognise this token; raise if its variable does not hold it."""

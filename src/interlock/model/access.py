@@ -11,22 +11,17 @@ from interlock.model.error import Forbidden
 
 
 class Role(StrEnum):
-    VIEWER = "viewer"
-    """sees runs, logs and events"""
-    OPERATOR = "operator"
-    """also submits, cancels and acts on services"""
-    APPROVER = "approver"
-    """also clears runs that wait for approval"""
-    ADMIN = "admin"
-    """everything"""
+    VIEWER = "viewer"  # sees runs, logs and events
+    OPERATOR = "operator"  # also submits, cancels and acts on services
+    APPROVER = "approver"  # also clears runs that wait for approval
+    ADMIN = "admin"  # everything
 
 
 class Permission(StrEnum):
     READ = "read"
     SUBMIT = "submit"
     CANCEL = "cancel"
-    OPERATE = "operate"
-    """act on services, and reload the files"""
+    OPERATE = "operate"  # act on services, and reload the files
     APPROVE = "approve"
 
 

@@ -10,8 +10,7 @@ from interlock.model.new_run import TENANT, Body, Moment, Name, NewRunBody
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
 
-MOST_JOBS = 10_000
-"""jobs in one request"""
+MOST_JOBS = 10_000  # jobs in one request
 
 FilterText = Annotated[str, Meta(max_length=256)]
 Reason = Annotated[str, Meta(max_length=1000)]

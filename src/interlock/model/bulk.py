@@ -15,13 +15,8 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     actor: str
     reason: str
     created_at: float
-    ended_at: float | None = None
-    """time at which every run had been looked at; None while under way"""
-    done: int = 0
-    """runs on which the action is complete"""
-    asked: int = 0
-    """runs on a worker that were asked to stop"""
-    left: int = 0
-    """runs not looked at yet"""
-    seq: int = 1
-    """raised with every update"""
+    ended_at: float | None = None  # time at which every run had been looked at; None while under way
+    done: int = 0  # runs on which the action is complete
+    asked: int = 0  # runs on a worker that were asked to stop
+    left: int = 0  # runs not looked at yet
+    seq: int = 1  # raised with every update

@@ -11,24 +11,16 @@ from interlock.model.json_form import Time
 
 
 class Status(StrEnum):
-    CREATED = "created"
-    """never started"""
-    PENDING = "pending"
-    """waiting out its backoff before a restart"""
-    STARTING = "starting"
-    """being started, or not ready yet"""
+    CREATED = "created"  # never started
+    PENDING = "pending"  # waiting out its backoff before a restart
+    STARTING = "starting"  # being started, or not ready yet
     RUNNING = "running"
     SUSPENDED = "suspended"
-    STOPPING = "stopping"
-    """asked to end"""
-    STOPPED = "stopped"
-    """ended on request"""
-    FINISHED = "finished"
-    """ended by itself with success; not restarted"""
-    KILLED = "killed"
-    """ended by a signal, or too slow to stop; not restarted"""
-    FAILED = "failed"
-    """ended with a failure; not restarted"""
+    STOPPING = "stopping"  # asked to end
+    STOPPED = "stopped"  # ended on request
+    FINISHED = "finished"  # ended by itself with success; not restarted
+    KILLED = "killed"  # ended by a signal, or too slow to stop; not restarted
+    FAILED = "failed"  # ended with a failure; not restarted
 
 
 UP = frozenset({Status.RUNNING, Status.SUSPENDED})
@@ -91,24 +83,20 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     at: Time
     path: str
-    before: ChildInfo | None
-    """None if the child was added"""
-    after: ChildInfo | None
-    """None if the child was removed"""
+    before: ChildInfo | None  # None if the child was added
+    after: ChildInfo | None  # None if the child was removed
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The memory handed from one life of a child to the next."""
 
     resume_id: str
-    last_exit: Exit | None = None
-    """None before the first end, and for an end that nobody saw"""
+    last_exit: Exit | None = None  # None before the first end, and for an end that nobody saw
 
 
 class ServiceAction(StrEnum):
     START = "start"
-    STOP = "stop"
-    """stays down until it is started, or until the server restarts"""
+    STOP = "stop"  # stays down until it is started, or until the server restarts
     RESTART = "restart"
     SUSPEND = "suspend"
     RESUME = "resume"

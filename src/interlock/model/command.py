@@ -17,10 +17,8 @@ class Create(msgspec.Struct, frozen=True, gc=False):
     request: int
     runs: list[NewRun]
     actor: str
-    size: int
-    """bytes of all payloads"""
-    show: bool = False
-    """whether the answer is to have the run, of a single one"""
+    size: int  # bytes of all payloads
+    show: bool = False  # whether the answer is to have the run, of a single one
 
 
 class Define(msgspec.Struct, frozen=True, gc=False):
@@ -30,10 +28,8 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     request: int
     jobs: list[Job]
     actor: str = "scheduler"
-    sources: dict[str, str] = {}
-    """job → where it is declared"""
-    lanes: dict[str, int] = {}
-    """lane → its limit; if empty, lanes stay as they are"""
+    sources: dict[str, str] = {}  # job → where it is declared
+    lanes: dict[str, int] = {}  # lane → its limit; if empty, lanes stay as they are
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -86,8 +82,7 @@ class WorkerUp(msgspec.Struct, frozen=True, gc=False):
     jobs: frozenset[str]
     held: list[Held]
     draining: bool
-    link: int = 0
-    """the number of the link it joined on"""
+    link: int = 0  # the number of the link it joined on
 
 
 class WorkerDown(msgspec.Struct, frozen=True, gc=False):

@@ -15,10 +15,8 @@ from interlock.model.error import BadValue
 from interlock.model.zone import Zone, zone_of
 
 _DAY = 86400
-_EPOCH = 719_163
-"""1 January 1970, as `date` counts days"""
-_END = 253_402_300_800
-"""the instant at which the year 10,000 begins, which `date` does not know"""
+_EPOCH = 719_163  # 1 January 1970, as `date` counts days
+_END = 253_402_300_800  # the instant at which the year 10,000 begins, which `date` does not know
 _ANY_DAY = ["*", "*", "*"]
 
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 from interlock.model.error import BadValue
 
-MOST_CHARACTERS = 1000
-"""a list of all minutes, hours, days, months and weekdays has less than half of it"""
+MOST_CHARACTERS = 1000  # a list of all minutes, hours, days, months and weekdays has less than half of it
 NICKNAMES = {
     "@hourly": "0 * * * *",
     "@daily": "0 0 * * *",
@@ -20,8 +19,7 @@ NICKNAMES = {
 }
 _MONTHS = ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"]
 _WEEKDAYS = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"]
-_LAST_DAY, _LAST_WORKDAY = 32, 33
-"""bits of the day of month beyond its days"""
+_LAST_DAY, _LAST_WORKDAY = 32, 33  # bits of the day of month beyond its days
 _LAST_OF_MONTH = 6
 """a weekday has a bit for any, then one each for the first to the fifth of a month, then one for the last"""
 _DECADES = 50 * 12

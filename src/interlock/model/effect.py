@@ -8,8 +8,7 @@ import msgspec
 class Effect(msgspec.Struct, frozen=True, gc=False):
     """Work for a run, identified by kind, run and `seq`; a change of the run's `seq` voids it."""
 
-    limit: ClassVar[float] = 5.0
-    """seconds for the answer; after that the core asks again"""
+    limit: ClassVar[float] = 5.0  # seconds for the answer; after that the core asks again
     run_id: str
     seq: int
 

@@ -16,8 +16,7 @@ class Family(msgspec.Struct, array_like=True, frozen=True, gc=False):
     name: str
     kind: str
     text: str
-    samples: list[tuple[str, dict[str, str], float]]
-    """suffix of the name, labels, value"""
+    samples: list[tuple[str, dict[str, str], float]]  # suffix of the name, labels, value
 
 
 def exposition(families: Iterable[Family]) -> str:

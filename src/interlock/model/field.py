@@ -26,8 +26,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     description: str = ""
     default: Any = UNSET
-    extras: tuple[Any, ...] = ()
-    """whatever else the annotation holds"""
+    extras: tuple[Any, ...] = ()  # whatever else the annotation holds
 
     def schema(self) -> Schema:
         found = {"description": self.description, **self.kind.schema()} if self.description else self.kind.schema()
@@ -40,10 +39,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
     """A struct that puts its fields into their proper form as it is made, or raises `BadValue` or `BadDuration`."""
 
-    where: ClassVar[str] = ""
-    """path of the struct in a document"""
-    one_of: ClassVar[tuple[str, ...]] = ()
-    """fields that exclude each other; exactly one must be given"""
+    where: ClassVar[str] = ""  # path of the struct in a document
+    one_of: ClassVar[tuple[str, ...]] = ()  # fields that exclude each other; exactly one must be given
 
     def __post_init__(self) -> None:
         for name, kind, default, place in _checks(type(self)):

@@ -13,8 +13,7 @@ from interlock.model.duration import seconds
 from interlock.model.error import BadValue, InterlockError, without_value
 
 Schema = dict[str, Any]
-MOST = 1_000_000_000
-"""largest count of anything"""
+MOST = 1_000_000_000  # largest count of anything
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
 
 
@@ -37,8 +36,7 @@ class Place(msgspec.Struct, frozen=True):
 
     name: str
     file: str = ""
-    lines: Mapping[str, int] = {}
-    """the line of each field in the file"""
+    lines: Mapping[str, int] = {}  # the line of each field in the file
     document: Source | None = None
 
     def at(self, key: str | int) -> "Place":
@@ -71,8 +69,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 class Kind(ABC):
     """One kind of value."""
 
-    metavar: str = "TEXT"
-    """placeholder for the value in help texts"""
+    metavar: str = "TEXT"  # placeholder for the value in help texts
 
     @abstractmethod
     def check(self, value: Any, place: Place) -> Any:
@@ -123,8 +120,7 @@ class Text(Kind):
         """`accepts` is a check beyond the pattern."""
         self.pattern, self.expected, self.metavar = re.compile(pattern), expected, metavar
         self.accepts = accepts
-        self.hidden = hidden
-        """no message shows the value: a mistyped secret is still a secret"""
+        self.hidden = hidden  # no message shows the value: a mistyped secret is still a secret
 
     def check(self, value: Any, place: Place) -> str:
         text = place.text(value)

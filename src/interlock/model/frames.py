@@ -10,8 +10,7 @@ from interlock.model.error import Refused
 from interlock.model.message import Message
 from interlock.model.request import MESSAGES
 
-LARGEST = 32 * 1024 * 1024
-"""bytes of one frame; a longer one is an error of the other side"""
+LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of the other side
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()

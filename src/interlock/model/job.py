@@ -21,17 +21,13 @@ from interlock.model.work import JobRun, ProcessWork, Work
 JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 NAME = re.compile(SHORT_NAME)
 NAME_RULE = "a name of letters, digits, '_', '-' and '.', up to {} long"
-RETRIES_OF_SCHEDULED = 3
-"""retries of a run of a job with a schedule, unless the job says otherwise"""
+RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
 
 
 class ExecutorKind(StrEnum):
-    ASYNC = "async"
-    """on the event loop of a shared process"""
-    THREAD = "thread"
-    """in a thread of a shared process"""
-    PROCESS = "process"
-    """in a process of its own"""
+    ASYNC = "async"  # on the event loop of a shared process
+    THREAD = "thread"  # in a thread of a shared process
+    PROCESS = "process"  # in a process of its own
 
 
 class Payload(Kind):
@@ -106,11 +102,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         Span(),
     ] = 10.0
     executor: ExecutorKind = ExecutorKind.ASYNC
-    secrets: tuple[str, ...] = ()
-    """arguments that are never shown, because the handler takes them as `Secret`"""
+    secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
     max_concurrent_runs: Annotated[int, Whole(1)] = 1
-    work: Work | None = None
-    """None for a function of the app"""
+    work: Work | None = None  # None for a function of the app
     version: str = ""
 
     def check(self) -> None:

@@ -39,8 +39,7 @@ class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     run_id: str
     fence: int
-    begun: bool = False
-    """it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link"""
+    begun: bool = False  # it executes, or has; repeated with every heartbeat, because `Started` may be lost with a link
 
 
 class Hello(Message, frozen=True):
@@ -51,13 +50,11 @@ class Hello(Message, frozen=True):
     processes: Count
     jobs: list[str]
     held: list[Held]
-    instance: str
-    """the start of `interlock up` that the worker belongs to; empty for one that was started alone"""
+    instance: str  # the start of `interlock up` that the worker belongs to; empty for one that was started alone
 
 
 class Started(OfAttempt, frozen=True):
-    ago: Span = 0.0
-    """seconds since it began"""
+    ago: Span = 0.0  # seconds since it began
 
 
 class Finished(OfAttempt, frozen=True):
@@ -65,10 +62,8 @@ class Finished(OfAttempt, frozen=True):
     result: bytes | None = None
     error: str | None = None
     exit_code: ExitCode | None = None
-    ago: Span = 0.0
-    """seconds since it ended"""
-    took: Span = 0.0
-    """seconds from its start to its end: its start may not have been reported"""
+    ago: Span = 0.0  # seconds since it ended
+    took: Span = 0.0  # seconds from its start to its end: its start may not have been reported
 
 
 class Lost(OfAttempt, frozen=True):
@@ -86,8 +81,7 @@ class Returned(OfAttempt, frozen=True):
 
 class Heartbeat(Message, frozen=True):
     held: list[Held]
-    at: float = 0.0
-    """the worker's elapsed time"""
+    at: float = 0.0  # the worker's elapsed time
 
 
 class Progress(OfAttempt, frozen=True):
@@ -117,19 +111,15 @@ class Welcome(Message, frozen=True):
     """The answer to `Hello`. The scheduler sets the heartbeat interval, because it counts the missing ones."""
 
     heartbeat: Annotated[float, Meta(gt=0, lt=1e9)]
-    now: float = 0.0
-    """the scheduler's elapsed time"""
-    offer: Annotated[float, Meta(gt=0)] = 30.0
-    """seconds for which an offer stands"""
+    now: float = 0.0  # the scheduler's elapsed time
+    offer: Annotated[float, Meta(gt=0)] = 30.0  # seconds for which an offer stands
 
 
 class Heard(Message, frozen=True):
     """The answer to a heartbeat. Every attempt it named stays with the worker, unless a `Stop` came before this."""
 
-    at: float
-    """as in the heartbeat"""
-    now: float
-    """the scheduler's elapsed time"""
+    at: float  # as in the heartbeat
+    now: float  # the scheduler's elapsed time
 
 
 class Dispatch(OfAttempt, frozen=True):
@@ -140,11 +130,9 @@ class Dispatch(OfAttempt, frozen=True):
     isolated: bool
     grace: float
     checkpoint: bytes | None = None
-    work: Work | None = None
-    """the work, unless it is a function of the app"""
+    work: Work | None = None  # the work, unless it is a function of the app
     scheduled_at: float = 0.0
-    hold: float = 0.0
-    """seconds until its time: the host of the worker keeps it until then"""
+    hold: float = 0.0  # seconds until its time: the host of the worker keeps it until then
     begin_by: float = inf
     """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
     executor processes the worker's own"""

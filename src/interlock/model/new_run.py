@@ -17,8 +17,7 @@ from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
 from interlock.model.job import NAME
 
-LONGEST_KEY = 256
-"""characters of an idempotency key or a session"""
+LONGEST_KEY = 256  # characters of an idempotency key or a session
 MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
@@ -36,8 +35,7 @@ DurationText = Annotated[
 ]
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_DELAY)]
 Instant = Annotated[float, Meta(ge=0, lt=LATEST)]
-Moment = Annotated[datetime, Meta(tz=True)] | Instant
-"""a time in RFC 3339, or seconds since 1970"""
+Moment = Annotated[datetime, Meta(tz=True)] | Instant  # a time in RFC 3339, or seconds since 1970
 TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
 
 # ── in Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -140,8 +138,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     instant."""
 
     job_id: str
-    payload: bytes
-    """JSON, or empty for the job's own"""
+    payload: bytes  # JSON, or empty for the job's own
     tenant: str = "default"
     lane: str | None = None
     session: str | None = None
@@ -149,8 +146,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     deadline_at: float | None = None
     at: float | None = None
     occurrence: float | None = None
-    origin: str | None = None
-    """as in `Run`"""
+    origin: str | None = None  # as in `Run`
     delay: float | None = None
     labels: dict[str, str] | None = None
 

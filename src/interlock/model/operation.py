@@ -20,8 +20,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class PathParameter(NamedTuple):
     description: str
     longest: int
-    unknown: tuple[type[InterlockError], ...]
-    """the errors for a value that leads nowhere"""
+    unknown: tuple[type[InterlockError], ...]  # the errors for a value that leads nowhere
     pattern: str | None = None
 
 
@@ -43,27 +42,22 @@ class Key(NamedTuple):
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Operation(Generic[A]):
     name: str
-    route: str
-    """method and path, such as `GET /api/v1/runs/{run_id}`"""
+    route: str  # method and path, such as `GET /api/v1/runs/{run_id}`
     summary: str
     description: str = ""
-    answer: type[A]
-    """what a 2xx has in its body, as JSON; `str` for text of the type `media_type`"""
+    answer: type[A]  # what a 2xx has in its body, as JSON; `str` for text of the type `media_type`
     media_type: str = "application/json"
     status: int = 200
     query: type[Query] = Query
-    body: Any = None
-    """the type of the JSON body; None if the operation takes none"""
+    body: Any = None  # the type of the JSON body; None if the operation takes none
     body_required: bool = True
     key: Key | None = None
     asks: type[Request[Any]] | None = None
     """the request of the scheduler that this operation is; it gives permission, patience and `once`"""
-    permission: Permission | None = None
-    """where no request gives it; None for an operation that needs no token"""
+    permission: Permission | None = None  # where no request gives it; None for an operation that needs no token
     every_tenant: str = ""
     """if not empty, only callers who see every tenant may use the operation; the word names what belongs to all"""
-    raises: tuple[type[InterlockError], ...] = ()
-    """its own errors, besides those of path, body and HTTP"""
+    raises: tuple[type[InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
     patience: float | None = None
     """seconds for which the server may work on the answer, where neither a request nor the query says so"""
 

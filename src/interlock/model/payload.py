@@ -11,8 +11,7 @@ import msgspec
 from interlock.model.error import NotJson, PayloadTooLarge
 from interlock.model.secret import MARKED, BadSecret, Secret, as_json, from_json
 
-LIMIT = 1024 * 1024
-"""bytes of JSON a payload, a result or a checkpoint may have"""
+LIMIT = 1024 * 1024  # bytes of JSON a payload, a result or a checkpoint may have
 
 _DEPTH = 200
 _encoder = msgspec.json.Encoder(enc_hook=as_json)

@@ -10,8 +10,7 @@ from interlock.model.new_run import Moment
 from interlock.model.operation import Query
 from interlock.model.state import State
 
-EVENT_ID = "start|e[0-9]{1,18}"
-"""the form of an event's id; `start` stands before the first event"""
+EVENT_ID = "start|e[0-9]{1,18}"  # the form of an event's id; `start` stands before the first event
 # Forms of texts that the handlers check themselves, with clearer errors than a pattern gives.
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
 SPAN = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|([1-9]|[12][0-9]|3[01])d)$"

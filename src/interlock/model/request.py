@@ -31,8 +31,7 @@ class Request(Message, Generic[A_co], frozen=True):
 
     answer: ClassVar[type[Message]] = Message
     permission: ClassVar[Permission] = Permission.READ
-    patience: ClassVar[float] = 10.0
-    """seconds for which the gateway waits for the answer"""
+    patience: ClassVar[float] = 10.0  # seconds for which the gateway waits for the answer
     once: ClassVar[bool] = False
     """whether an unanswered request must not be sent again, because it may have been carried out"""
 
@@ -66,8 +65,7 @@ class Change(Request[A_co], Generic[A_co], frozen=True):
 class Accepted(Message, frozen=True):
     request: int
     run_ids: list[str]
-    run: Run | None = None
-    """the run as it was created, if the submit asked to see it and created it"""
+    run: Run | None = None  # the run as it was created, if the submit asked to see it and created it
 
 
 class StateReport(Message, frozen=True):
@@ -114,15 +112,11 @@ class StatusReport(Message, frozen=True):
     request: int
     available: bool
     draining: bool
-    since_pass: float
-    """seconds since the last pass of the loop, which runs once a second when idle"""
-    since_write: float
-    """seconds since the last write; an idle scheduler renews its lease every few seconds"""
+    since_pass: float  # seconds since the last pass of the loop, which runs once a second when idle
+    since_write: float  # seconds since the last write; an idle scheduler renews its lease every few seconds
     live: int
-    workers: int
-    """workers that are connected, heard from, and take work"""
-    starved: float
-    """seconds for which runs have been due without such a worker"""
+    workers: int  # workers that are connected, heard from, and take work
+    starved: float  # seconds for which runs have been due without such a worker
     position: int
 
 
@@ -160,40 +154,33 @@ class NextReport(Message, frozen=True):
 class TimetableReport(Message, frozen=True):
     request: int
     now: float
-    jobs: list[tuple[str, list[float], bool]]
-    """job, its times, and whether there are more; the first to fire first"""
-    left_out: int
-    """further jobs that fire"""
+    jobs: list[tuple[str, list[float], bool]]  # job, its times, and whether there are more; the first to fire first
+    left_out: int  # further jobs that fire
 
 
 class BackfillReport(Message, frozen=True):
     request: int
     created: list[str]
-    existing: list[str]
-    """runs that already existed"""
+    existing: list[str]  # runs that already existed
 
 
 class News(Message, frozen=True):
     """The stored position, and the progress reported since the last news."""
 
     position: int
-    progress: list[tuple[str, str, str, float, str]]
-    """run, job, tenant, percent, text"""
+    progress: list[tuple[str, str, str, float, str]]  # run, job, tenant, percent, text
 
 
 # ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000
-"""in one submit"""
+MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000  # in one submit
 
 
 class Submit(Change[Accepted], frozen=True):
     runs: list[NewRun]
-    actor: str = ""
-    """the caller behind the client; empty for the client itself"""
-    show: bool = False
-    """whether the answer is to have the run, of a single one"""
+    actor: str = ""  # the caller behind the client; empty for the client itself
+    show: bool = False  # whether the answer is to have the run, of a single one
 
     permission: ClassVar = Permission.SUBMIT
 
@@ -307,8 +294,7 @@ class AskTimetable(Request[TimetableReport], frozen=True):
 
     until: float
     most_jobs: Count
-    most_times: Count
-    """of one job"""
+    most_times: Count  # of one job
 
 
 class SetPaused(Change[JobsReport], frozen=True):
@@ -319,8 +305,7 @@ class SetPaused(Change[JobsReport], frozen=True):
     actor: str = ""
 
 
-MOST_PARALLEL = 1000
-"""runs of one backfill that may be live at once"""
+MOST_PARALLEL = 1000  # runs of one backfill that may be live at once
 
 
 class Backfill(Change[BackfillReport], frozen=True):

@@ -10,15 +10,11 @@ from interlock.model.doc import doc
 from interlock.model.facets import Facets, shown
 from interlock.model.state import ENTRY, EXECUTION, State
 
-SCHEDULE = "schedule"
-"""its time came"""
-CATCH_UP = "catch_up"
-"""its time had passed"""
-TRIGGER = "trigger"
-"""a client triggered it"""
+SCHEDULE = "schedule"  # its time came
+CATCH_UP = "catch_up"  # its time had passed
+TRIGGER = "trigger"  # a client triggered it
 _BACKFILL = "backfill:"
-CALL_KEY = "call-"
-"""prefix of the idempotency keys that clients make up, to repeat one call safely"""
+CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
 
 def backfill(max_parallel: int) -> str:
@@ -46,10 +42,8 @@ class Run(msgspec.Struct, gc=False):
     `payload` is None while it is only in the store; `result` is set when the run ends.
     """
 
-    CONSTANT: ClassVar[int] = 9
-    """fields, from the first, that never change"""
-    PLAIN: ClassVar[int] = 23
-    """fields, from the first, that a new run needs when all others have their defaults"""
+    CONSTANT: ClassVar[int] = 9  # fields, from the first, that never change
+    PLAIN: ClassVar[int] = 23  # fields, from the first, that a new run needs when all others have their defaults
 
     id: str
     job_id: str
@@ -59,8 +53,7 @@ class Run(msgspec.Struct, gc=False):
     created_at: float
     scheduled_at: float
     payload: bytes | None
-    delay: float | None
-    """seconds to wait after the submit; None without a delay, or with an instant to wait for"""
+    delay: float | None  # seconds to wait after the submit; None without a delay, or with an instant to wait for
 
     deadline_at: float | None
     job_version: str
@@ -75,8 +68,7 @@ class Run(msgspec.Struct, gc=False):
     fence: int = 0
     worker_id: str | None = None
     due_at: float | None = None
-    origin: str | None = None
-    """`SCHEDULE`, `CATCH_UP`, `TRIGGER` or the value of `backfill`; None for a submitted run"""
+    origin: str | None = None  # `SCHEDULE`, `CATCH_UP`, `TRIGGER` or the value of `backfill`; None for a submitted run
     failures: int = 0
     crashes: int = 0
     started_at: float | None = None
@@ -88,8 +80,7 @@ class Run(msgspec.Struct, gc=False):
     outcome: str | None = None
     exit_code: int | None = None
     heartbeats: int = 0
-    has_checkpoint: int = 0
-    """0 or 1, as in the store"""
+    has_checkpoint: int = 0  # 0 or 1, as in the store
     facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None

@@ -16,14 +16,10 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str | None = None
     session: str | None = None
     lane: str | None = None
-    since: float | None = None
-    """created at this time or later"""
-    until: float | None = None
-    """created before this time"""
-    live: bool | None = None
-    """True: not ended; False: ended"""
-    id_prefix: str | None = None
-    """the beginning of the id"""
+    since: float | None = None  # created at this time or later
+    until: float | None = None  # created before this time
+    live: bool | None = None  # True: not ended; False: ended
+    id_prefix: str | None = None  # the beginning of the id
 
     @property
     def only_live(self) -> bool:

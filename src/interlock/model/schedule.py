@@ -18,8 +18,7 @@ from interlock.model.zone import zone_of
 
 KINDS = ("once", "at", "every", "cron")
 LATEST_TIME = 1e11
-LONGEST_DAYS = 1_000_000
-"""from any time before the latest, it ends before the calendar does"""
+LONGEST_DAYS = 1_000_000  # from any time before the latest, it ends before the calendar does
 MOST_CATCH_UP = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -27,12 +26,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 class CatchUp(StrEnum):
     """Missed occurrences to run."""
 
-    NONE = "none"
-    """nothing"""
-    LATEST = "latest"
-    """the newest of them is run"""
-    ALL = "all"
-    """each of them is run"""
+    NONE = "none"  # nothing
+    LATEST = "latest"  # the newest of them is run
+    ALL = "all"  # each of them is run
 
 
 class _At(Kind):

@@ -37,12 +37,10 @@ SECRET_NAMES = (
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
 """of a name like `db_password`, `X-Api-Key` or `accessToken2`; digits belong to none"""
 
-NameTest = Callable[[str], bool]
-"""tells whether a name is that of a secret"""
+NameTest = Callable[[str], bool]  # tells whether a name is that of a secret
 
 DEEPEST = 200
-_LONGEST_NAME = 64
-"""characters up to which the answer for a name is remembered"""
+_LONGEST_NAME = 64  # characters up to which the answer for a name is remembered
 
 
 class BadSecret(BadInput, code="bad_payload"):

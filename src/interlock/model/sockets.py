@@ -2,8 +2,7 @@
 
 from pathlib import PurePath
 
-MEMORY = ":memory:"
-"""the database that is gone with its process"""
+MEMORY = ":memory:"  # the database that is gone with its process
 
 
 def scheduler_socket(database: str) -> str:

@@ -4,32 +4,19 @@ from enum import IntFlag, StrEnum
 
 
 class State(StrEnum):
-    PRERUN = "prerun"
-    """created ahead of when it is due"""
-    PENDING = "pending"
-    """due; waits for the policy's verdict"""
-    APPROVAL_REQUIRED = "approval_required"
-    """a person must clear it"""
-    CONDITION_PENDING = "condition_pending"
-    """has constraints, about to check them"""
-    CONDITION_RUNNING = "condition_running"
-    """constraints being checked"""
-    ACTION_PENDING = "action_pending"
-    """a constraint was violated, about to act"""
-    ACTION_RUNNING = "action_running"
-    """acting on the violation"""
-    SCHEDULED = "scheduled"
-    """cleared; waits for a slot and a worker"""
-    DISPATCHED = "dispatched"
-    """handed to one worker under a fence"""
-    STARTING = "starting"
-    """the worker creates what will execute it"""
-    RUNNING = "running"
-    """the work executes"""
-    TERMINATING = "terminating"
-    """exited; what came out is being judged"""
-    RETRYING = "retrying"
-    """waits out its retry delay"""
+    PRERUN = "prerun"  # created ahead of when it is due
+    PENDING = "pending"  # due; waits for the policy's verdict
+    APPROVAL_REQUIRED = "approval_required"  # a person must clear it
+    CONDITION_PENDING = "condition_pending"  # has constraints, about to check them
+    CONDITION_RUNNING = "condition_running"  # constraints being checked
+    ACTION_PENDING = "action_pending"  # a constraint was violated, about to act
+    ACTION_RUNNING = "action_running"  # acting on the violation
+    SCHEDULED = "scheduled"  # cleared; waits for a slot and a worker
+    DISPATCHED = "dispatched"  # handed to one worker under a fence
+    STARTING = "starting"  # the worker creates what will execute it
+    RUNNING = "running"  # the work executes
+    TERMINATING = "terminating"  # exited; what came out is being judged
+    RETRYING = "retrying"  # waits out its retry delay
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     TIMEOUT = "timeout"
@@ -71,17 +58,13 @@ _NOT_YET = {
 POSSIBLE = tuple(state for state in State if state not in _NOT_YET)
 """the states that runs can have today; interfaces offer no other"""
 
-HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})
-"""states that count against the lane"""
+HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})  # states that count against the lane
 
-ON_WORKER = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING})
-"""states with a live attempt"""
+ON_WORKER = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING})  # states with a live attempt
 
-ENTRY = frozenset({S.PENDING, S.SCHEDULED, S.DISPATCHED})
-"""states on the way to a worker"""
+ENTRY = frozenset({S.PENDING, S.SCHEDULED, S.DISPATCHED})  # states on the way to a worker
 
-EXECUTION = frozenset({S.RUNNING, S.TERMINATING, S.SUCCEEDED})
-"""states from the start of the work to its success"""
+EXECUTION = frozenset({S.RUNNING, S.TERMINATING, S.SUCCEEDED})  # states from the start of the work to its success
 
 
 class Effect(IntFlag):
@@ -90,12 +73,9 @@ class Effect(IntFlag):
     NONE = 0
     TAKES_SLOT = 1
     FREES_SLOT = 2
-    ENDS = 4
-    """the run leaves memory, unless it ended before"""
-    ENTERS = 8
-    """the run goes through the entry"""
-    REWRITES = 16
-    """any field of the run may change, not only those of one group"""
+    ENDS = 4  # the run leaves memory, unless it ended before
+    ENTERS = 8  # the run goes through the entry
+    REWRITES = 16  # any field of the run may change, not only those of one group
 
 
 def _effect(before: State, after: State) -> Effect:

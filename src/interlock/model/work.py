@@ -11,8 +11,7 @@ from interlock.model.field import Checked
 from interlock.model.field_types import Command, Environment, Place, Size, Span, Text, Whole, Word
 
 FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
-FILLED = r"[^\x00]*[^\x00\s][^\x00]*"
-"""text that is more than white space"""
+FILLED = r"[^\x00]*[^\x00\s][^\x00]*"  # text that is more than white space
 MEMORY = Size(1, 2**50)
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from interlock.supervision.instance import Birth, Instance
 
 MOST_JITTER = 0.1
-NEWEST_RUN = "latest"
-"""not a name of a service: in `interlock logs latest` it is the newest run"""
+NEWEST_RUN = "latest"  # not a name of a service: in `interlock logs latest` it is the newest run
 CHILD_NAME = Word(
     f"(?!{NEWEST_RUN}$){NAME}",
     f"a name of letters, digits, '_', '-' and '.', up to 64 long, other than '{NEWEST_RUN}'",
@@ -29,12 +28,9 @@ SPAN, POSITIVE_SPAN = Span(), Span(positive=True)
 
 
 class Strategy(StrEnum):
-    ONE_FOR_ONE = "one_for_one"
-    """restart only the child that ended"""
-    ONE_FOR_ALL = "one_for_all"
-    """stop the others, and restart all"""
-    REST_FOR_ONE = "rest_for_one"
-    """stop the children that were started after it, and restart it and them"""
+    ONE_FOR_ONE = "one_for_one"  # restart only the child that ended
+    ONE_FOR_ALL = "one_for_all"  # stop the others, and restart all
+    REST_FOR_ONE = "rest_for_one"  # stop the children that were started after it, and restart it and them
 
 
 class Restart(StrEnum):
@@ -44,10 +40,8 @@ class Restart(StrEnum):
 
 
 class OnExhausted(StrEnum):
-    STOP_CHILD = "stop_child"
-    """the child stays down, its siblings go on"""
-    FAIL_SUPERVISOR = "fail_supervisor"
-    """the supervisor stops everything it has and fails itself"""
+    STOP_CHILD = "stop_child"  # the child stays down, its siblings go on
+    FAIL_SUPERVISOR = "fail_supervisor"  # the supervisor stops everything it has and fails itself
 
 
 class Backoff(Checked, frozen=True, kw_only=True):
@@ -145,8 +139,7 @@ class Child(Checked, frozen=True, kw_only=True):
     stop_timeout: Annotated[
         Duration, Meta(description="Time to end after TERM, or after the request to; then KILL."), SPAN
     ] = 10.0
-    significant: bool = False
-    """its end, if it is not restarted, ends its supervisor too"""
+    significant: bool = False  # its end, if it is not restarted, ends its supervisor too
 
 
 class Function(Child, frozen=True, kw_only=True):
@@ -155,11 +148,9 @@ class Function(Child, frozen=True, kw_only=True):
     kind: ClassVar[str] = "function"
 
     run: "Callable[[ChildContext], Awaitable[Any]] | Callable[[], Awaitable[Any]]"
-    announces: bool = False
-    """it is running once it has called `context.ready()`, and not before"""
+    announces: bool = False  # it is running once it has called `context.ready()`, and not before
     start_timeout: Annotated[Duration, SPAN] = 30.0
-    suspend: Callable[[], Awaitable[Any]] | None = None
-    """given together with `resume`, it can be suspended"""
+    suspend: Callable[[], Awaitable[Any]] | None = None  # given together with `resume`, it can be suspended
     resume: Callable[[], Awaitable[Any]] | None = None
 
     def check(self) -> None:
@@ -192,12 +183,9 @@ class Process(Probed, frozen=True, kw_only=True):
     """program and arguments, without a shell; or a function that makes them before each start"""
     cwd: Annotated[str | None, Meta(description="Folder it runs in."), Folder()] = None
     limits: Annotated[Limits, Meta(description="Limits on its processes.")] = Limits()
-    outlives: bool = False
-    """lives on when the supervisor is killed, instead of ending with it"""
-    pass_fds: tuple[int, ...] = ()
-    """descriptors that it gets, under the same numbers"""
-    capture: bool = True
-    """whether its output is read, line by line; otherwise it goes where the supervisor's goes"""
+    outlives: bool = False  # lives on when the supervisor is killed, instead of ending with it
+    pass_fds: tuple[int, ...] = ()  # descriptors that it gets, under the same numbers
+    capture: bool = True  # whether its output is read, line by line; otherwise it goes where the supervisor's goes
 
     def check(self) -> None:
         if not callable(self.command):
@@ -300,8 +288,7 @@ class Group(Child, frozen=True, kw_only=True):
     children: Sequence[Child] = ()
     tolerant: bool = False
     """a child that cannot be started is restarted by its policy, instead of failing the whole start"""
-    stop_together: bool = False
-    """stop all children at the same time, not in reverse order"""
+    stop_together: bool = False  # stop all children at the same time, not in reverse order
 
     def check(self) -> None:
         if not isinstance(self.children, Iterable):

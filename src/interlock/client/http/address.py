@@ -13,8 +13,7 @@ from interlock.model.error import BadValue
 from interlock.model.sockets import http_socket, scheduler_socket
 
 LOCAL_DATABASE = "interlock.db"
-LONGEST_PATH = 107 if sys.platform == "linux" else 103
-"""bytes that a system takes for the path of a Unix socket"""
+LONGEST_PATH = 107 if sys.platform == "linux" else 103  # bytes that a system takes for the path of a Unix socket
 
 _HOST = re.compile(r"(?:[A-Za-z0-9_](?:[A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.?)+|\[?[0-9A-Fa-f:.]*:[0-9A-Fa-f:.%a-z]*\]?")
 _PREFIX = re.compile(r"(?:/[A-Za-z0-9_.~%-]+)*")
@@ -26,13 +25,11 @@ _PORTS = {"http": 80, "https": 443}
 class Address(msgspec.Struct, frozen=True):
     """A Unix socket at `path`, or else `host` and `port`."""
 
-    shown: str
-    """the address as it appears in messages"""
+    shown: str  # the address as it appears in messages
     host: str = "localhost"
     port: int = 0
     secure: bool = False
-    prefix: str = ""
-    """text before every path, where a proxy adds one"""
+    prefix: str = ""  # text before every path, where a proxy adds one
     path: str | None = None
 
 

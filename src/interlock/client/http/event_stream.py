@@ -14,8 +14,7 @@ from interlock.model import operations as table
 from interlock.model.queries import EventsQuery
 from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
 
-SILENCE = 45.0
-"""seconds without a byte before a stream is taken for dead; the server sends one at least every 15"""
+SILENCE = 45.0  # seconds without a byte before a stream is taken for dead; the server sends one at least every 15
 
 _KINDS: dict[str, Any] = {name: kind for kind, name in EVENT_NAMES.items()}
 
@@ -26,10 +25,8 @@ class EventFilter(TypedDict, total=False):
     tenant: str | None
     service: str | None
     types: Iterable[str]
-    after: str | None
-    """id of an event, or `start`"""
-    complete: bool
-    """read again what the server left out, instead of yielding a `GapEvent`"""
+    after: str | None  # id of an event, or `start`
+    complete: bool  # read again what the server left out, instead of yielding a `GapEvent`
 
 
 class EventStream:
@@ -43,8 +40,7 @@ class EventStream:
         self._query = filled(EventsQuery, **fields, types=[types] if isinstance(types, str) else list(types))
         self._cursor = self._query.after
         self._exchange = exchange
-        self._resumes = False
-        """whether the server continues at `_cursor`; otherwise it repeats what is stored after it"""
+        self._resumes = False  # whether the server continues at `_cursor`; otherwise it repeats what is stored after it
         self._greeted = False
         self._patience = Patience(exchange.policy, endless=True)
 

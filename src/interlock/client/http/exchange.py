@@ -21,14 +21,11 @@ T = TypeVar("T")
 
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 2.0
-LONGEST_RETRY_AFTER = 60.0
-"""seconds; a client does not wait for a server that asks for a longer pause"""
+LONGEST_RETRY_AFTER = 60.0  # seconds; a client does not wait for a server that asks for a longer pause
 PROBLEM = "application/problem+json"
 IN_DOUBT = "; it may have been done, or still be under way"
-AWAY = frozenset({429, 502, 503, 504})
-"""statuses of a server, or of a proxy before it, that may answer later"""
-UNKNOWN = frozenset({502, 504})
-"""statuses of a proxy that does not know the outcome"""
+AWAY = frozenset({429, 502, 503, 504})  # statuses of a server, or of a proxy before it, that may answer later
+UNKNOWN = frozenset({502, 504})  # statuses of a proxy that does not know the outcome
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -38,18 +35,14 @@ class Request(msgspec.Struct, frozen=True):
     path: str
     body: bytes | None = None
     headers: Mapping[str, str] = {}
-    within: float | None = None
-    """seconds of silence before it fails; None for the client's `timeout`"""
-    alone: bool = False
-    """a connection beside the pool, for a long answer that must not hold up others"""
-    once: bool = False
-    """never sent again if it may have taken effect"""
+    within: float | None = None  # seconds of silence before it fails; None for the client's `timeout`
+    alone: bool = False  # a connection beside the pool, for a long answer that must not hold up others
+    once: bool = False  # never sent again if it may have taken effect
 
 
 class Response(msgspec.Struct, frozen=True):
     status: int
-    headers: Mapping[str, str]
-    """names in lower case"""
+    headers: Mapping[str, str]  # names in lower case
     body: bytes
 
 
@@ -87,10 +80,8 @@ class Policy(msgspec.Struct, frozen=True):
 
     address: Address
     timeout: float = 30.0
-    patience: float = 30.0
-    """seconds of retries while a server that has answered before is away"""
-    first_contact: float = 2.0
-    """seconds of retries for a server that has never answered"""
+    patience: float = 30.0  # seconds of retries while a server that has answered before is away
+    first_contact: float = 2.0  # seconds of retries for a server that has never answered
     connections: int = 8
     random: Random = msgspec.field(default_factory=Random)
     elapsed: Callable[[], float] = time.monotonic
@@ -126,8 +117,7 @@ class Patience:
     def __init__(self, policy: Policy, until: float = math.inf, endless: bool = False) -> None:
         self._policy = policy
         self._until = until
-        self._endless = endless
-        """no limit once the server has answered: for waits, which take as long as they take"""
+        self._endless = endless  # no limit once the server has answered: for waits, which take as long as they take
         self.restart()
 
     def restart(self) -> None:
@@ -158,8 +148,7 @@ class Exchange:
     def __init__(self, policy: Policy, transport: Transport) -> None:
         self.policy = policy
         self.transport = transport
-        self.reached = False
-        """whether the server has ever answered: only then is an absence taken for a restart"""
+        self.reached = False  # whether the server has ever answered: only then is an absence taken for a restart
 
     async def ask(
         self, request: Request, until: float = math.inf, also: frozenset[int] = frozenset(), endless: bool = False

@@ -27,18 +27,12 @@ from interlock.model.run_view import BulkInfo, Event, HistoryEntry, LogLine, Run
 from interlock.model.state import TERMINAL, State
 
 PAGE = 200
-LONGEST_WAIT = 30.0
-"""seconds for which one request asks the server to wait"""
-SPARE = 5.0
-"""seconds by which a silent server may exceed the limit of a wait"""
-MOST_WAITING = 256
-"""waits with a connection each; above that, all of them poll through the pool"""
-POLLS_A_SECOND = 200
-"""polls of all such waits together"""
-MOST_LINES = 10_000
-"""lines of a service's log in one request"""
-SHORT_PAUSE = 0.5
-"""seconds before another request to a server that answers at once though asked to wait"""
+LONGEST_WAIT = 30.0  # seconds for which one request asks the server to wait
+SPARE = 5.0  # seconds by which a silent server may exceed the limit of a wait
+MOST_WAITING = 256  # waits with a connection each; above that, all of them poll through the pool
+POLLS_A_SECOND = 200  # polls of all such waits together
+MOST_LINES = 10_000  # lines of a service's log in one request
+SHORT_PAUSE = 0.5  # seconds before another request to a server that answers at once though asked to wait
 
 States = State | str | Iterable[State | str]
 

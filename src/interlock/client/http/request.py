@@ -18,8 +18,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 QUICK = 60.0
 """seconds: an operation that may take the server longer gets time of its own, and a connection beside the pool"""
-SPARE = 10.0
-"""seconds that a client waits longer than the server does"""
+SPARE = 10.0  # seconds that a client waits longer than the server does
 
 
 class Submitted(msgspec.Struct):

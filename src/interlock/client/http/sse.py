@@ -6,16 +6,14 @@ from typing import NamedTuple
 class ServerSentEvent(NamedTuple):
     name: str
     data: str
-    id: str | None
-    """None for an event without one"""
+    id: str | None  # None for an event without one
 
 
 class EventParser:
     """`feed` it what arrives; it returns the events that are complete."""
 
     def __init__(self) -> None:
-        self._rest = bytearray()
-        """the unfinished line"""
+        self._rest = bytearray()  # the unfinished line
         self._fields: dict[str, str] = {}
 
     def feed(self, piece: bytes) -> list[ServerSentEvent]:

@@ -27,20 +27,17 @@ class ExitCode(IntEnum):
     BROKEN_PIPE = 141, "the reader of the output went away"
 
 
-ERRORS: dict[str, type["InterlockError"]] = {}
-"""code → the class that declares it"""
+ERRORS: dict[str, type["InterlockError"]] = {}  # code → the class that declares it
 
 
 class InterlockError(Exception):
     """The server failed; its log says more."""
 
-    code: ClassVar[str] = "internal"
-    """stable; programs rely on it"""
+    code: ClassVar[str] = "internal"  # stable; programs rely on it
     status: ClassVar[int] = 500
     """HTTP status. The reference of HTTP leaves out errors that merely inherit 500: they never reach a client."""
     exit_code: ClassVar[ExitCode] = ExitCode.ERROR
-    meaning: ClassVar[str] = __doc__ or ""
-    """the docstring, on one line"""
+    meaning: ClassVar[str] = __doc__ or ""  # the docstring, on one line
 
     def __init_subclass__(cls, code: str = "", status: int = 0, exit_code: ExitCode | None = None) -> None:
         cls.meaning = " ".join((cls.__doc__ or "").split())
