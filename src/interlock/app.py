@@ -23,8 +23,7 @@ from interlock.worker.definition import Definition, check_default_payload, defau
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
-    from interlock.model.work import Limits
-    from interlock.supervision.spec import Alive, Backoff, Budget, Ready
+    from interlock.config.service_builder import GroupFields, ServiceFields
 
 H = TypeVar("H", bound=Callable[..., Any])
 
@@ -105,16 +104,7 @@ class App:
         *,
         process: Sequence[str] | None = None,
         container: str | Mapping[str, Any] | None = None,
-        group: str | None = None,
-        env: Mapping[str, str | None] | None = None,
-        cwd: str | None = None,
-        restart: str = "always",
-        backoff: "Backoff | None" = None,
-        budget: "Budget | None" = None,
-        stop_timeout: Duration = 10.0,
-        ready: "Ready | None" = None,
-        alive: "Alive | None" = None,
-        limits: "Limits | None" = None,
+        **options: "Unpack[ServiceFields]",
     ) -> Callable[[H], H]:
         """Declare a service, which runs as long as the scheduler does: the command `process`, or `container`, an image
         or a mapping of its fields. With neither, this decorates a function, which runs in a process of its own.
@@ -126,52 +116,20 @@ class App:
 
         spot = caller()
 
-        def declare(function: Callable[..., Any] | None) -> None:
-            declared = declare_service(
-                name,
-                spot,
-                function=function,
-                process=process,
-                container=container,
-                group=group,
-                env=env,
-                cwd=cwd,
-                restart=restart,
-                backoff=backoff,
-                budget=budget,
-                stop_timeout=stop_timeout,
-                ready=ready,
-                alive=alive,
-                limits=limits,
-            )
-            self._declare(declared)
-
         def define(function: H) -> H:
-            declare(function)
+            self._declare(declare_service(name, spot, function, process, container, **options))
             return function
 
         if process is not None or container is not None:
-            declare(None)
+            self._declare(declare_service(name, spot, None, process, container, **options))
         return define
 
-    def group(
-        self,
-        name: str,
-        *,
-        strategy: str = "one_for_one",
-        group: str | None = None,
-        restart: str = "always",
-        backoff: "Backoff | None" = None,
-        budget: "Budget | None" = None,
-    ) -> None:
+    def group(self, name: str, *, strategy: str = "one_for_one", **options: "Unpack[GroupFields]") -> None:
         """Declare a group of services: one_for_one restarts the member that ended, one_for_all all of them,
         rest_for_one also those declared after it."""
         from interlock.config.service_builder import caller, declare_group
 
-        declared = declare_group(
-            name, caller(), strategy=strategy, group=group, restart=restart, backoff=backoff, budget=budget
-        )
-        self._declare(declared)
+        self._declare(declare_group(name, caller(), strategy, **options))
 
     def _declare(self, declared: "Declared") -> None:
         for known in self.services:
@@ -239,23 +197,15 @@ class App:
 
     @asynccontextmanager
     async def running(
-        self,
-        database: str = "interlock.db",
-        *,
-        workers: int = 1,
-        slots: int = 64,
-        drain: Duration = 5.0,
-        **settings: Any,
+        self, database: str = "interlock.db", *, drain: Duration = 5.0, **settings: Any
     ) -> AsyncIterator["App"]:
-        """Run the scheduler and its workers as part of this program, until the block ends."""
+        """Run the scheduler and its workers as part of this program, until the block ends. `settings` are those of
+        `interlock up`, such as `workers` and `slots`."""
         from interlock.wiring.embedded import embedded
 
-        limit = seconds(drain, "drain")
-        async with embedded(
-            self, self.target(), database, workers=workers, slots=slots, drain=limit, **settings
-        ) as path:
-            async with self.connected(str(path)):
-                yield self
+        embedding = embedded(self, self.target(), database, drain=drain, **settings)
+        async with embedding as path, self.connected(str(path)):
+            yield self
 
     def target(self) -> str:
         """Return the name by which a worker finds this app: `module:variable`."""

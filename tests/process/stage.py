@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from interlock.model import message as m
 from interlock.model.work import ProcessWork, Work
-from interlock.worker.executors import Executors
-from interlock.worker.pool import ProcessPool
+from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import until
 from tests.helpers.processes import children_of, zombies
 
@@ -33,7 +32,7 @@ def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2) 
 
 class Stage:
     def __init__(self) -> None:
-        self.executors = Executors(ProcessPool(target=None, processes=1))
+        self.executors = ProcessPool(ExecutorOptions(), 1)
         self.heard: list[m.Message] = []
         self._numbers = itertools.count(1)
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from interlock.model import message as m
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
-from interlock.worker.processes import ProcessRunner
+from interlock.worker.pool import ExecutorOptions, ProcessPool
 from tests.helpers.places import lines_of, run_async, until
 from tests.helpers.played import OF_JOBS, dispatch, told, worker_of
 from tests.helpers.processes import processes_of
@@ -97,7 +97,7 @@ def test_what_an_executor_process_did_not_come_to_begin_in_time_is_asked_about(f
 def test_a_program_whose_offer_has_passed_is_not_started(folder: Path) -> None:
     async def body() -> None:
         told: list[m.Message] = []
-        runner = ProcessRunner()
+        runner = ProcessPool(ExecutorOptions(), 1)
         await runner.start(told.append)
         late = replace(dispatch("late", "work", folder), work=ProcessWork(command=("touch", str(folder / "late"))))
         try:

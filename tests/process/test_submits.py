@@ -118,7 +118,7 @@ def test_options_that_make_no_sense_are_refused(server: Server, options: dict[st
         (lambda: il.Retry(initial_delay="fast"), "bad_duration", "retry.initial_delay: 'fast'"),
         (lambda: il.Retry(max_delay=-2), "bad_duration", "retry.max_delay: -2"),
         (lambda: il.App().job("a", retry=3), "bad_value", "retry: 3"),  # type: ignore[arg-type] # refused
-        (lambda: il.App().job("a b")(print_nothing), "bad_value", "job: 'a b'"),
+        (lambda: il.App().job("a b")(print_nothing), "bad_value", "id: 'a b'"),
         (lambda: il.App().job("a", lane="")(print_nothing), "bad_value", "lane: ''"),
         (lambda: il.App().job("a", max_runtime="long")(print_nothing), "bad_duration", "max_runtime: 'long'"),
         (lambda: il.App().job("a", deadline=0)(print_nothing), "bad_value", "deadline: 0"),

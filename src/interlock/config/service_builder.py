@@ -3,13 +3,26 @@
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from interlock.config.declarations import Declared
 from interlock.config.faults import Spot
+from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field_types import Command, Optional, Place, did_you_mean
-from interlock.supervision.spec import CHILD_NAME, CONTAINER_FIELDS, Child, Container, Group, Process
+from interlock.model.work import Limits
+from interlock.supervision.spec import (
+    CHILD_NAME,
+    CONTAINER_FIELDS,
+    Alive,
+    Backoff,
+    Budget,
+    Child,
+    Container,
+    Group,
+    Process,
+    Ready,
+)
 from interlock.worker.service import takes_context
 
 LATER = ("nothing",)  # in place of a function's command, which is made once it is known how the app is found
@@ -23,22 +36,37 @@ def caller() -> Spot:
     return Spot(file if here.startswith("..") else here, frame.f_lineno)
 
 
+class GroupFields(TypedDict, total=False):
+    """Options of a group, and of a service. None leaves one out."""
+
+    group: str | None
+    restart: str
+    backoff: Backoff | None
+    budget: Budget | None
+
+
+class ServiceFields(GroupFields, total=False):
+    env: Mapping[str, str | None] | None
+    cwd: str | None
+    stop_timeout: Duration
+    ready: Ready | None
+    alive: Alive | None
+    limits: Limits | None
+
+
 def declare_service(
     name: str,
     spot: Spot,
-    *,
     function: Callable[..., Any] | None,
     process: Sequence[str] | None,
     container: str | Mapping[str, Any] | None,
-    group: str | None,
-    **options: Any,
+    **fields: Unpack[ServiceFields],
 ) -> Declared:
-    """Declare a service that runs exactly one of `function`, `process` and `container`. Options are fields of its
-    child; None leaves one out."""
+    """Declare a service that runs exactly one of `function`, `process` and `container`."""
     given = [field for field, value in (("process", process), ("container", container)) if value is not None]
     if len(given) + (function is not None) != 1:
         raise BadValue("service", [*given, "function"][:2], "one of process, container and a function")
-    options = {field: value for field, value in options.items() if value is not None}
+    options, group = _split(fields, ServiceFields.__optional_keys__)
     child: Child
     if container is not None:
         if "limits" in options:
@@ -52,9 +80,17 @@ def declare_service(
     return _declared(child, group, spot, function)
 
 
-def declare_group(name: str, spot: Spot, *, group: str | None, **options: Any) -> Declared:
-    given = {field: value for field, value in options.items() if value is not None}
-    return _declared(Group(name=name, **given), group, spot)
+def declare_group(name: str, spot: Spot, strategy: str, **fields: Unpack[GroupFields]) -> Declared:
+    options, group = _split(fields, GroupFields.__optional_keys__)
+    return _declared(Group(name=name, **options | {"strategy": strategy}), group, spot)
+
+
+def _split(fields: Mapping[str, Any], known: frozenset[str]) -> tuple[dict[str, Any], object]:
+    """Return the options of the child, and its group; refuse the other fields of a child."""
+    if unknown := fields.keys() - known:
+        raise TypeError(f"unexpected keyword argument {min(unknown)!r}")
+    given = {field: value for field, value in fields.items() if value is not None}
+    return given, given.pop("group", None)
 
 
 def _declared(child: Child, group: object, spot: Spot, function: Callable[..., Any] | None = None) -> Declared:

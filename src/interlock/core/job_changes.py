@@ -1,6 +1,6 @@
 """Changes of jobs: declare them at a start or reload, put, drop, pause and backfill them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from interlock.core.admission import adopt, note_reached
 from interlock.core.decisions import Defined
@@ -93,7 +93,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state.jobs |= put
     p.adopting.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:
-        p.answers.append((origin, Defined(command.request, _difference(before, state.declared))))
+        p.answers.append((origin, Defined(command.request, Difference.between(before, state.declared))))
 
 
 def put(p: Pass, origin: str, command: Put) -> None:
@@ -230,15 +230,6 @@ def adopt_changes(p: Pass) -> None:
     for job_id in p.adopting:
         if (job_id, "") in p.state.series:
             let_go(p, p.state.series[job_id, ""])
-
-
-def _difference(before: Mapping[str, str], after: Mapping[str, str]) -> Difference:
-    return Difference(
-        added=[job_id for job_id in after if job_id not in before],
-        changed=[job_id for job_id, version in after.items() if before.get(job_id, version) != version],
-        removed=[job_id for job_id in before if job_id not in after],
-        unchanged=[job_id for job_id, version in after.items() if before.get(job_id) == version],
-    )
 
 
 # ── pausing ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 """The changes that a reload of the files made."""
 
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -14,6 +15,15 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     changed: Annotated[list[str], doc("Defined differently; services were restarted.")] = []
     removed: Annotated[list[str], doc("Removed; services were stopped.")] = []
     unchanged: Annotated[list[str], doc("Left as they are.")] = []
+
+    @classmethod
+    def between(cls, before: Mapping[str, object], after: Mapping[str, object]) -> "Difference":
+        return cls(
+            added=[name for name in after if name not in before],
+            changed=[name for name in after if name in before and after[name] != before[name]],
+            removed=[name for name in before if name not in after],
+            unchanged=[name for name in after if name in before and after[name] == before[name]],
+        )
 
 
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):

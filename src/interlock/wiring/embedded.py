@@ -10,7 +10,6 @@ from typing import Any
 from interlock import runtime
 from interlock.config import Settings
 from interlock.config.sources import FromApp, load
-from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.wiring.scheduler import Scheduler
 
@@ -27,8 +26,6 @@ class _Thread:
         self._thread = threading.Thread(target=self._run, name="interlock", daemon=True)
         self.started: asyncio.Future[None] = self._outside.create_future()
         self.stopped: asyncio.Future[None] = self._outside.create_future()
-
-    def start(self) -> None:
         self._thread.start()
 
     def _run(self) -> None:
@@ -69,8 +66,6 @@ class _Thread:
 @asynccontextmanager
 async def embedded(app: Any, target: str, database: str, **options: Any) -> AsyncIterator[Path]:
     """Run a scheduler beside the program, until the block ends."""
-    if "heartbeat" in options:
-        options["heartbeat"] = seconds(options["heartbeat"], "heartbeat")
     try:
         # HTTP is off unless the program sets it.
         settings = Settings(database=database, **({"http": "off"} | options))
@@ -84,16 +79,13 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
         load=lambda: load(settings.files, declared, settings.strict, settings.every_lane()),
     )
     thread = _Thread(scheduler)
-    thread.start()
     try:
         await asyncio.shield(thread.started)
         yield settings.socket_path()
     finally:
         await thread.end()
         thread.started.exception()
-        failure = thread.stopped.exception()
-        if failure is not None:
-            raise failure
+        thread.stopped.result()
 
 
 def _settle(future: "asyncio.Future[None]", error: BaseException | None) -> None:

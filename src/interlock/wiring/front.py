@@ -47,15 +47,8 @@ class Front:
         address = settings.http_address()
         if address is not None and not settings.tokens and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)
-        self._gateway = GatewaySettings(
-            grants=[token.grant() for token in settings.tokens],
-            hosts=settings.hosts,
-            origins=settings.origins,
-            max_body=settings.max_body,
-            max_connections=settings.max_connections,
-            request_timeout=settings.request_timeout,
-            secret_names=settings.secret_names,
-        )
+        grants = [token.grant() for token in settings.tokens]
+        self._gateway = msgspec.convert(msgspec.structs.asdict(settings) | {"grants": grants}, GatewaySettings)
 
     async def open(self) -> None:
         """Open the sockets, all or none."""
@@ -80,11 +73,13 @@ class Front:
             return []
         if self._settings.database == MEMORY:
             return [Function(name="gateway", run=self._serve_inside, announces=True, stop_timeout=PATIENCE)]
+        listeners = [one.fileno() for one in self._sockets]
+        options = self._options = self._write_options(listeners)
         return [
             Process(
                 name="gateway",
-                command=[sys.executable, "-m", "interlock.cli.gateway_process", str(self._written_options())],
-                pass_fds=(*self._descriptors(), self._written_options()),
+                command=[sys.executable, "-m", "interlock.cli.gateway_process", str(options)],
+                pass_fds=(*listeners, options),
                 backoff=BACKOFF,
                 stop_timeout=PATIENCE,
                 capture=False,
@@ -102,24 +97,20 @@ class Front:
         finally:
             await gateway.stop()
 
-    def _descriptors(self) -> list[int]:
-        return [one.fileno() for one in self._sockets]
-
-    def _written_options(self) -> int:
+    def _write_options(self, listeners: list[int]) -> int:
         """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
-        if self._options is None:
-            settings = self._settings
-            options = GatewayOptions(
-                database=settings.database,
-                socket=str(settings.socket_path()),
-                listeners=self._descriptors(),
-                settings=self._gateway,
-                log_level=settings.log_level,
-                log_format=settings.log_format,
-            )
-            self._options = os.memfd_create("gateway")
-            os.write(self._options, msgspec.json.encode(options))
-        return self._options
+        settings = self._settings
+        options = GatewayOptions(
+            database=settings.database,
+            socket=str(settings.socket_path()),
+            listeners=listeners,
+            settings=self._gateway,
+            log_level=settings.log_level,
+            log_format=settings.log_format,
+        )
+        descriptor = os.memfd_create("gateway")
+        os.write(descriptor, msgspec.json.encode(options))
+        return descriptor
 
     def close(self) -> None:
         for one in self._sockets:

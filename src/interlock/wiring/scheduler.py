@@ -28,8 +28,7 @@ from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.wiring.file_watch import FileWatch
 from interlock.wiring.front import Front
-from interlock.wiring.handover import TreeHandover, service_of
-from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services
+from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.definition import Definition
 
@@ -46,13 +45,8 @@ WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
 def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[Entry]:
     """Return the catalog entries of an app's jobs."""
     return [
-        Entry(
-            definition.job,
-            partial(definition.check, secret_names=secret_names),
-            definition.mark if definition.job.secrets else None,
-            PYTHON,
-        )
-        for definition in definitions.values()
+        Entry(one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON)
+        for one in definitions.values()
     ]
 
 
@@ -176,21 +170,14 @@ class Scheduler:
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int) -> list[str]:
-        settings = self.settings
-        options = WorkerOptions(
-            app=self._target,
-            socket=str(settings.socket_path()),
-            name=f"w{place + 1}",
-            slots=settings.slots,
-            processes=settings.processes,
-            drain=settings.drain,
-            memory_limit=settings.memory_limit,
-            log_level=settings.log_level,
-            log_format=settings.log_format,
-            path=[part or os.getcwd() for part in sys.path],
-            instance=self.instance,
-            secret_names=settings.secret_names,
-        )
+        own = {
+            "app": self._target,
+            "socket": str(self.settings.socket_path()),
+            "name": f"w{place + 1}",
+            "path": [part or os.getcwd() for part in sys.path],
+            "instance": self.instance,
+        }
+        options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
     # ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -5,27 +5,33 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from interlock.config.sources import Loaded
-from interlock.model.child_info import OVER, ChildInfo, ServiceAction, Status
+from interlock.model.child_info import OVER, ChildInfo, Kept, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Difference, Reloaded
+from interlock.ports.handover import Handover, MemoryHandover
 from interlock.ports.operations import Operations
 from interlock.supervision import Child, Group, Supervisor
 from interlock.supervision.goal import unless
 
 logger = logging.getLogger("interlock.services")
 
-T = TypeVar("T")
 SERVICES = "services"
 WORKERS = "workers"
 Load = Callable[[], Loaded]  # reads the declarations; raises with every fault
 Define = Callable[[Loaded, str], Awaitable[Difference]]
 """defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
+_METRICS: tuple[tuple[str, str, str, Callable[[ChildInfo], float]], ...] = (
+    ("interlock_service_up", "gauge", "Whether a service, or a worker process, is running.",
+     lambda one: one.status is Status.RUNNING),
+    ("interlock_service_restarts_total", "counter", "Number of automatic restarts.", lambda one: one.restarts),
+    ("interlock_service_exhausted", "gauge", "Whether its budget of restarts is used up.", lambda one: one.exhausted),
+)  # fmt: skip
 Placed = Mapping[str, Child]  # children by their paths, each group before its members and without them
 
 
@@ -100,7 +106,8 @@ class Services(Operations):
         # A later reload may have continued from there.
         async with self._changing:
             self._check_goes_on()
-        reloaded = Reloaded(jobs=jobs, services=_difference(old, new))
+        before, after = ({child.name: (path, child) for path, child in one.items()} for one in (old, new))
+        reloaded = Reloaded(jobs=jobs, services=Difference.between(before, after))
         for kind, difference in msgspec.structs.asdict(reloaded).items():
             counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
             logger.info("reload by %s: %s: %s", actor, kind, counts)
@@ -133,27 +140,11 @@ class Services(Operations):
                 logger.error("%s cannot be started: %s", child.name, error)
 
     def families(self) -> list[Family]:
-        kept = [(one.path.rpartition("/")[2], one) for one in _leaves(self._tree.child(SERVICES))]
+        kept = [(one.name, one) for one in _leaves(self._tree.child(SERVICES))]
         kept += [(one.path, one) for one in _leaves(self._tree.child(WORKERS))]
         return [
-            Family(
-                "interlock_service_up",
-                "gauge",
-                "Whether a service, or a worker process, is running.",
-                [("", {"service": name}, float(one.status is Status.RUNNING)) for name, one in kept],
-            ),
-            Family(
-                "interlock_service_restarts_total",
-                "counter",
-                "Number of automatic restarts.",
-                [("", {"service": name}, float(one.restarts)) for name, one in kept],
-            ),
-            Family(
-                "interlock_service_exhausted",
-                "gauge",
-                "Whether its budget of restarts is used up.",
-                [("", {"service": name}, float(one.exhausted)) for name, one in kept],
-            ),
+            Family(name, kind, text, [("", {"service": service}, float(value(one))) for service, one in kept])
+            for name, kind, text, value in _METRICS
         ]
 
     def _path_of(self, name: str) -> str:
@@ -200,7 +191,7 @@ class Services(Operations):
                 return
             if child != self._placed[path]:
                 self._placed[path] = child
-                if await self._unless_newer(self._tree.change(path, child)) is None:
+                if not await self._unless_newer(self._tree.change(path, child)):
                     return
             elif path in self._due and not await self._start(path):
                 return
@@ -208,7 +199,8 @@ class Services(Operations):
 
     async def _remove(self, new: Placed) -> None:
         for path, child in reversed(list(self._placed.items())):
-            if path not in new or _is_other(child, new[path]):
+            # A group in place of a service of the same name, or the reverse, is another child.
+            if path not in new or isinstance(child, Group) != isinstance(new[path], Group):
                 if child.name in self._moving and self._tree.is_held(path):
                     self._stopped.add(child.name)
                 await self._tree.remove(path)
@@ -240,22 +232,21 @@ class Services(Operations):
         if self._tree.child(path).status not in (Status.CREATED, Status.STARTING):
             return True
         try:
-            return await self._unless_newer(self._tree.act(path, ServiceAction.START)) is not None
+            return await self._unless_newer(self._tree.act(path, ServiceAction.START))
         except WrongStatus:
             # In a group that is down it starts with the group.
             return True
 
-    async def _unless_newer(self, work: Coroutine[Any, Any, T]) -> "asyncio.Task[T] | None":
-        """Wait for work, which goes on in any case; return None if a newer reload comes first."""
+    async def _unless_newer(self, work: Coroutine[Any, Any, object]) -> bool:
+        """Wait for work, which goes on in any case; return whether it is done before a newer reload comes."""
         newer = asyncio.get_running_loop().create_task(self._newer.wait())
         try:
             task = await unless(work, newer)
         finally:
             newer.cancel()
-        if task.cancelled():
-            return None
-        task.result()
-        return task
+        if not task.cancelled():
+            task.result()
+        return not task.cancelled()
 
     @property
     def _is_over(self) -> bool:
@@ -264,6 +255,39 @@ class Services(Operations):
     def _check_goes_on(self) -> None:
         if self._is_over:
             raise WrongStatus("reload: not possible, because the scheduler is stopping")
+
+
+class TreeHandover(Handover):
+    """The handover between the lives of a child: for services in the store, for other children in memory."""
+
+    def __init__(self, stored: Handover) -> None:
+        self._stored = stored
+        self._rest = MemoryHandover()
+        self.moving: set[str] = set()  # services that move to another place in the tree and keep their resume id
+
+    async def recall(self, path: str) -> Kept | None:
+        keeper, name = self._for(path)
+        return await keeper.recall(name)
+
+    def keep(self, path: str, kept: Kept) -> Awaitable[None]:
+        keeper, name = self._for(path)
+        return keeper.keep(name, kept)
+
+    def forget(self, path: str) -> Awaitable[None]:
+        keeper, name = self._for(path)
+        if keeper is self._stored and name in self.moving:
+            keeper = self._rest  # which does not know it
+        return keeper.forget(name)
+
+    def _for(self, path: str) -> tuple[Handover, str]:
+        service = service_of(path)
+        return (self._rest, path) if service is None else (self._stored, service)
+
+
+def service_of(path: str) -> str | None:
+    """Return the name of the service at this path, which is unique in the tree; None for any other child."""
+    first, _, rest = path.partition("/")
+    return rest.rpartition("/")[2] if first == SERVICES and rest else None
 
 
 def _flat(children: Sequence[Child], under: str) -> Iterator[tuple[str, Child]]:
@@ -289,22 +313,6 @@ def _members(placed: Placed) -> dict[str, list[str]]:
         if isinstance(child, Group):
             found[path] = []
     return found
-
-
-def _is_other(known: Child, child: Child) -> bool:
-    """Return whether it is not a change but another child of the same name."""
-    return isinstance(known, Group) != isinstance(child, Group)
-
-
-def _difference(old: Placed, new: Placed) -> Difference:
-    before = {child.name: (path, child) for path, child in old.items()}
-    after = {child.name: (path, child) for path, child in new.items()}
-    return Difference(
-        added=[name for name in after if name not in before],
-        changed=[name for name in after if name in before and after[name] != before[name]],
-        removed=[name for name in before if name not in after],
-        unchanged=[name for name in after if after[name] == before.get(name)],
-    )
 
 
 def _all_below(info: ChildInfo) -> Iterator[ChildInfo]:

@@ -6,16 +6,16 @@ import signal
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import convert
 
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.engine.clock import SystemClock
 from interlock.model.error import NotRunning
 from interlock.model.secret import SECRET_NAMES
-from interlock.worker.executors import Executors
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
-from interlock.worker.pool import ProcessPool
+from interlock.worker.pool import ExecutorOptions, ProcessPool
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,14 +42,7 @@ async def run_worker(options: WorkerOptions) -> None:
     os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
         await _check_scheduler(bus)
-    pool = ProcessPool(
-        target=options.app,
-        processes=options.processes,
-        memory_limit=options.memory_limit,
-        path=options.path,
-        secret_names=options.secret_names,
-    )
-    executors = Executors(pool, options.secret_names)
+    pool = ProcessPool(convert(options, ExecutorOptions, from_attributes=True), options.processes)
     settings = HostSettings(
         worker_id=worker_id(options.name, os.getpid()),
         slots=options.slots,
@@ -59,12 +52,12 @@ async def run_worker(options: WorkerOptions) -> None:
     )
     host: Host | None = None
     try:
-        await executors.start(lambda message: host.report(message) if host is not None else None)
-        host = Host(bus, executors, executors.jobs, settings, SystemClock())
+        await pool.start(lambda message: host.report(message) if host is not None else None)
+        host = Host(bus, pool, pool.jobs, settings, SystemClock())
         _stop_on_signals(host, options.drain)
         await host.run()
     finally:
-        await executors.close()
+        await pool.close()
         await bus.close()
 
 
@@ -80,17 +73,11 @@ async def _check_scheduler(bus: SocketBus) -> None:
 
 def _stop_on_signals(host: Host, drain: float) -> None:
     loop = asyncio.get_running_loop()
-    signals: list[int] = []
 
-    def stop(number: int) -> None:
-        signals.append(number)
-        if len(signals) == 1:
-            host.leave()
-            loop.call_later(drain, host.interrupt)
-        elif len(signals) == 2:
-            host.interrupt()
-        else:
-            host.abandon()
+    def leave() -> None:
+        host.leave()
+        loop.call_later(drain, host.interrupt)
 
+    steps = iter((leave, host.interrupt))
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(number, lambda: next(steps, host.abandon)())

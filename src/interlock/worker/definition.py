@@ -15,17 +15,7 @@ from msgspec import UNSET, UnsetType
 from interlock.model import payload as payloads
 from interlock.model.error import BadHandler, BadPayload, BadValue
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.secret import (
-    DEEPEST,
-    MARK,
-    MARKED,
-    SECRET_NAMES,
-    BadSecret,
-    Secret,
-    from_json,
-    is_marked,
-    matcher,
-)
+from interlock.model.secret import DEEPEST, MARK, MARKED, SECRET_NAMES, BadSecret, Secret, from_json, matcher
 from interlock.worker.context import Context
 from interlock.worker.redaction import Redaction, texts_of
 
@@ -36,14 +26,6 @@ _UNKNOWN = re.compile(r"Object contains unknown field `(.+?)`(?: - at `\$(.*)`)?
 _WRONG = re.compile(r"(.+?) - at `\$\.?(.+)`")
 _QUOTED = re.compile(r"Invalid (?:enum )?value .*?(?= - at `[^`]*`(?: in `[^`]*`)?$|$)")
 _TAKES_SECRET = "got `Secret`"
-
-_CLOSED = (
-    types.BoolType, types.BytesType, types.DateTimeType, types.DateType, types.DecimalType, types.EnumType,
-    types.FloatType, types.FrozenSetType, types.IntType, types.ListType, types.LiteralType, types.NoneType,
-    types.SetType, types.StrType, types.TimeDeltaType, types.TimeType, types.TupleType, types.UnionType,
-    types.UUIDType, types.VarTupleType,
-)  # fmt: skip
-"""types that are never read from a JSON object, apart from their own parts"""
 
 
 class Definition:
@@ -59,8 +41,7 @@ class Definition:
         self._open = False  # whether it takes any argument
         self._type = self._read_signature()
         self._decoder = msgspec.json.Decoder(self._type, dec_hook=_read_secret)
-        self._takes_objects, secrets = self._read_types()
-        if secrets:
+        if secrets := self._secrets():
             self.job = msgspec.structs.replace(job, secrets=secrets, version="")
 
     def _bad(self, problem: str) -> BadHandler:
@@ -97,21 +78,20 @@ class Definition:
         except (TypeError, ValueError) as error:
             raise self._bad(f"has arguments that cannot come from JSON: {error}") from error
 
-    def _read_types(self) -> tuple[bool, tuple[str, ...]]:
-        """Return whether an object may be read as something but a `Secret`, and the arguments that contain one."""
-        takes_objects, secrets = self._open, []
+    def _secrets(self) -> tuple[str, ...]:
+        """Return the arguments that contain a `Secret`."""
         info = types.type_info(self._type)
         assert isinstance(info, types.StructType)
-        for field in info.fields:
-            for part in _parts_of(field.type):
-                if isinstance(part, types.CustomType) and part.cls is Secret:
-                    secrets.append(field.name)
-                elif not isinstance(part, _CLOSED) and not _is_unset(part):
-                    takes_objects = True
-        return takes_objects, tuple(dict.fromkeys(secrets))
+        return tuple(
+            field.name
+            for field in info.fields
+            if any(isinstance(part, types.CustomType) and part.cls is Secret for part in _parts_of(field.type))
+        )
 
     def _read(self, payload: bytes) -> Any:
         """Return the arguments, with every marked value read as a secret."""
+        if payload.find(MARKED) < 0:
+            return self._decoder.decode(payload)
         return msgspec.convert(
             from_json(msgspec.json.decode(payload)), self._type, dec_hook=_read_secret, str_keys=True
         )
@@ -119,26 +99,17 @@ class Definition:
     def check(self, payload: bytes, secret_names: Sequence[str] = SECRET_NAMES) -> None:
         """Raise `BadPayload` unless the handler can be called with it."""
         try:
-            if self._takes_objects and payload.find(MARKED) >= 0:
-                self._read(payload)
-            else:
-                self._decoder.decode(payload)
+            self._read(payload)
         except Exception as error:
             raise BadPayload(self.job.id, self._problem(payload, error, secret_names)) from error
 
     def mark(self, payload: bytes) -> bytes:
         """Mark each text that the handler takes as a secret, in a payload that has been checked."""
-        read = self._read(payload) if self._takes_objects and is_marked(payload) else self._decoder.decode(payload)
-        given = msgspec.json.decode(payload)
+        read, given = self._read(payload), msgspec.json.decode(payload)
         below = {name: _marked(given[name], getattr(read, name)) for name in self.job.secrets if name in given}
         return msgspec.json.encode(given | below)
 
     def _problem(self, payload: bytes, error: Exception, secret_names: Sequence[str]) -> str:
-        if is_marked(payload) and not self._takes_objects:
-            try:
-                self._read(payload)
-            except Exception as second:  # noqa: BLE001 - the same error, in better words
-                error = second
         # First, because a changed text may hide a secret.
         text = " ".join(self._redaction(payload, secret_names)(str(error)).split())
         if isinstance(error, BadSecret):
@@ -160,16 +131,15 @@ class Definition:
         """Return the keyword arguments for the handler."""
         if not self._names and not self._open:
             return {} if self._context is None else {self._context: context}
-        marked = self._takes_objects and payload.find(MARKED) >= 0
         try:
-            decoded = self._read(payload) if marked else self._decoder.decode(payload)
+            decoded = self._read(payload)
         except Exception as error:
             # The handler has another signature than it had when the run was submitted.
             raise BadPayload(context.job_id, self._problem(payload, error, SECRET_NAMES)) from error
         given: dict[str, Any] = {}
         if self._open:
             given = msgspec.json.decode(payload)
-            if marked:
+            if payload.find(MARKED) >= 0:
                 given = from_json(given)
         for name in self._names:
             value = getattr(decoded, name)
@@ -244,10 +214,6 @@ def _parts_of(kind: types.Type) -> Iterator[types.Type]:
             seen.add(id(part))
             yield part
             rest.extend(getattr(part, name) for name in part.__struct_fields__)
-
-
-def _is_unset(kind: types.Type) -> bool:
-    return isinstance(kind, types.CustomType) and kind.cls is UnsetType
 
 
 def _at(path: str | None, name: str) -> str:

@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -34,6 +34,7 @@ from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
+from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import ThreadPool
 
 LONGEST_ERROR = 16_384
@@ -45,13 +46,14 @@ Key = tuple[str, int]
 class Attempt:
     """An attempt in this process, until its end is reported."""
 
-    __slots__ = ("context", "definition", "dispatch", "entered", "reported", "task")
+    __slots__ = ("context", "definition", "dispatch", "entered", "key", "reported", "task")
 
     def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
         self.dispatch = dispatch
+        self.key: Key = (dispatch.run_id, dispatch.fence)
         self.definition = definition  # None until it is loaded
         self.context = context
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[None] | None = None  # None for one in a thread
         self.entered = False
         self.reported = False
 
@@ -66,7 +68,6 @@ class ExecutorProcess:
         self._threads = ThreadPool()
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []
-        self._flush_planned = False
         self._pending: dict[Key, Attempt] = {}
         """received and not begun; removing one decides whether it begins or is returned"""
         self._arrived: list[Attempt] = []
@@ -112,14 +113,10 @@ class ExecutorProcess:
     def _send_soon(self, message: m.Message) -> None:
         """On the loop, send together with the other messages of this turn."""
         with self._lock:
+            is_first = not self._outbox
             self._outbox.append(message)
-        if not self._flush_planned:
-            self._flush_planned = True
-            self._loop.call_soon(self._flush)
-
-    def _flush(self) -> None:
-        self._flush_planned = False
-        self.send_now()
+        if is_first:
+            self._loop.call_soon(self.send_now)
 
     def _read(self) -> None:
         """Receive, on the loop or in the watching thread."""
@@ -172,15 +169,13 @@ class ExecutorProcess:
         work = dispatch.work
         if isinstance(work, FunctionWork):
             definition = self._functions.known(work.function)
-        else:
-            definition = self._definitions.get(dispatch.job_id)
-        if definition is None and not isinstance(work, FunctionWork):
+        elif (definition := self._definitions.get(dispatch.job_id)) is None:
             text = f"this worker's app has no job {dispatch.job_id!r}"
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
         secrets = definition.job.secrets if definition is not None else ()
         attempt = Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
-        self._pending[(dispatch.run_id, dispatch.fence)] = attempt
+        self._pending[attempt.key] = attempt
         self._busy.set()
         if definition is not None and definition.is_async:
             with self._lock:
@@ -202,22 +197,21 @@ class ExecutorProcess:
         if attempt.task is not None and not attempt.reported:
             if not attempt.entered:
                 # A task that is cancelled before its first step never runs, so it cannot report itself.
-                self._report(attempt, self._send_soon, Outcome.CANCELLED)
+                self._report(attempt, Outcome.CANCELLED)
             attempt.task.cancel()
 
     # ── attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, attempt: Attempt) -> bool:
-        key = (attempt.dispatch.run_id, attempt.dispatch.fence)
+        key = attempt.key
         self._active[key] = attempt
-        if self._pending.pop(key, None) is None:
-            del self._active[key]
-            return False
-        if elapsed() > attempt.dispatch.begin_by:
-            del self._active[key]
+        is_here = self._pending.pop(key, None) is not None
+        if is_here and elapsed() <= attempt.dispatch.begin_by:
+            return True
+        del self._active[key]
+        if is_here:
             self.send_now(m.Expired(*key))
-            return False
-        return True
+        return False
 
     def _begin_arrived(self) -> None:
         with self._lock:
@@ -234,11 +228,11 @@ class ExecutorProcess:
             result = await definition.handler(**_arguments_of(attempt, definition))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             if isinstance(error, asyncio.CancelledError) and attempt.context.cancelled:
-                self._report(attempt, self._send_soon, Outcome.CANCELLED)
+                self._report(attempt, Outcome.CANCELLED)
             else:
-                self._report_error(attempt, self._send_soon, error)
+                self._report_error(attempt, error)
         else:
-            self._report_result(attempt, self._send_soon, result)
+            self._report_result(attempt, result)
 
     def _run_in_thread(self, attempt: Attempt) -> None:
         if not self._begin(attempt):
@@ -253,39 +247,35 @@ class ExecutorProcess:
         try:
             result = definition.handler(**_arguments_of(attempt, definition))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
-            self._report_error(attempt, self.send_now, error)
+            self._report_error(attempt, error)
         else:
-            self._report_result(attempt, self.send_now, result)
+            self._report_result(attempt, result)
 
     def _load(self, attempt: Attempt) -> Definition | None:
         """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
         assert isinstance(attempt.dispatch.work, FunctionWork)
         try:
             definition = self._functions.load(attempt.dispatch.job_id, attempt.dispatch.work.function)
-        except InterlockError as error:
-            self._report(attempt, self.send_now, Outcome.FAILED, None, attempt.context.redact(clean(error)))
-            return None
         except BaseException as error:  # noqa: BLE001 - whatever a module does, the run must end
-            self._report_error(attempt, self.send_now, error)
+            self._report_error(attempt, error, Outcome.FAILED)
             return None
         attempt.definition = definition
         attempt.context.secret_arguments = definition.job.secrets
         if attempt.context.cancelled:
-            self._report(attempt, self.send_now, Outcome.CANCELLED)
+            self._report(attempt, Outcome.CANCELLED)
             return None
         return definition
 
     def _go_on_async(self, attempt: Attempt, definition: Definition) -> None:
         """On the loop, go on with an attempt whose function was loaded in a thread."""
         if attempt.context.cancelled:
-            self._report(attempt, self._send_soon, Outcome.CANCELLED)
+            self._report(attempt, Outcome.CANCELLED)
         else:
             attempt.task = self._loop.create_task(self._run_async(attempt, definition))
 
     def _report(
         self,
         attempt: Attempt,
-        send: Callable[[m.Message], None],
         outcome: Outcome,
         result: bytes | None = None,
         error: str | None = None,
@@ -295,37 +285,37 @@ class ExecutorProcess:
             # This is a copy that a handler forked: the one it was copied from reports.
             os._exit(1)
         attempt.reported = True
-        dispatch = attempt.dispatch
-        self._active.pop((dispatch.run_id, dispatch.fence), None)
-        send(m.Finished(dispatch.run_id, dispatch.fence, outcome, result, error, exit_code, elapsed()))
+        self._active.pop(attempt.key, None)
+        send = self.send_now if attempt.task is None else self._send_soon
+        send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed()))
 
-    def _report_result(self, attempt: Attempt, send: Callable[[m.Message], None], result: Any) -> None:
+    def _report_result(self, attempt: Attempt, result: Any) -> None:
         try:
             data = encode_result(result)
-        except InterlockError as error:
-            self._report(attempt, send, Outcome.FAILED_FATAL, None, attempt.context.redact(clean(error)))
         except BaseException as error:  # noqa: BLE001 - a result may raise when it is read
-            self._report_error(attempt, send, error)
+            self._report_error(attempt, error, Outcome.FAILED_FATAL)
         else:
-            self._report(attempt, send, Outcome.SUCCEEDED, data)
+            self._report(attempt, Outcome.SUCCEEDED, data)
 
-    def _report_error(self, attempt: Attempt, send: Callable[[m.Message], None], error: BaseException) -> None:
-        fatal = issubclass(type(error), Fatal)
+    def _report_error(self, attempt: Attempt, error: BaseException, own: Outcome | None = None) -> None:
+        """Report an exception with its traceback; in plain words if it is `Fatal`, or Interlock's `own`."""
+        plain = own if issubclass(type(error), InterlockError) else None
+        if issubclass(type(error), Fatal):
+            plain = Outcome.FAILED_FATAL
         text, exit_code = "", None
         try:
             if isinstance(error, SystemExit):
                 exit_code = int(error.code) & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
-            text = attempt.context.redact(clean(error if fatal else with_traceback(error)))
-            text = text[:LONGEST_ERROR] if fatal else text[-LONGEST_ERROR:]
+            text = attempt.context.redact(clean(error if plain else with_traceback(error)))
+            text = text[:LONGEST_ERROR] if plain else text[-LONGEST_ERROR:]
         except BaseException:  # noqa: BLE001 - whatever the exception does, the run must end
             text = ""
-        outcome = Outcome.FAILED_FATAL if fatal else Outcome.FAILED
-        self._report(attempt, send, outcome, None, text or type(error).__name__, exit_code)
+        self._report(attempt, plain or Outcome.FAILED, None, text or type(error).__name__, exit_code)
 
 
 def _start(attempt: Attempt) -> m.Started:
     """Reported before it begins, because a message on the link outlives this process."""
-    return m.Started(attempt.dispatch.run_id, attempt.dispatch.fence, elapsed())
+    return m.Started(*attempt.key, elapsed())
 
 
 def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
@@ -351,19 +341,8 @@ def with_traceback(error: BaseException) -> str:
     return text
 
 
-class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of an executor process, as one JSON argument."""
-
-    link: int
-    app: str | None
-    memory_limit: int
-    path: list[str]
-    secret_names: tuple[str, ...]
-
-
 def main() -> None:
-    options = msgspec.json.decode(sys.argv[1], type=ExecutorOptions)
-    link = socket.socket(fileno=options.link)
+    link, options = socket.socket(fileno=int(sys.argv[1])), msgspec.json.decode(sys.argv[2], type=ExecutorOptions)
     link.set_inheritable(False)
     end_with_parent()
     prefer_for_oom()
@@ -375,7 +354,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    ExecutorProcess(link, definitions, options.secret_names).run()
+    ExecutorProcess(link, definitions, tuple(options.secret_names)).run()
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""An attempt as its worker keeps it."""
+"""An attempt as its worker keeps it, and the steps to stop it: ask, then TERM, then KILL, with a grace between."""
 
 import asyncio
+from collections.abc import Iterable
 from math import inf
 
 from interlock.model import message as m
+from interlock.model.work import ProcessWork
+from interlock.ports.executor import Executor
 
 Key = tuple[str, int]
 
@@ -27,3 +30,38 @@ class HeldAttempt:
         self.timer: asyncio.TimerHandle | None = None
         self.latest: dict[type[m.Message], m.Message] = {}
         """its progress and checkpoint, for a scheduler that has not stored them"""
+
+
+class StopSteps:
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._most_grace = inf
+
+    def begin(self, held: HeldAttempt, reason: str) -> None:
+        # Asking a program means TERM, so KILL is the next step.
+        held.is_termed = isinstance(held.dispatch.work, ProcessWork)
+        self._executor.ask(*held.key, reason)
+        self._press_later(held)
+
+    def hurry(self, attempts: Iterable[HeldAttempt], most_grace: float) -> None:
+        """Give at most this grace from now on. Attempts already stopping get TERM at once, and KILL within it."""
+        self._most_grace = most_grace
+        loop = asyncio.get_running_loop()
+        for held in attempts:
+            latest = loop.time() + (most_grace if held.is_termed else 0.0)
+            if held.timer is not None and held.timer.when() > latest:
+                held.timer.cancel()
+                held.timer = loop.call_at(latest, self._press, held)
+
+    def _press_later(self, held: HeldAttempt) -> None:
+        grace = min(held.dispatch.grace, self._most_grace)
+        held.timer = asyncio.get_running_loop().call_later(grace, self._press, held)
+
+    def _press(self, held: HeldAttempt) -> None:
+        """Take the next step, after the grace of the one before."""
+        if held.is_termed:
+            self._executor.kill(*held.key)
+        else:
+            held.is_termed = True
+            self._executor.terminate(*held.key)
+            self._press_later(held)

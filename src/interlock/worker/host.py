@@ -18,11 +18,10 @@ from interlock.model.outcome import Outcome
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
 from interlock.ports.executor import Executor
-from interlock.worker.held import HeldAttempt, Key
+from interlock.worker.held import HeldAttempt, Key, StopSteps
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers
 from interlock.worker.reports import Reports
-from interlock.worker.stop_steps import StopSteps
 
 logger = logging.getLogger("interlock.worker")
 
@@ -63,7 +62,7 @@ class Host(Endpoint):
         self._lines = KeptLines()
         self._forget_time: Callable[[], None] = lambda: None
         self._reports = Reports(self._clock, self._send)
-        self._stop_steps = StopSteps(executor, settings.stop_grace)
+        self._stop_steps = StopSteps(executor)
         self._peer: Peer | None = None
         self._leaving = False
         self._interrupted = False  # whether the drain is over
@@ -199,12 +198,10 @@ class Host(Endpoint):
         key = (dispatch.run_id, dispatch.fence)
         if key in self._held:
             return
-        if key in self._remembered:
-            # A repeated dispatch, or another run of the same name: the scheduler knows.
-            self._send([m.Returned(*key, "the worker had this fence before")])
-            return
-        if self._leaving:
-            self._send([m.Returned(*key, "the worker is leaving")])
+        if self._leaving or key in self._remembered:
+            # A remembered one is a repeated dispatch, or another run of the same name: the scheduler knows.
+            why = "the worker had this fence before" if key in self._remembered else "the worker is leaving"
+            self._send([m.Returned(*key, why)])
             return
         held = self._held[key] = self._offers.take(dispatch)
         if dispatch.hold:
@@ -282,22 +279,24 @@ class Host(Endpoint):
     def report(self, message: m.Message) -> None:
         """Take a message of the executor: forward it, and keep outcomes."""
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
-        if isinstance(message, (m.Finished, m.Lost, m.Returned)):
-            if held is not None:
-                self._end(held, message)
-        elif isinstance(message, m.Started):
-            if held is not None:
-                held.begun = True
-                held.began = self._clock.now().elapsed - message.ago
-                self._reports.started(held)
-        elif isinstance(message, m.Expired):
-            if held is not None:
-                self._expired(held)
-        else:
+        if isinstance(message, (m.LogLine, m.Checkpoint, m.Progress)):
             if held is not None:
                 self._reports.send_start(held)
-            self._keep(message)
+            if isinstance(message, m.LogLine):
+                self._lines.keep(message, self._clock.now().elapsed, self._peer is not None)
+            elif held is not None:
+                held.latest[type(message)] = message
             self._send([message])
+        elif held is None:
+            pass
+        elif isinstance(message, m.Started):
+            held.begun = True
+            held.began = self._clock.now().elapsed - message.ago
+            self._reports.started(held)
+        elif isinstance(message, m.Expired):
+            self._expired(held)
+        elif isinstance(message, (m.Finished, m.Lost, m.Returned)):
+            self._end(held, message)
 
     def _end(self, held: HeldAttempt, outcome: m.Finished | m.Lost | m.Returned) -> None:
         if isinstance(outcome, m.Finished):
@@ -314,16 +313,8 @@ class Host(Endpoint):
     def _outcomes(self) -> list[m.Message]:
         return [self._reports.of(held) for held in self._held.values() if held.outcome is not None]
 
-    def _keep(self, record: m.Message) -> None:
-        """Keep log lines, and the latest progress and checkpoint, for the next link."""
-        if isinstance(record, (m.Checkpoint, m.Progress)):
-            held = self._held.get((record.run_id, record.fence))
-            if held is not None:
-                held.latest[type(record)] = record
-        elif isinstance(record, m.LogLine):
-            self._lines.keep(record, self._clock.now().elapsed, self._peer is not None)
-
     def _kept(self) -> list[m.Message]:
+        """Return log lines, and the latest progress and checkpoints, for a new link."""
         lines = self._lines.again(self._clock.now().elapsed, self._held)
         return [*lines, *(record for held in self._held.values() for record in held.latest.values())]
 
@@ -359,7 +350,7 @@ class Host(Endpoint):
         if self._interrupted:
             return
         self._interrupted = True
-        self._stop_steps.hurry(self._held.values())
+        self._stop_steps.hurry(self._held.values(), self._settings.stop_grace)
         for key, held in list(self._held.items()):
             if held.outcome is None and held.timer is None:
                 self._stop(key, SHUTDOWN)

@@ -1,4 +1,4 @@
-"""The executor of functions: attempts run in executor processes, never in the worker's own.
+"""The executor of a worker: functions run in executor processes, never in the worker's own, and programs beside them.
 
 Most attempts share one process. An attempt that needs a process of its own gets one. When a process dies, its attempts
 are reported as lost. When a handler blocks the shared process's loop, attempts that have not begun move to a new one;
@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -23,9 +24,13 @@ from interlock.model import message as m
 from interlock.model.error import InterlockError, Refused, rebuild
 from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
+from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Executor, Report
 from interlock.task_set import TaskSet
+
+if TYPE_CHECKING:
+    from interlock.worker.processes import ProgramAttempt, Programs
 
 logger = logging.getLogger("interlock.worker")
 
@@ -34,63 +39,79 @@ STALL = 2.0  # seconds that an attempt may wait in a process before that counts 
 Key = tuple[str, int]
 
 
+class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of an executor process, as one JSON argument."""
+
+    app: str | None = None
+    memory_limit: int = 0
+    path: Sequence[str] = ()
+    secret_names: Sequence[str] = SECRET_NAMES
+
+
+class _Attempt:
+    """A function in one of the processes."""
+
+    __slots__ = ("child", "dispatch", "is_target", "key", "sent_at", "stopping")
+
+    def __init__(self, child: "_Child", key: Key, dispatch: m.Dispatch, sent_at: float) -> None:
+        self.child = child
+        self.key = key
+        self.dispatch = dispatch
+        self.sent_at: float | None = sent_at  # None once it has begun
+        self.stopping: bool | None = None  # set when it must stop; True when its grace is over
+        self.is_target = False  # whether its process was killed because of it
+
+    def ask(self, reason: str) -> None:
+        self.stopping = False
+        self.child.send(m.Stop(*self.key, reason))
+
+    def terminate(self) -> None:
+        self.child.retire()
+        self.stopping = self.child.doomed = True
+        self.child.end_if_done()
+
+    def kill(self) -> None:
+        self.child.retire()
+        self.is_target = self.child.killed = True
+        self.child.signal(signal.SIGKILL)
+
+
 class _Child(asyncio.Protocol):
     """One executor process as its host sees it."""
 
     def __init__(self, pool: "ProcessPool", isolated: bool) -> None:
         self.pool = pool
         self.isolated = isolated
-        self.attempts: dict[Key, m.Dispatch] = {}
-        self.waiting: dict[Key, float] = {}  # attempts sent and not begun, with the time
-        self.stopping: dict[Key, bool] = {}  # attempts that must stop; True when their grace is over
+        self.attempts: dict[Key, _Attempt] = {}
         self.doomed = False  # gets TERM when it holds only attempts whose grace is over
+        self.killed = False  # because of an attempt
         self.retired = False  # gets nothing new
         self.ready = False  # has loaded the app, if there is one
-        self.targets: dict[Key, None] = {}  # the attempts for which it was killed
         self._loop = asyncio.get_running_loop()
+        self.gone: asyncio.Future[None] = self._loop.create_future()
         self._reader = frames.FrameReader()
         self._transport: asyncio.Transport | None = None
         self._unsent: list[m.Message] = []
         self._exit_code: int | None = None
         self._socket, there = socket.socketpair()
-        options = {
-            "link": there.fileno(),
-            "app": pool.target,
-            "memory_limit": pool.memory_limit,
-            "path": pool.path,
-            "secret_names": pool.secret_names,
-        }
+        link, options = there.fileno(), msgspec.json.encode(pool.options).decode()
         # Unbuffered, because output must not wait in a process that may be killed. In a group of its own, to kill it
         # with everything it has started; in the host's session, so that the supervisor of the host can do so too.
+        command = [sys.executable, "-u", "-m", "interlock.worker.executor_process", str(link), options]
+        process = None
         try:
-            self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-u",
-                    "-m",
-                    "interlock.worker.executor_process",
-                    msgspec.json.encode(options).decode(),
-                ],
-                pass_fds=(there.fileno(),),
-                stdin=subprocess.DEVNULL,
-                process_group=0,
-            )
-            self._pidfd = self._watch()
+            process = subprocess.Popen(command, pass_fds=(link,), stdin=subprocess.DEVNULL, process_group=0)
+            self._pidfd = os.pidfd_open(process.pid)
         except OSError:
             self._socket.close()
+            if process is not None:
+                process.kill()
+                process.wait()
             raise
         finally:
             there.close()
-
-    def _watch(self) -> int:
-        try:
-            pidfd = os.pidfd_open(self.process.pid)
-        except OSError:
-            self.process.kill()
-            self.process.wait()
-            raise
-        self._loop.add_reader(pidfd, self._exited)
-        return pidfd
+        self.process = process
+        self._loop.add_reader(self._pidfd, self._exited)
 
     async def open(self) -> None:
         if self._exit_code is not None:
@@ -99,8 +120,7 @@ class _Child(asyncio.Protocol):
             # A transport closes the link unread when a write fails; so the socket itself stays open as well.
             transport, _ = await self._loop.create_unix_connection(lambda: self, sock=self._socket.dup())
         except OSError as error:
-            logger.error("executor process %d is given up: %s", self.process.pid, error)
-            self.signal(signal.SIGKILL)
+            self._give_up(error)
             return
         self._transport = transport
         if self._exit_code is None:
@@ -114,8 +134,11 @@ class _Child(asyncio.Protocol):
                 for message in messages:
                     self.pool.heard(self, message)
         except Refused as error:
-            logger.error("executor process %d is given up: %s", self.process.pid, error)
-            self.signal(signal.SIGKILL)
+            self._give_up(error)
+
+    def _give_up(self, error: Exception) -> None:
+        logger.error("executor process %d is given up: %s", self.process.pid, error)
+        self.signal(signal.SIGKILL)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.signal(signal.SIGKILL)
@@ -134,6 +157,7 @@ class _Child(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
         self.pool.ended(self, self._exit_code)
+        self.gone.set_result(None)
 
     def send(self, message: m.Message) -> None:
         if not self._unsent:
@@ -151,48 +175,46 @@ class _Child(asyncio.Protocol):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
-    def settle(self, key: Key) -> bool:
-        """Remove an attempt; return whether it was here."""
-        self.waiting.pop(key, None)
-        self.stopping.pop(key, None)
-        return self.attempts.pop(key, None) is not None
+    def retire(self) -> None:
+        """Take nothing new; return attempts that have not begun, to move them."""
+        if not self.retired and not self.isolated:
+            for attempt in self.attempts.values():
+                if attempt.sent_at is not None:
+                    self.send(m.Revoke(*attempt.key))
+        self.retired = True
+
+    def end_if_done(self) -> None:
+        if self.doomed and all(attempt.stopping for attempt in self.attempts.values()):
+            self.signal(signal.SIGTERM)
+        elif not self.attempts and (self.retired or (self.isolated and self.pool.has_spare())):
+            self.retired = True
+            self.signal(signal.SIGKILL)
 
 
 class ProcessPool(Executor):
-    def __init__(
-        self,
-        *,
-        target: str | None,
-        processes: int,
-        memory_limit: int = 0,
-        path: Sequence[str] = (),
-        secret_names: Sequence[str] = SECRET_NAMES,
-    ) -> None:
-        self.target = target
-        self.path = list(path)
-        self.secret_names = list(secret_names)
-        self.memory_limit = memory_limit
+    def __init__(self, options: ExecutorOptions, processes: int) -> None:
+        """`processes` of those for one attempt each are kept when they are idle."""
+        self.options = options
+        self.jobs: list[str] = []  # of the app, once it is started
         self._processes = processes
         self._report: Report = lambda message: None
         self._children: list[_Child] = []
-        self._by_key: dict[Key, _Child] = {}
+        self._attempts: dict[Key, _Attempt | ProgramAttempt] = {}
         self._shared: _Child | None = None
-        self._ready: asyncio.Future[list[str]] | None = None
+        self._programs: Programs | None = None  # made for the first program
+        self._loading: asyncio.Future[list[str]] | None = None
         self._tasks = TaskSet()
         self._checking = False
         self._closing = False
-        self._emptied: asyncio.Event = asyncio.Event()
-        self.jobs: list[str] = []
 
     async def start(self, report: Report) -> None:
         """Start the shared process and wait until it has loaded the app; raise why it could not. Without an app, it
         starts when first needed."""
         self._report = report
-        if self.target is None:
-            return
-        self._ready = asyncio.get_running_loop().create_future()
-        self._shared = self._spawn(False)
-        self.jobs = await self._ready
+        if self.options.app is not None:
+            self._loading = asyncio.get_running_loop().create_future()
+            self._shared = self._spawn(False)
+            self.jobs = await self._loading
 
     def _spawn(self, isolated: bool) -> _Child:
         child = _Child(self, isolated)
@@ -203,14 +225,28 @@ class ProcessPool(Executor):
     # ── the port ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def begin(self, attempt: m.Dispatch) -> None:
-        child = self._own_child() if attempt.isolated else self._shared_child()
         key = (attempt.run_id, attempt.fence)
-        child.attempts[key] = attempt
-        child.waiting[key] = asyncio.get_running_loop().time()
-        self._by_key[key] = child
+        if isinstance(attempt.work, ProcessWork):
+            self._attempts[key] = self._begin_program(attempt)
+            return
+        child = self._own_child() if attempt.isolated else self._shared_child()
+        begun = _Attempt(child, key, attempt, asyncio.get_running_loop().time())
+        self._attempts[key] = child.attempts[key] = begun
         child.send(attempt)
         if not attempt.isolated:
             self._check_later()
+
+    def _begin_program(self, attempt: m.Dispatch) -> "ProgramAttempt":
+        # Most workers never need it.
+        from interlock.worker.processes import ProgramAttempt, Programs
+
+        if self._programs is None:
+            self._programs = Programs(self._program_ended, self._report, self.options.secret_names)
+        return ProgramAttempt(self._programs, attempt)
+
+    def _program_ended(self, key: Key, message: m.Message) -> None:
+        del self._attempts[key]
+        self._report(message)
 
     def flush(self) -> None:
         for child in self._children:
@@ -227,34 +263,30 @@ class ProcessPool(Executor):
                 return child
         return self._spawn(True)
 
+    def has_spare(self) -> bool:
+        """Return whether more processes are idle than are kept."""
+        return sum(one.isolated and not one.attempts for one in self._children) > self._processes
+
     def ask(self, run_id: str, fence: int, reason: str) -> None:
-        child = self._by_key.get((run_id, fence))
-        if child is not None:
-            child.stopping[(run_id, fence)] = False
-            child.send(m.Stop(run_id, fence, reason))
+        if (attempt := self._attempts.get((run_id, fence))) is not None:
+            attempt.ask(reason)
 
     def terminate(self, run_id: str, fence: int) -> None:
-        child = self._by_key.get((run_id, fence))
-        if child is not None:
-            self._retire(child)
-            child.stopping[(run_id, fence)] = True
-            child.doomed = True
-            self._end_if_done(child)
+        if (attempt := self._attempts.get((run_id, fence))) is not None:
+            attempt.terminate()
 
     def kill(self, run_id: str, fence: int) -> None:
-        child = self._by_key.get((run_id, fence))
-        if child is not None:
-            self._retire(child)
-            child.targets[(run_id, fence)] = None
-            child.signal(signal.SIGKILL)
+        if (attempt := self._attempts.get((run_id, fence))) is not None:
+            attempt.kill()
 
     async def close(self) -> None:
         self._closing = True
         for child in self._children:
             child.signal(signal.SIGKILL)
         while self._children:
-            self._emptied.clear()
-            await self._emptied.wait()
+            await asyncio.wait([child.gone for child in self._children])
+        if self._programs is not None:
+            await self._programs.close()
 
     # ── from the children ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -262,96 +294,70 @@ class ProcessPool(Executor):
         if isinstance(message, (m.Started, m.Finished)) and message.ago:
             # Between an executor process and its host, `ago` is an instant of the machine's elapsed time.
             force_setattr(message, "ago", max(0.0, elapsed() - message.ago))
-        if isinstance(message, (m.Finished, m.Expired)):
-            self._settle(child, message)
+        if isinstance(message, (m.Finished, m.Expired, m.Revoked)):
+            self._take_back(child, message)
         elif isinstance(message, m.Started):
-            child.waiting.pop((message.run_id, message.fence), None)
+            if (attempt := child.attempts.get((message.run_id, message.fence))) is not None:
+                attempt.sent_at = None
             self._report(message)
-        elif isinstance(message, m.Revoked):
-            self._move(child, (message.run_id, message.fence))
-        elif isinstance(message, (m.Ready, m.Problem)):
-            self._loaded(child, message)
-        else:
-            self._report(message)
-
-    def _settle(self, child: _Child, message: m.Finished | m.Expired) -> None:
-        """Take the end of an attempt."""
-        key = (message.run_id, message.fence)
-        if child.isolated and key in child.stopping:
-            # It had to stop, and may have left processes behind: its process ends too.
-            child.retired = True
-        if child.settle(key):
-            del self._by_key[key]
-            self._report(message)
-            self._end_if_done(child)
-
-    def _loaded(self, child: _Child, message: m.Ready | m.Problem) -> None:
-        waits = self._ready is not None and not self._ready.done()
-        if isinstance(message, m.Ready):
+        elif isinstance(message, m.Ready):
             child.ready = True
-            child.waiting = dict.fromkeys(child.waiting, asyncio.get_running_loop().time())
-            if self._ready is not None and waits:
-                self._ready.set_result(message.jobs)
-            return
-        error = rebuild(message.code, message.text)
-        if self._ready is not None and waits:
-            self._ready.set_exception(error)
+            now = asyncio.get_running_loop().time()
+            for attempt in child.attempts.values():
+                attempt.sent_at = now
+            self._loaded(message.jobs)
+        elif isinstance(message, m.Problem):
+            self._loaded(rebuild(message.code, message.text))
         else:
-            logger.error("an executor process could not load the app: %s", error)
+            self._report(message)
+
+    def _take_back(self, child: _Child, message: m.Finished | m.Expired | m.Revoked) -> None:
+        attempt = child.attempts.pop((message.run_id, message.fence), None)
+        if attempt is None:
+            return
+        del self._attempts[attempt.key]
+        if isinstance(message, m.Revoked):
+            self._move(attempt)
+        else:
+            # If it had to stop, it may have left processes behind: its process ends too.
+            child.retired |= child.isolated and attempt.stopping is not None
+            self._report(message)
+        child.end_if_done()
+
+    def _loaded(self, found: list[str] | InterlockError) -> None:
+        if self._loading is None or self._loading.done():
+            if isinstance(found, InterlockError):
+                logger.error("an executor process could not load the app: %s", found)
+        elif isinstance(found, InterlockError):
+            self._loading.set_exception(found)
+        else:
+            self._loading.set_result(found)
 
     def ended(self, child: _Child, exit_code: int) -> None:
         self._children.remove(child)
         if self._shared is child:
             self._shared = None
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_exception(InterlockError(f"an executor process ended at start ({how_ended(exit_code)})"))
-        waiting = set(child.waiting)
-        for key, attempt in list(child.attempts.items()):
-            child.settle(key)
-            del self._by_key[key]
-            if child.targets and key not in child.targets:
-                self._report(m.Returned(attempt.run_id, attempt.fence, "its process was killed to stop another run"))
+        how = how_ended(exit_code)
+        if self._loading is not None and not self._loading.done():
+            self._loading.set_exception(InterlockError(f"an executor process ended at start ({how})"))
+        for key, attempt in child.attempts.items():
+            del self._attempts[key]
+            if child.killed and not attempt.is_target:
+                self._report(m.Returned(*key, "its process was killed to stop another run"))
             else:
                 # An attempt that had not begun did not cause this: it is reported without an exit code.
-                code = None if key in waiting else exit_code
-                self._report(m.Lost(attempt.run_id, attempt.fence, f"its process {how_ended(exit_code)}", code))
-        if not self._children:
-            self._emptied.set()
+                code = exit_code if attempt.sent_at is None else None
+                self._report(m.Lost(*key, f"its process {how}", code))
 
-    def _retire(self, child: _Child) -> None:
-        """Give this process nothing new; move attempts that have not begun."""
-        if child.retired:
-            return
-        child.retired = True
-        if not child.isolated:
-            for run_id, fence in child.waiting:
-                child.send(m.Revoke(run_id, fence))
-
-    def _end_if_done(self, child: _Child) -> None:
-        if child.doomed and all(child.stopping.get(key) for key in child.attempts):
-            child.signal(signal.SIGTERM)
-        elif child.retired and not child.attempts:
-            child.signal(signal.SIGKILL)
-        elif child.isolated and not child.attempts:
-            idle = [one for one in self._children if one.isolated and not one.attempts]
-            if len(idle) > self._processes:
-                child.retired = True
-                child.signal(signal.SIGKILL)
-
-    def _move(self, child: _Child, key: Key) -> None:
-        attempt = child.attempts.get(key)
-        stops = key in child.stopping
-        if attempt is None or not child.settle(key):
-            return
-        del self._by_key[key]
-        if stops:
-            self._report(m.Finished(*key, Outcome.CANCELLED))
+    def _move(self, attempt: _Attempt) -> None:
+        """Begin an attempt that a retired process has returned in another one."""
+        if attempt.stopping is not None:
+            self._report(m.Finished(*attempt.key, Outcome.CANCELLED))
         elif not self._closing:
             try:
-                self.begin(attempt)
+                self.begin(attempt.dispatch)
             except OSError as error:
-                self._report(m.Returned(*key, f"no process could be started: {error}"))
-        self._end_if_done(child)
+                self._report(m.Returned(*attempt.key, f"no process could be started: {error}"))
 
     # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -364,16 +370,15 @@ class ProcessPool(Executor):
         """Check that the shared process begins its attempts."""
         self._checking = False
         child = self._shared
-        if child is None or self._closing or not child.waiting:
+        waiting = [] if child is None else [one.sent_at for one in child.attempts.values() if one.sent_at is not None]
+        if child is None or self._closing or not waiting:
             return
-        oldest = next(iter(child.waiting.values()))
-        if child.ready and asyncio.get_running_loop().time() - oldest >= STALL:
+        if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:
             logger.warning(
                 "a handler blocks the event loop of process %d; other runs move to a new one", child.process.pid
             )
-            self._retire(child)
-            if self._shared is child:
-                self._shared = None
+            child.retire()
+            self._shared = None
         self._check_later()
 
 

@@ -7,7 +7,7 @@ scheduler.
 import asyncio
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -17,10 +17,10 @@ from interlock.model import payload
 from interlock.model.error import InterlockError
 from interlock.model.field_types import Command, Environment, Place
 from interlock.model.outcome import Outcome
-from interlock.model.secret import SECRET_NAMES, Secret, from_json, is_marked, matcher
+from interlock.model.secret import Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
-from interlock.ports.executor import Executor, Report
+from interlock.ports.executor import Report
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.process import OWN_VARIABLES, reason_of
 from interlock.task_set import TaskSet
@@ -29,50 +29,23 @@ from interlock.worker.pool import how_ended
 from interlock.worker.process_log import STREAMS, ProcessLog, secrets_of
 from interlock.worker.redaction import NO_SECRETS
 
-NOT_HANDED_ON = OWN_VARIABLES | {
-    *("INTERLOCK_URL", "INTERLOCK_TOKEN"),
-    *("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"),
-}
+NOT_HANDED_ON = OWN_VARIABLES | {"INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"}
 """variables of the worker itself, which its programs do not get"""
 XCPU_IN_SHELL = 128 + signal.SIGXCPU  # exit code of a shell whose command was ended by that signal
 
 Key = tuple[str, int]
 
 
-class ProcessRunner(Executor):
-    def __init__(self, secret_names: Sequence[str] = SECRET_NAMES) -> None:
-        self.guard = Guard()
-        self.is_secret = matcher(tuple(secret_names))
-        self.report: Report = lambda message: None
-        self.is_closing = False
-        self._attempts: dict[Key, _Attempt] = {}
-        self.tasks = TaskSet()
+class Programs:
+    """The parts that all programs of a worker share."""
 
-    async def start(self, report: Report) -> None:
+    def __init__(self, ended: Callable[[Key, m.Message], None], report: Report, secret_names: Sequence[str]) -> None:
+        self.ended = ended
         self.report = report
-
-    def begin(self, attempt: m.Dispatch) -> None:
-        self._attempts[(attempt.run_id, attempt.fence)] = _Attempt(self, attempt)
-
-    def ended(self, key: Key, message: m.Message) -> None:
-        del self._attempts[key]
-        self.report(message)
-
-    def flush(self) -> None:
-        """Every program begins at once."""
-
-    def ask(self, run_id: str, fence: int, reason: str) -> None:
-        """Send TERM, the only request that a process knows."""
-        if (attempt := self._attempts.get((run_id, fence))) is not None:
-            attempt.ask()
-
-    def terminate(self, run_id: str, fence: int) -> None:
-        self.ask(run_id, fence, "")
-
-    def kill(self, run_id: str, fence: int) -> None:
-        attempt = self._attempts.get((run_id, fence))
-        if attempt is not None and attempt.process is not None:
-            self.tasks.begin(self.guard.finish(attempt.process))
+        self.is_secret = matcher(tuple(secret_names))
+        self.is_closing = False
+        self.guard = Guard()
+        self.tasks = TaskSet()
 
     async def close(self) -> None:
         self.is_closing = True
@@ -80,32 +53,38 @@ class ProcessRunner(Executor):
         await self.tasks.end()
 
 
-class _Attempt:
-    def __init__(self, runner: ProcessRunner, dispatch: m.Dispatch) -> None:
+class ProgramAttempt:
+    def __init__(self, programs: Programs, dispatch: m.Dispatch) -> None:
         assert isinstance(dispatch.work, ProcessWork)
-        self._runner = runner
+        self._programs = programs
         self._dispatch = dispatch
+        self._key: Key = (dispatch.run_id, dispatch.fence)
         self._work = dispatch.work
         self._redact = NO_SECRETS
         self._log: ProcessLog | None = None
         self._is_asked = False
         self._is_starting = False
         self._is_running = False
-        self.process: Spawned | None = None
-        self.task = runner.tasks.begin(self._run())
+        self._process: Spawned | None = None
+        self._task = programs.tasks.begin(self._run())
 
-    def ask(self) -> None:
+    def ask(self, reason: str) -> None:
+        """Send TERM, the only request that a process knows."""
         if self._is_asked or self._is_running:
-            self._terminate()
+            self.terminate()
         elif self._is_starting:
-            self.task.cancel()
+            self._task.cancel()
         self._is_asked = True
 
-    def _terminate(self) -> None:
-        if self.process is not None:
-            self._runner.guard.signal(self.process, signal.SIGTERM)
+    def terminate(self) -> None:
+        if self._process is not None:
+            self._programs.guard.signal(self._process, signal.SIGTERM)
             # A suspended process could not end.
-            self._runner.guard.signal(self.process, signal.SIGCONT)
+            self._programs.guard.signal(self._process, signal.SIGCONT)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._programs.tasks.begin(self._programs.guard.finish(self._process))
 
     # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -117,15 +96,15 @@ class _Attempt:
             message = self._finished(Outcome.CANCELLED)
         except Exception as error:  # noqa: BLE001 - no attempt may stay without an end
             message = self._failed(f"{type(error).__name__}: {error}")
-        self._runner.ended((self._dispatch.run_id, self._dispatch.fence), message)
+        self._programs.ended(self._key, message)
 
     def _tell(self, message: m.Message | None = None) -> None:
         """Report its start if that is not done yet, because its output may arrive first, and then the message."""
         if not self._is_running:
             self._is_running = True
-            self._runner.report(m.Started(self._dispatch.run_id, self._dispatch.fence))
+            self._programs.report(m.Started(*self._key))
         if message is not None:
-            self._runner.report(message)
+            self._programs.report(message)
 
     async def _live(self) -> m.Message:
         if self._is_asked:
@@ -133,22 +112,20 @@ class _Attempt:
         self._is_starting = True
         work = self._work
         try:
-            self._runner.guard.open()
+            self._programs.guard.open()
             if elapsed() > self._dispatch.begin_by:
-                return m.Expired(self._dispatch.run_id, self._dispatch.fence)
-            self.process = await self._start()
-        except NotSpawned as error:
-            if error.stage == "guard":
-                return self._lost(str(error))
-            return self._failed(reason_of(error, work.command, work.cwd, work.limits))
-        except (OSError, UnicodeError) as error:
+                return m.Expired(*self._key)
+            self._process = await self._start()
+        except (NotSpawned, OSError, UnicodeError) as error:
+            if isinstance(error, NotSpawned) and error.stage == "guard":
+                return m.Lost(*self._key, str(error))
             return self._failed(reason_of(error, work.command, work.cwd, work.limits))
         except InterlockError as error:
             return self._failed(str(error))
         self._tell()
         if self._is_asked:
-            self._terminate()
-        return self._ended(await self.process.exit)
+            self.terminate()
+        return self._ended(await self._process.exit)
 
     async def _start(self) -> Spawned:
         """Return when it executes its program."""
@@ -156,7 +133,7 @@ class _Attempt:
         command = Command().check(self._work.command, Place("command"))
         env = Environment().check(self._work.env, Place("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
-        self._redact = secrets_of(payload.decode(given), env, inherited, self._runner.is_secret)
+        self._redact = secrets_of(payload.decode(given), env, inherited, self._programs.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
         variables = {**inherited, **env, **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
@@ -172,7 +149,7 @@ class _Attempt:
                 limits=self._work.limits,
                 descriptors=descriptors,
             )
-            return await self._runner.guard.spawn(program)
+            return await self._programs.guard.spawn(program)
         except BaseException:
             log.close()
             raise
@@ -187,10 +164,10 @@ class _Attempt:
         # Nothing is left that could still print, so all of its output is in the pipes now.
         self._log.close()
         if ended.code is None and ended.signal is None:
-            return self._lost(ended.error)
+            return m.Lost(*self._key, ended.error)
         exit_code = ended.code if ended.code is not None else -(ended.signal or 0)
-        if self._runner.is_closing:
-            return self._lost(f"its process {how_ended(exit_code)}", exit_code)
+        if self._programs.is_closing:
+            return m.Lost(*self._key, f"its process {how_ended(exit_code)}", exit_code)
         if self._is_asked:
             # Many programs exit with 0 after TERM although their work is not done.
             return self._finished(Outcome.CANCELLED, None, exit_code)
@@ -211,12 +188,9 @@ class _Attempt:
         error = "\n".join([*before, f"{text}: {last}" if last else text])
         return self._finished(Outcome.FAILED, error, exit_code)
 
-    def _lost(self, why: str, exit_code: int | None = None) -> m.Message:
-        return m.Lost(self._dispatch.run_id, self._dispatch.fence, why, exit_code)
-
     def _finished(self, outcome: Outcome, error: str | None = None, exit_code: int | None = None) -> m.Message:
         result = b"null" if outcome is Outcome.SUCCEEDED else None
-        return m.Finished(self._dispatch.run_id, self._dispatch.fence, outcome, result, error, exit_code)
+        return m.Finished(*self._key, outcome, result, error, exit_code)
 
 
 def _variables(dispatch: m.Dispatch) -> dict[str, str]:
