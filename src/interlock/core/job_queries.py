@@ -1,8 +1,9 @@
 """Answers to questions about jobs and the timetable."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
 from itertools import islice
+from typing import Any
 
 from interlock.core.fire_times import following, times_between
 from interlock.core.schedule_table import Entry, Table
@@ -11,6 +12,7 @@ from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
+from interlock.model.message import Message
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
 MOST_JOBS = 1000  # jobs in one answer
@@ -111,3 +113,12 @@ def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
             if table.fits(item) is not None:
                 yield item[0], item[2]
             places += [2 * place + 1, 2 * place + 2]
+
+
+ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Message]] = {
+    r.AskJobs: page,
+    r.AskJob: one,
+    r.AskNext: next_times,
+    r.AskTimetable: timetable,
+}
+"""the questions that the state of the scheduler answers"""

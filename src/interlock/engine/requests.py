@@ -323,10 +323,7 @@ WAYS: dict[type[Message], Way] = {
     r.Ask: Way(_ask, STORE),
     r.AskHistory: _reads(_history),
     r.AskLogs: _reads(_logs),
-    r.AskJobs: _knows(job_queries.page),
-    r.AskJob: _knows(job_queries.one),
-    r.AskNext: _knows(job_queries.next_times),
-    r.AskTimetable: _knows(job_queries.timetable),
+    **{kind: _knows(find) for kind, find in job_queries.ANSWERS.items()},
     r.AskStatus: _tells(lambda one, _, message: one.engine.status(message.request)),
     r.AskProgress: _tells(
         lambda one, _, message: r.ProgressReport(message.request, one.engine.state.progress.get(message.run_id))
