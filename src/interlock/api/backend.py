@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
-from interlock.api.call import Handlers
+import msgspec
+
+from interlock.api.call import Call, Handlers
 from interlock.api.events import open_stream
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import Jobs, ReadJob
+from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
 from interlock.client.connection import Connection
@@ -19,7 +23,9 @@ class Backend:
     def __init__(self, reader: Reader, connection: Connection, secret_names: Sequence[str], read_job: ReadJob) -> None:
         self._feed = Feed(reader, connection)
         self._runs = Runs(reader, connection, secret_names)
+        forwarded = [one for one in op.OPERATIONS if one.asks is not None]
         self.handlers: Handlers = {
+            **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,
             **Jobs(reader, connection, read_job).handlers,
             **Services(reader, connection, self._feed).handlers,
@@ -31,3 +37,14 @@ class Backend:
         """Let nobody wait any longer: callers who wait get the run as it is, and streams end."""
         self._runs.close()
         await self._feed.close()
+
+
+async def forward(connection: Connection, call: Call[Any, None]) -> Any:
+    """Ask the scheduler what the operation asks, with path, query and caller as its fields; answer with what it
+    reports. This serves every operation without a handler of its own."""
+    asks = call.operation.asks
+    assert asks is not None
+    given = {**call.path, **msgspec.structs.asdict(call.query), "request": 0, "actor": call.caller.name}
+    message = asks(**{name: given[name] for name in asks.__struct_fields__ if name in given})
+    _, value = msgspec.structs.astuple(await call.while_connected(ask(connection, message)))
+    return value

@@ -18,7 +18,6 @@ from interlock.model.bodies import ServiceList
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.error import UnknownChild
 from interlock.model.operation import Query
-from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import ServiceLine, ServiceLogPage
 from interlock.ports.store import Reader
 
@@ -40,19 +39,14 @@ class Services:
         self._connection = connection
         self._feed = feed
         self.handlers: Handlers = {
-            op.tree: self.tree,
             op.services: self.services,
             op.service: self.service,
             op.service_logs: self.logs,
             **dict.fromkeys(op.service_actions.values(), self.act),
-            op.reload: self.reload,
         }
 
     async def _top(self) -> ChildInfo:
         return (await ask(self._connection, r.AskTree(0))).root
-
-    async def tree(self, call: Asked) -> ChildInfo:
-        return await self._top()
 
     async def services(self, call: Asked) -> ServiceList:
         found = _below(await self._top(), SERVICES)
@@ -65,9 +59,6 @@ class Services:
         action = ServiceAction(call.operation.path.rpartition("/")[2])
         message = r.ActOnService(0, call.path["name"], action, call.caller.name)
         return (await call.while_connected(ask(self._connection, message))).service
-
-    async def reload(self, call: Asked) -> Reloaded:
-        return (await call.while_connected(ask(self._connection, r.Reload(0, call.caller.name)))).reloaded
 
     async def logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
         wait = seconds_of(call.query.wait)

@@ -2,23 +2,11 @@
 
 from typing import Any
 
+from interlock.model import bodies as b
 from interlock.model import error as e
 from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.access import Permission
-from interlock.model.bodies import (
-    ActedOn,
-    ActionBody,
-    BackfillBody,
-    BatchBody,
-    BulkBody,
-    Defined,
-    Health,
-    JobsBody,
-    Readiness,
-    ServiceList,
-    SubmittedBatch,
-)
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.new_run import NewRunBody, TriggerBody
@@ -58,9 +46,9 @@ submit_many = Operation(
     route=f"POST {API}/runs/batch",
     summary="Submit many runs",
     description="Create up to 1,000 runs, all or none. With an `Idempotency-Key` K, run i (from 0) gets the key `K/i`.",
-    answer=SubmittedBatch,
+    answer=b.SubmittedBatch,
     status=201,
-    body=BatchBody,
+    body=b.BatchBody,
     key=BATCH_KEY,
     asks=r.Submit,
     raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.RunPruned),
@@ -114,8 +102,8 @@ run_actions = {
         route=f"POST {RUN}/{action}",
         summary=f"{action.capitalize()} a run",
         description=f"{action.meaning} May be repeated.",
-        answer=ActedOn,
-        body=ActionBody,
+        answer=b.ActedOn,
+        body=b.ActionBody,
         body_required=False,
         asks=r.ActOnRun,
     )
@@ -131,7 +119,7 @@ bulk_actions = {
         "restart. Runs created later are not touched. `state` is compared when a run's turn comes.",
         answer=BulkInfo,
         status=202,
-        body=BulkBody,
+        body=b.BulkBody,
         key=BULK_KEY,
         asks=r.StartBulk,
         raises=(e.IdempotencyConflict, e.Overloaded),
@@ -229,7 +217,7 @@ backfill = Operation(
     description="Create the runs that the job's schedule has from `from` up to before `to`, at most `max_parallel` of "
     "them live at once. Occurrences that already have a run are left alone, so it may be repeated.",
     answer=Backfilled,
-    body=BackfillBody,
+    body=b.BackfillBody,
     asks=r.Backfill,
     every_tenant="jobs",
     raises=(e.BadSchedule,),
@@ -250,8 +238,8 @@ put_jobs = Operation(
     route=f"POST {API}/jobs",
     summary="Define many jobs",
     description="Up to 10,000, all or none.",
-    answer=Defined,
-    body=JobsBody,
+    answer=b.Defined,
+    body=b.JobsBody,
     asks=r.PutJobs,
     every_tenant="jobs",
     raises=(e.BadConfig, e.NotPut, e.DuplicateJob, e.BadSchedule),
@@ -284,7 +272,7 @@ services = Operation(
     route=f"GET {API}/services",
     summary="List services",
     description="Services and groups, in the order in which they start, without their members.",
-    answer=ServiceList,
+    answer=b.ServiceList,
     asks=r.AskTree,
     every_tenant="services",
 )
@@ -360,7 +348,7 @@ healthz = Operation(
     name="healthz",
     route="GET /healthz",
     summary="Show whether the server is alive",
-    answer=Health,
+    answer=b.Health,
 )
 readyz = Operation(
     name="readyz",
@@ -369,7 +357,7 @@ readyz = Operation(
     description="The store can be read, and the scheduler makes progress: its loop turns, its writes are stored, and "
     "workers take runs. The status is 503 if a check fails. Without a token, where tokens are needed, the checks have "
     "no details.",
-    answer=Readiness,
+    answer=b.Readiness,
 )
 metrics = Operation(
     name="metrics",
