@@ -95,7 +95,8 @@ def test_what_each_role_may(guarded: Server, name: str, run: str) -> None:
         allowed = path != "/metrics" or TOKENS[name].tenant == "*"
         assert http.get(path.format(run=run)).status == (200 if allowed else 403), path
     # What is counted is counted of all tenants together.
-    assert http.get("/metrics").status == (200 if TOKENS[name].tenant == "*" else 403)
+    for path in ("/metrics", "/api/v1/lanes"):
+        assert http.get(path).status == (200 if TOKENS[name].tenant == "*" else 403)
     with http.events() as stream:
         assert stream.status == 200
     before = as_(guarded, "boss").count()

@@ -92,6 +92,18 @@ def test_jobs_as_rows(command: Run) -> None:
     assert [row[0] for row in command("jobs", "--limit", "2").rows] == list(rows)[:2]
 
 
+@pytest.mark.behaviour("LAN-6")
+def test_lanes_as_rows_as_json_and_as_a_table(command: Run, timed: Server) -> None:
+    assert command("lanes").rows[1] == ["subagent", "50", "0", "0", ""]
+    found = {one.pop("id"): one for one in printed(command, "lanes")["lanes"]}
+    assert found["team"] == {"limit": 100, "active": 0, "waiting": 0, "oldest_wait": None}
+    title, *rows = in_a_terminal(timed.folder, "lanes").splitlines()
+    assert all(one in title for one in ("lane", "limit", "active", "waiting", "oldest wait"))
+    assert [row.split()[:2] for row in rows if row.strip()] == [
+        [lane, str(one["limit"])] for lane, one in found.items()
+    ]
+
+
 def test_one_job_as_a_line_for_each_field(command: Run, timed: Server) -> None:
     found = dict(command("jobs", "hourly").rows)
     info = printed(command, "jobs", "hourly")

@@ -10,6 +10,7 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Failure, Request
+from interlock.core.state import DEFAULT_LANES
 from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
@@ -153,6 +154,11 @@ def test_jobs_and_their_times(client: Face) -> None:
     rows = {one.job_id: one.times for one in timetable.jobs}
     assert rows["nightly"][0] == nightly.next_at
     assert timetable.until - timetable.now == pytest.approx(2 * 86400, abs=5)
+
+
+@pytest.mark.behaviour("LAN-6")
+def test_lanes(client: Face) -> None:
+    assert {one.id: one.limit for one in client("lanes")} == DEFAULT_LANES
 
 
 @pytest.mark.behaviour("TIM-11")

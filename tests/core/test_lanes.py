@@ -5,11 +5,13 @@ from random import Random
 import pytest
 
 from interlock import config
+from interlock.core import job_queries
 from interlock.core import lanes as core_lanes
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.command import Define
 from interlock.model.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
+from interlock.model.request import AskLanes, LaneInfo
 from interlock.model.state import State
 from tests.core.machine import START, WORK, Machine, retrying_job
 
@@ -386,3 +388,29 @@ def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_res
     machine.finished(later)
     assert holding(machine) == machine.state.lanes["main"].waiting() == 0
     assert machine.state.lanes["main"].dead == 0
+
+
+def lane_infos(machine: Machine) -> list[LaneInfo]:
+    return job_queries.lanes(AskLanes(7), machine.state, machine.wall).found.lanes
+
+
+@pytest.mark.behaviour("LAN-6")
+def test_a_lane_reports_limit_active_waiting_and_the_oldest_wait() -> None:
+    machine = Machine(WORK, Job(id="other", executor=ExecutorKind.PROCESS), lanes={"main": 1, "gpu": 2})
+    machine.worker_up()
+    idle = LaneInfo(id="gpu", limit=2, active=0, waiting=0, oldest_wait=None)
+    assert lane_infos(machine) == [LaneInfo(id="main", limit=1, active=0, waiting=0, oldest_wait=None), idle]
+    first, second = machine.submit_many(2)
+    machine.advance(5.0)
+    third = machine.submit("other")
+    machine.advance(2.0)
+    assert lane_infos(machine) == [LaneInfo(id="main", limit=1, active=1, waiting=2, oldest_wait=7.0), idle]
+    # A run that no longer waits is still in its queue, and is not the oldest.
+    machine.cancel(second)
+    assert lane_infos(machine)[0] == LaneInfo(id="main", limit=1, active=1, waiting=1, oldest_wait=2.0)
+    machine.wall -= 100.0
+    assert lane_infos(machine)[0].oldest_wait == 0.0
+    machine.wall += 100.0
+    for run_id in (first, third):
+        machine.finished(run_id)
+    assert lane_infos(machine)[0] == LaneInfo(id="main", limit=1, active=0, waiting=0, oldest_wait=None)

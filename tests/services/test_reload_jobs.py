@@ -145,40 +145,40 @@ def test_a_job_that_is_put_may_not_have_the_name_of_one_in_a_file(keeper: Keeper
     assert keeper.reload("jobs") == NO_CHANGE | {"added": ["theirs"], "unchanged": ["mine"]}
 
 
-@pytest.mark.behaviour("LAN-1", "LAN-2")
+@pytest.mark.behaviour("LAN-1", "LAN-2", "LAN-6")
 def test_a_lane_comes_and_goes_with_the_files_and_stays_over_a_restart() -> None:
     reports, lane = (
         job("report", "lane: reports", run="{process: [sleep, '1000']}"),
         "kind: Lane\nid: reports\nlimit: {}\n",
     )
 
-    def limits(keeper: Keeper) -> dict[str, float]:
-        return dict(keeper.metric("interlock_lane_limit"))
+    def lanes(keeper: Keeper) -> dict[str, dict[str, Any]]:
+        return {one.pop("id"): one for one in keeper.local.get("/api/v1/lanes").json["lanes"]}
 
-    def lanes(keeper: Keeper) -> list[str]:
-        return [one["lane"] for one in runs(keeper, "report")]
+    def holds(keeper: Keeper, **figures: int) -> bool:
+        return lanes(keeper)["reports"].items() >= figures.items()
 
     with clean_folder() as place:
         keeper = Keeper(place, target=None)
         keeper.declare("a", lane.format(1), reports)
         with keeper:
-            assert limits(keeper)["reports"] == 1
             for _ in range(3):
                 assert keeper.local.ask("POST", "/api/v1/jobs/report/trigger").status == 201
-            wait_until(lambda: keeper.metric("interlock_lane_waiting")["reports"] == 2, "one has the only slot")
+            wait_until(lambda: holds(keeper, limit=1, active=1, waiting=2), "one has the only slot")
+            assert lanes(keeper)["reports"]["oldest_wait"] >= 0
+            assert lanes(keeper)["main"] == {"limit": 30, "active": 0, "waiting": 0, "oldest_wait": None}
             keeper.kill()
             keeper.start()
-            wait_until(lambda: keeper.metric("interlock_lane_waiting")["reports"] == 2, "the others wait on")
+            wait_until(lambda: holds(keeper, limit=1, waiting=2), "the others wait on")
             keeper.declare("a", lane.format(2), reports)
             keeper.reload()
-            wait_until(lambda: keeper.metric("interlock_lane_active")["reports"] == 2, "there is room for another")
-            assert limits(keeper)["reports"] == 2
-            assert lanes(keeper) == ["reports"] * 3
+            wait_until(lambda: holds(keeper, limit=2, active=2, waiting=1), "there is room for another")
+            assert [one["lane"] for one in runs(keeper, "report")] == ["reports"] * 3
             keeper.declare("a", job("report"))
             keeper.reload()
-            assert limits(keeper).keys() == {"main", "subagent", "team", "cron"}
-            assert lanes(keeper) == ["main"] * 3
+            assert lanes(keeper).keys() == {"main", "subagent", "team", "cron"}
+            assert [one["lane"] for one in runs(keeper, "report")] == ["main"] * 3
             keeper.declare("a", reports)
             assert keeper.local.post("/api/v1/reload").code == "bad_config"
             assert keeper.local.ask("POST", "/api/v1/runs/cancel", {"job": "report"}).status == 202
-            wait_until(lambda: not any(keeper.metric("interlock_lane_active").values()), "nothing is left")
+            wait_until(lambda: not any(one["active"] for one in lanes(keeper).values()), "nothing is left")

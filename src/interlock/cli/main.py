@@ -17,6 +17,7 @@ COMMANDS = {
     "service": "Act",
     "reload": "Act",
     "jobs": "Look",
+    "lanes": "Look",
     "next": "Look",
     "timetable": "Look",
     "runs": "Look",

@@ -1,4 +1,4 @@
-"""Answers to questions about jobs and the timetable."""
+"""Answers to questions about jobs, lanes and the timetable."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
@@ -67,6 +67,19 @@ def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
     return min(ahead, default=entry.fires_at)
 
 
+def lanes(question: r.AskLanes, state: SchedulerState, now: float) -> r.LanesReport:
+    found = []
+    for lane in state.lanes.values():
+        # Each queue is in order of arrival.
+        oldest = (
+            next((run for order, run in queue if lane.waits((order, run))), None) for queue in lane.queues.values()
+        )
+        waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
+        counts = {"limit": lane.limit, "active": len(lane.holding), "waiting": lane.waiting()}
+        found.append(r.LaneInfo(id=lane.name, **counts, oldest_wait=max(waits, default=None)))
+    return r.LanesReport(question.request, r.LaneList(lanes=found))
+
+
 def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.NextReport:
     job = state.job(question.job_id)
     entry = state.timetable.entries.get(job.id)
@@ -118,6 +131,7 @@ def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
 ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Message]] = {
     r.AskJobs: page,
     r.AskJob: one,
+    r.AskLanes: lanes,
     r.AskNext: next_times,
     r.AskTimetable: timetable,
 }

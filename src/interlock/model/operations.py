@@ -255,6 +255,15 @@ delete_job = Operation(
     every_tenant="jobs",
     raises=(e.NotPut,),
 )
+lanes = Operation(
+    name="lanes",
+    route=f"GET {API}/lanes",
+    summary="List lanes",
+    description="Lanes with their limits and the runs in them, which are of all tenants.",
+    answer=r.LaneList,
+    asks=r.AskLanes,
+    every_tenant="lanes",
+)
 
 # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -379,7 +388,7 @@ openapi = Operation(
 GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "runs": (submit, submit_many, runs, run, history, logs, *run_actions.values(), *bulk_actions.values(), bulk),
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
-             put_jobs, delete_job),
+             put_jobs, delete_job, lanes),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

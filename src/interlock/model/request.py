@@ -4,11 +4,14 @@ The class is the whole declaration. Links, gateway and clients read it; `engine/
 """
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
+
+import msgspec
 
 from interlock.model.access import Permission
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.doc import doc
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
@@ -146,6 +149,23 @@ class JobsReport(Message, frozen=True):
     more: bool
 
 
+class LaneInfo(msgspec.Struct, frozen=True, kw_only=True):
+    id: Annotated[str, doc("Name.")]
+    limit: Annotated[int, doc("Runs that may execute in it at once.")]
+    active: Annotated[int, doc("Runs that hold a slot.")]
+    waiting: Annotated[int, doc("Runs that wait for a slot.")]
+    oldest_wait: Annotated[float | None, doc("Seconds that the oldest of these has waited; null without any.")]
+
+
+class LaneList(msgspec.Struct, frozen=True, kw_only=True):
+    lanes: Annotated[list[LaneInfo], doc("Every lane.")]
+
+
+class LanesReport(Message, frozen=True):
+    request: int
+    found: LaneList
+
+
 class NextReport(Message, frozen=True):
     request: int
     times: list[float]
@@ -279,6 +299,10 @@ class AskJobs(Request[JobsReport], frozen=True):
 
 class AskJob(Request[JobsReport], frozen=True):
     job_id: str
+
+
+class AskLanes(Request[LanesReport], frozen=True):
+    pass
 
 
 class AskNext(Request[NextReport], frozen=True):

@@ -101,6 +101,7 @@ class Client:
 
     jobs = blocking_iterator(Operations.jobs)
     job = blocking(Operations.job)
+    lanes = blocking(Operations.lanes)
     job_log = blocking(Operations.job_log)
     next_times = blocking(Operations.next_times)
     schedule_times = blocking(Operations.schedule_times)

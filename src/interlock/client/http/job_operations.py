@@ -19,6 +19,7 @@ from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Ti
 from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
 from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
+from interlock.model.request import LaneInfo
 from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
 
@@ -67,6 +68,10 @@ class JobOperations(RunAccess):
     async def job(self, job_id: str) -> JobInfo:
         """Return a job as it is now."""
         return await self._call(table.job, job_id)
+
+    async def lanes(self) -> list[LaneInfo]:
+        """Return every lane with its limit and the runs in it."""
+        return (await self._call(table.lanes)).lanes
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""
