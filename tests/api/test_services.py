@@ -338,7 +338,7 @@ def test_who_may_look(kept: Server, name: str) -> None:
             assert answer.status == 200, answer
         else:
             assert (answer.status, answer.code) == (403, "forbidden")
-            assert answer.json["detail"] == "tenant: services are of all tenants, and this token is of one"
+            assert answer.json["detail"].startswith("tenant: services ")
 
 
 @pytest.mark.parametrize("name", ["watchman", "judge", "chief", "clerk", "guest"])

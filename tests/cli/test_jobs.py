@@ -290,7 +290,7 @@ def test_a_range_is_made_up_for(command: Run) -> None:
         (["next", "every day"], 2, "bad_duration", "schedule.every: 'day'"),
         (["next", "every 1m after 60s"], 2, "bad_value", "schedule.wait"),
         (["next", "every 1m and again"], 2, "bad_value", "'every 1m and again'"),
-        (["next", "every 1m", "--tz", "UTC"], 2, "bad_value", "--tz: 'UTC'"),
+        (["next", "every 1m", "--tz", "UTC"], 2, "bad_value", "--tz: "),
         (["next", "at noon"], 2, "bad_value", "schedule.at: 'noon'"),
         (["timetable", "--for", "soon"], 2, "bad_duration", "--for: 'soon'"),
         (["timetable", "--for", "0s"], 2, "bad_value", "--for: '0s'"),
