@@ -60,7 +60,7 @@ def test_every_yaml_block_of_every_document_is_valid(folder: Path) -> None:
             place.write_text(block.text)
             if re.search(r"^kind:", block.text, re.M):
                 found = load([str(place)])
-                assert [*found.children, *found.jobs]
+                assert [*found.children, *found.jobs, *found.lanes]
             else:
                 assert resolve(config=str(place), environment={}).settings.app == "jobs:app"
 

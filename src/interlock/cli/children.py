@@ -1,4 +1,4 @@
-"""How the tree and the services in it read: as rows for programs, as a drawing for people."""
+"""Children of the supervision tree: lines for programs, a drawing for people."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -22,20 +22,20 @@ STATUS_COLOURS = {
 
 SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
 """the columns that a narrow terminal does without, the first of them first"""
-REASON = 32  # characters of the reason, if it has so many, for which other columns are spared
+REASON = 32  # characters of the reason that matter more than the spared columns
 ENDED = 32  # characters that are shown of how a child ended last; the whole of it is in what is piped
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
 
 def everybody(top: ChildInfo) -> Iterator[ChildInfo]:
-    """It, and everything below it, each before what it has below."""
+    """Yield the child and everything below it, parents first."""
     yield top
     for child in top.children:
         yield from everybody(child)
 
 
 def line_of(child: ChildInfo) -> str:
-    """For a program: all that is known, with tabs between."""
+    """Return the line for programs, separated by tabs."""
     cells = (
         child.path,
         child.kind,
@@ -92,7 +92,7 @@ def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Col
 
 
 def _ended(child: ChildInfo, now: float) -> str:
-    """How it ended last, and when; only when, if how is the reason that stands beside it."""
+    """Return how and when it ended last; only when, if how is the reason beside it."""
     if child.last_exit is None:
         return ""
     how, when = plain(child.last_exit), ago(child.last_exit.at, now)
@@ -102,7 +102,7 @@ def _ended(child: ChildInfo, now: float) -> str:
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int) -> list[int]:
-    """The places of the columns that say something; in a narrow terminal without those that can best be spared."""
+    """Return the places of columns with values; a narrow terminal goes without `SPARED` ones."""
     widths = {place: max(len(row[place]) for row in rows) for place in range(len(columns))}
     kept = {
         column.title: min(max(widths[place], len(column.title)), REASON if column.gives_way else room)
@@ -122,7 +122,7 @@ def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int
 
 
 def _branches(child: ChildInfo, first: str, rest: str) -> Iterator[tuple[str, ChildInfo]]:
-    """Each with the lines that lead to it."""
+    """Yield each child with the lines that lead to it."""
     yield first, child
     for place, below in enumerate(child.children):
         last = place == len(child.children) - 1

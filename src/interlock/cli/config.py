@@ -15,7 +15,7 @@ def command(
     json: JsonOption = False,
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of interlock.yaml instead.")] = False,
 ) -> None:
-    """Show the settings that count, and where each came from."""
+    """Show the effective settings, and the source of each."""
     from interlock.cli.tables import Column, print_json, print_table
 
     if schema:

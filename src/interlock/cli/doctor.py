@@ -14,11 +14,11 @@ def command(
     flags: Flags,
     repair_copy: Annotated[
         str | None,
-        typer.Option(metavar="NEWFILE", help="Only save what can be read of a damaged database to a new file."),
+        typer.Option(metavar="NEWFILE", help="Only copy what is readable of a damaged database into a new file."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check everything Interlock depends on, and say how to mend what is wrong."""
+    """Check everything Interlock depends on, and suggest fixes."""
     import sys
 
     from interlock.runtime import require_linux
@@ -36,7 +36,7 @@ def command(
         findings.append(doctor_checks.settings_file(resolved))
     except InterlockError as error:
         findings.append(
-            doctor_checks.Finding("settings", "failed", str(error), "mend it; the checks go on with the defaults")
+            doctor_checks.Finding("settings", "failed", str(error), "fix it; the other checks use the defaults")
         )
         resolved = defaults()
     settings = resolved.settings

@@ -1,5 +1,5 @@
-"""What `doctor` looks at: this machine, the folder of the database, the database, the app, the files. Nothing is
-changed by looking."""
+"""The checks of `doctor`: this machine, the folder of the database, the database, the app, the files. They change
+nothing."""
 
 import grp
 import os
@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -45,13 +45,20 @@ class Finding(msgspec.Struct, frozen=True):
     fix: str = ""
 
 
+def _finding(level: Level) -> Callable[..., Finding]:
+    return lambda name, detail, fix="": Finding(name, level, detail, fix)
+
+
+ok, warn, fail = _finding("ok"), _finding("warning"), _finding("failed")
+
+
 def machine(settings: Settings) -> Iterator[Finding]:
-    yield Finding("python", "ok", sys.version.split()[0])
+    yield ok("python", sys.version.split()[0])
     if sqlite3.sqlite_version_info < (3, 37):
         fix = "install a Python with SQLite 3.37 or later"
-        yield Finding("sqlite", "failed", sqlite3.sqlite_version, fix)
+        yield fail("sqlite", sqlite3.sqlite_version, fix)
     else:
-        yield Finding("sqlite", "ok", sqlite3.sqlite_version)
+        yield ok("sqlite", sqlite3.sqlite_version)
     yield _pidfd()
     yield _files(settings)
     if settings.http_address() is not None and not settings.tokens:
@@ -63,14 +70,12 @@ def _pidfd() -> Finding:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
-        return Finding(
-            "pidfd", "failed", f"not available ({error})", "run on Linux 5.3 or later, without a filter on it"
-        )
-    return Finding("pidfd", "ok", "available")
+        return fail("pidfd", f"not available ({error})", "run on Linux 5.3 or later, without a filter on it")
+    return ok("pidfd", "available")
 
 
 def _loopback() -> Finding:
-    """Whether a server without tokens can tell its own user from others."""
+    """Check that a server without tokens can tell its own user from others."""
     from interlock.api.peer import is_own, owner_of_peer
 
     try:
@@ -80,12 +85,12 @@ def _loopback() -> Finding:
             listener.accept()[0] as accepted,
         ):
             if is_own(owner_of_peer(accepted)):
-                return Finding("loopback", "ok", "the owner of a connection can be found")
-            why = "the owner of a connection cannot be found (sock_diag)"
+                return ok("loopback", "the owner of a connection can be found")
+            why = "the owner of a connection is unknown (sock_diag)"
     except OSError as error:
         why = str(error)
     fix = "allow AF_NETLINK to this process, configure tokens, or serve HTTP on the Unix socket alone (http: local)"
-    return Finding("loopback", "warning", f"{why}, so every TCP connection is refused", fix)
+    return warn("loopback", f"{why}, so every TCP connection is refused", fix)
 
 
 def _files(settings: Settings) -> Finding:
@@ -93,44 +98,44 @@ def _files(settings: Settings) -> Finding:
     wanted = settings.max_connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         fix = f"raise it with 'ulimit -n {wanted}' (LimitNOFILE= in a service file), or lower max_connections"
-        return Finding("open files", "warning", f"limit {soft:,}, {wanted:,} are wanted", fix)
-    return Finding("open files", "ok", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
+        return warn("open files", f"limit {soft:,}, {wanted:,} are wanted", fix)
+    return ok("open files", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
 
 
 def _clock() -> Finding:
     now = time.time()
     text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     if now < EARLIEST:
-        return Finding("clock", "failed", text, "set the clock: runs would be due at the wrong time")
-    return Finding("clock", "ok", text)
+        return fail("clock", text, "set the clock: runs would be due at the wrong time")
+    return ok("clock", text)
 
 
 def settings_file(resolved: Resolved) -> Finding:
     if resolved.file is None:
-        return Finding("settings", "ok", "no settings file; defaults, INTERLOCK_* and flags count")
+        return ok("settings", "no settings file; defaults, INTERLOCK_* and flags count")
     status = os.stat(resolved.file)
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, os.geteuid()):
         detail = f"{resolved.file} belongs to another user (uid {status.st_uid}), who can decide what runs here"
-        return Finding("settings", "failed", detail, f"read it, then chown {os.geteuid()} {resolved.file}")
+        return fail("settings", detail, f"read it, then chown {os.geteuid()} {resolved.file}")
     if _others_may_write(status):
         detail = f"{resolved.file} can be changed by other users (mode {mode:o}), who can decide what runs here"
-        return Finding("settings", "failed", detail, f"read it, then chmod go-w {resolved.file}")
+        return fail("settings", detail, f"read it, then chmod go-w {resolved.file}")
     for token in resolved.settings.tokens:
         try:
             token.grant()
         except InterlockError as error:
-            return Finding("settings", "failed", str(error), f"set {token.env} where 'interlock up' is started")
+            return fail("settings", str(error), f"set {token.env} where 'interlock up' is started")
     secret = any(token.token is not None for token in resolved.settings.tokens)
     if secret and mode & 0o077:
         detail = f"{resolved.file} has tokens, and others may read it (mode {mode:o})"
-        return Finding("settings", "warning", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
-    return Finding("settings", "ok", f"{resolved.file} is valid")
+        return warn("settings", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
+    return ok("settings", f"{resolved.file} is valid")
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Whether anyone but the owner may write. The owner's own group does not count: many systems make one for each
-    user, with a umask that lets it write."""
+    """Whether anyone but the owner may write. The owner's own group does not count: many systems give each user one
+    that may write."""
     if status.st_mode & stat.S_IWOTH:
         return True
     if not status.st_mode & stat.S_IWGRP:
@@ -143,31 +148,31 @@ def _others_may_write(status: os.stat_result) -> bool:
 
 
 def folder(database: str) -> Iterator[Finding]:
-    """Whether a database can live where it is to be."""
+    """Check the place of the database."""
     if database == MEMORY:
-        yield Finding("folder", "ok", "none: the database is kept in memory")
+        yield ok("folder", "none: the database is kept in memory")
         return
     place = Path(database).absolute().parent
     if not place.is_dir():
-        yield Finding("folder", "failed", f"there is no directory {place}", f"mkdir -p {place}")
+        yield fail("folder", f"there is no directory {place}", f"mkdir -p {place}")
         return
     free = shutil.disk_usage(place).free
     if free < LITTLE_SPACE:
         fix = "make room: when the disk is full, nothing can be submitted and no run can go on"
         yield Finding("disk space", "failed" if free < NO_SPACE else "warning", f"{free / 2**20:,.0f} MiB free", fix)
     else:
-        yield Finding("disk space", "ok", f"{free / 2**30:,.1f} GiB free")
+        yield ok("disk space", f"{free / 2**30:,.1f} GiB free")
     kind = file_system(place)
     if kind in NETWORK:
         fix = "put the database on a local disk: SQLite's locks and its log do not work over a network"
-        yield Finding("file system", "failed", f"{place} is on a network ({kind})", fix)
+        yield fail("file system", f"{place} is on a network ({kind})", fix)
     else:
-        yield Finding("file system", "ok", kind or "unknown")
+        yield ok("file system", kind or "unknown")
     yield _sync(place)
 
 
 def file_system(place: Path) -> str | None:
-    """The type of what is mounted there."""
+    """Return the type of the file system."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
@@ -183,7 +188,7 @@ def file_system(place: Path) -> str | None:
 
 
 def _sync(place: Path) -> Finding:
-    """How long it takes until a small write is on the disk; a run is acknowledged after one of those."""
+    """Time small synced writes; every acknowledged run waits for one."""
     times = []
     try:
         with tempfile.TemporaryFile(dir=place) as file:
@@ -195,18 +200,16 @@ def _sync(place: Path) -> Finding:
                 times.append(time.perf_counter() - begun)
     except OSError as error:
         detail = f"{place} cannot be written to ({error.strerror})"
-        return Finding(
-            "write sync", "failed", detail, f"make {place} writable for this user, or choose another with --db"
-        )
+        return fail("write sync", detail, f"make {place} writable for this user, or choose another with --db")
     median = sorted(times)[2]
     if median > SLOW_SYNC:
         fix = "put the database on a faster disk: each submit waits for one write at least"
-        return Finding("write sync", "warning", f"{median * 1000:.1f} ms, which is slow", fix)
-    return Finding("write sync", "ok", f"{median * 1000:.1f} ms")
+        return warn("write sync", f"{median * 1000:.1f} ms, which is slow", fix)
+    return ok("write sync", f"{median * 1000:.1f} ms")
 
 
 def database(path: str) -> Iterator[Finding]:
-    """What is in the file, and who has it."""
+    """Check the file, its modes, and who holds its lock."""
     from interlock.stores.sqlite.database import (
         check_files,
         check_header,
@@ -223,13 +226,13 @@ def database(path: str) -> Iterator[Finding]:
     deleted = holder_of_deleted(lock_path(path))
     if deleted is not None:
         fix = f"restart process {deleted}; until then it acknowledges nothing"
-        yield Finding("database", "failed", f"the lock file of process {deleted} was deleted", fix)
+        yield fail("database", f"the lock file of process {deleted} was deleted", fix)
         return
     if not Path(path).exists():
-        yield Finding("database", "ok", f"{path} is not there yet; 'interlock up' makes it")
+        yield ok("database", f"{path} is not there yet; 'interlock up' makes it")
         return
     if Path(path).is_dir():
-        yield Finding("database", "failed", f"{path} is a directory", "choose a file with --db")
+        yield fail("database", f"{path} is a directory", "choose a file with --db")
         return
     noted = read_lock(path)[1]
     try:
@@ -245,20 +248,20 @@ def database(path: str) -> Iterator[Finding]:
         if position < noted:
             raise DatabaseBehind(path, position, noted)
     except (InterlockError, sqlite3.Error) as error:
-        yield Finding("database", "failed", str(error), "choose another file with --db, or bring back a backup")
+        yield fail("database", str(error), "choose another file with --db, or restore a backup")
         return
-    yield Finding("database", "ok", f"{path}, schema version {version}")
+    yield ok("database", f"{path}, schema version {version}")
     for name in readable:
-        yield Finding("file mode", "warning", f"other users can read {name}", f"chmod 600 {name}")
+        yield warn("file mode", f"other users can read {name}", f"chmod 600 {name}")
     if newest is not None and newest > time.time() + 60:
         fix = "set the clock, or wait: runs are due by it"
-        yield Finding("clock", "warning", "the newest run was created in the future", fix)
+        yield warn("clock", "the newest run was created in the future", fix)
     holder = lock_holder(path)
-    yield Finding("lock", "ok", f"held by process {holder}" if holder else "free")
+    yield ok("lock", f"held by process {holder}" if holder else "free")
 
 
 def stored_runs(settings: Settings) -> Iterator[Finding]:
-    """Whether pruning keeps up."""
+    """Check that pruning keeps up."""
     from interlock.stores.sqlite.database import connect_reader
 
     try:
@@ -267,18 +270,18 @@ def stored_runs(settings: Settings) -> Iterator[Finding]:
         live = connection.execute("SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL").fetchone()[0]
         connection.close()
     except (InterlockError, sqlite3.Error):
-        return  # what is wrong with the file is another finding
+        return  # a fault of the file is reported by `database`
     surplus = max(of_jobs, total - (settings.keep_runs_total or sys.maxsize)) - live
     if surplus > MANY_TOO_MANY:
         detail = f"{total:,}, about {surplus:,} more than keep_runs and keep_runs_total allow"
         fix = "pruning is behind: submit more slowly, use a faster disk, or raise the limits"
-        yield Finding("stored runs", "warning", detail, fix)
+        yield warn("stored runs", detail, fix)
     else:
-        yield Finding("stored runs", "ok", f"{total:,}")
+        yield ok("stored runs", f"{total:,}")
 
 
 def lock_holder(path: str) -> str | None:
-    """The process that has the lock, without trying to take it: a scheduler that starts now would find it taken."""
+    """Return the process that holds the lock, without trying to take it: a scheduler may be starting."""
     from interlock.stores.sqlite.database import lock_path, read_lock
 
     try:
@@ -296,33 +299,33 @@ def repair(path: str, target: str) -> Iterator[Finding]:
     try:
         tables = repair_copy(Path(path), Path(target))
     except InterlockError as error:
-        yield Finding("repair", "failed", str(error), "nothing was saved; bring back a backup if nothing can be read")
+        yield fail("repair", str(error), "nothing was saved; restore a backup")
         return
     for one in tables:
         counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
         if one.lost or not one.exact:
-            yield Finding(f"repair: {one.table}", "warning", counted, f"a backup of {path} may have them")
+            yield warn(f"repair: {one.table}", counted, f"a backup of {path} may have them")
         else:
-            yield Finding(f"repair: {one.table}", "ok", counted)
-    yield Finding("repair", "ok", f"saved into {target}; use it with: interlock up --db {target}")
+            yield ok(f"repair: {one.table}", counted)
+    yield ok("repair", f"saved into {target}; use it with: interlock up --db {target}")
 
 
 def app_and_files(settings: Settings) -> Iterator[Finding]:
-    """Together, because an app is imported once, and has services too."""
+    """Check both together: the app is imported once, and declares services too."""
     from interlock.config.sources import NO_APP, of_app
 
     target = settings.app
     found: FromApp | None = None
     if target is None:
-        yield Finding("app", "ok", "not given; check it with -A MODULE:VARIABLE")
+        yield ok("app", "not given; check it with -A MODULE:VARIABLE")
         found = NO_APP
     else:
         try:
-            with redirect_stdout(sys.stderr):  # what it prints is none of our output
+            with redirect_stdout(sys.stderr):  # its output is not ours
                 found = of_app(target)
         except InterlockError as error:
-            fix = "run the command in the folder of the module, and mend what it says"
-            yield Finding("app", "failed", str(error), fix)
+            fix = "run the command in the folder of the module, and fix what it reports"
+            yield fail("app", str(error), fix)
         else:
             yield _app(found)
     yield from _declared(settings, found)
@@ -330,18 +333,18 @@ def app_and_files(settings: Settings) -> Iterator[Finding]:
 
 def _app(found: "FromApp") -> Finding:
     if not found.definitions and not found.services:
-        return Finding("app", "warning", f"{found.target} has no jobs", "define one with @app.job('name')")
-    return Finding("app", "ok", f"{found.target} has {len(found.definitions)} jobs")
+        return warn("app", f"{found.target} has no jobs", "define one with @app.job('name')")
+    return ok("app", f"{found.target} has {len(found.definitions)} jobs")
 
 
 def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
-    """One finding for each fault in the files, and in what they and the app declare together."""
+    """Report each fault in the declarations of the files and the app."""
     from interlock.config.documents import read
     from interlock.config.faults import Faults
     from interlock.config.sources import NO_APP, build
 
     faults = Faults(settings.strict)
-    # What an app that cannot be imported would have declared is not missed.
+    # Declarations of an app that cannot be imported are not reported as missing.
     faults.incomplete = app is None
     try:
         loaded = build(
@@ -350,11 +353,11 @@ def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
     except InterlockError as error:
         first, *rest = str(error).split("\n")
         for line in rest or [first]:
-            yield Finding("declared", "failed", line, "mend it: 'interlock up' does not start with it")
+            yield fail("declared", line, "fix it: 'interlock up' does not start with it")
         return
     for warning in loaded.warnings:
-        yield Finding("declared", "warning", warning, "mend it: it may not be what was meant")
+        yield warn("declared", warning, "fix it: it may not be what you meant")
     if faults.incomplete:
-        yield Finding("declared", "ok", "nothing wrong in the files; the app was not asked for its own")
+        yield ok("declared", "no fault in the files; the app could not be checked")
     else:
-        yield Finding("declared", "ok", loaded.counted(0 if app is None else len(app.definitions)))
+        yield ok("declared", loaded.counted(0 if app is None else len(app.definitions)))

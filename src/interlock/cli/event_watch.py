@@ -1,4 +1,4 @@
-"""Keep a drawing current: a thread listens to the event stream and wakes whoever draws."""
+"""Keep a drawing current: a thread listens to the event stream and wakes the one that draws."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""How a scheduler starts its gateway: the options come in an open file, whose number is the argument."""
+"""The gateway process of a scheduler; the argument is the number of an open file with its options."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""The frame around every command: lazy loading, `--version`, errors on one line, exit codes."""
+"""The frame of every command: lazy loading, `--version`, errors on one line, exit codes."""
 
 import io
 import os
@@ -18,7 +18,7 @@ from interlock.model.run_action import RunAction
 
 
 def _untyped(parameters: list[Any]) -> list[Any]:
-    """An option without a value has no type to show in the help."""
+    """Hide the type of options without a value in the help."""
     for one in parameters:
         if getattr(one, "is_flag", False):
             one.metavar = ""
@@ -77,7 +77,7 @@ def _version(asked: bool) -> None:
 
 
 def build(names: Mapping[str, str]) -> Any:
-    """The command with all its subcommands."""
+    """Build the command with all its subcommands."""
     group = type("Commands", (Commands,), {"names": names})
     app = typer.Typer(cls=group, pretty_exceptions_enable=False)
 
@@ -93,10 +93,10 @@ def build(names: Mapping[str, str]) -> Any:
 
 
 def run(names: Mapping[str, str], arguments: list[str]) -> int:
-    """Run one command line; returns its exit code."""
-    if sys.stdout is None:  # closed by whoever started this, as a service may be
+    """Run one command line; return its exit code."""
+    if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open as long as the process
-    # What a terminal of another encoding cannot show must not be an error.
+    # A character that the terminal cannot show must not be an error.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -114,7 +114,7 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
     except (BrokenPipeError, SystemExit) as error:
         if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
             raise
-        # Whoever reads our output has had enough (`| head`).
+        # The reader of our output has gone (`| head`).
         _write_no_more()
         return ExitCode.BROKEN_PIPE
     except OSError as error:
@@ -124,13 +124,13 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
 
 
 def _write_no_more() -> None:
-    """Python would complain when it flushes at the end."""
+    """Drop all further output; otherwise Python complains when it flushes at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_optional_values(arguments: list[str]) -> list[str]:
-    """`--wait` and `--wait 30s` as the parser can read them, which knows options with a value and options without.
-    What might be a duration is one, with a mistake in it too; an id is longer."""
+    """Rewrite `--wait` and `--wait 30s` for the parser, which knows no options with an optional value. Anything like a
+    duration is taken as one, mistakes included; an id is longer."""
     found: list[str] = []
     for place, one in enumerate(arguments):
         if one == "--":
@@ -143,7 +143,7 @@ def with_optional_values(arguments: list[str]) -> list[str]:
 
 
 def _usage(error: TyperException) -> str:
-    """What the option parser found, in our words where they are shorter."""
+    """Return the message of the option parser, in our words where they are shorter."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and option is not None:
         known = [name for one in context.command.params for name in one.opts] if context is not None else []

@@ -1,4 +1,4 @@
-"""How the processes log to the terminal: text or JSON, with the fields of a run."""
+"""Log to standard error, as text or JSON, with the fields of a run."""
 
 import json
 import logging
@@ -17,7 +17,7 @@ class TextFormatter(logging.Formatter):
         text = f"{at} {record.levelname.lower():7} {record.getMessage()}" + (f"  {fields}" if fields else "")
         text = safe(text).replace("\n", "\\n")
         if record.exc_info:
-            # Indented, so that no line of it can be taken for one of the log.
+            # Indented, so that no line of it looks like a log line.
             text += "\n" + indent(safe(self.formatException(record.exc_info)), "  ", lambda _: True)
         return text
 
@@ -37,7 +37,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_to_stderr(level: str, form: str = "text") -> None:
-    """`level` and `form` as the settings have them."""
+    """Take `level` and `form` as in the settings."""
     handler = logging.StreamHandler()
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,4 +1,4 @@
-"""The command `interlock`: which commands there are. Each is a file of this package, loaded when it is needed."""
+"""The command `interlock` and the list of its commands. Each is a file of this package, loaded on demand."""
 
 import os
 import sys
@@ -30,12 +30,12 @@ COMMANDS = {
     "doctor": "Check",
     "bench": "Check",
 }
-"""each with the panel of the help it is listed in"""
+"""command → its panel in the help"""
 
 
 def main() -> None:
     _have_standard_streams()
-    # Nothing heavy is imported before this line: Ctrl-C while Python loads modules is no traceback either.
+    # Nothing heavy is imported before this line, so that Ctrl-C during imports shows no traceback.
     try:
         from interlock.cli.group import run
 
@@ -45,8 +45,8 @@ def main() -> None:
 
 
 def _have_standard_streams() -> None:
-    """Whoever starts this may have closed them. A database would be opened in their place, and written to by whatever
-    complains there."""
+    """Open standard streams that the caller has closed; otherwise a database could get such a descriptor, and messages
+    would be written into it."""
     for number in range(3):
         try:
             os.fstat(number)

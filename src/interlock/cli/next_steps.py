@@ -1,4 +1,4 @@
-"""What to try once `interlock up` runs: commands that work as they stand in another terminal, in the same folder."""
+"""Commands to try once `interlock up` runs; they work unchanged in another terminal, in the same folder."""
 
 import os
 import shlex
@@ -20,7 +20,7 @@ def next_steps(
     submitted: Collection[str],
     has_schedules: bool,
 ) -> list[str]:
-    """`url` is where HTTP is served over TCP; `submitted` are the jobs that run already."""
+    """`url` is the address of HTTP over TCP; `submitted` are the jobs that run already."""
     settings = resolved.settings
     if settings.http == "off":
         return []
@@ -36,7 +36,7 @@ def next_steps(
 
 
 def _as_called() -> str:
-    """How the command was called, if that is more than its name."""
+    """The command as it was called, if not by its plain name."""
     path = Path(sys.argv[0])
     if path.name != "interlock" or shutil.which("interlock") == str(path):
         return "interlock"
@@ -49,9 +49,9 @@ def _short(path: Path) -> str:
 
 
 def _found_by_itself(http_socket: Path) -> bool:
-    """Whether a command in this folder, without flags and variables, finds this server."""
+    """Whether a command in this folder finds this server without flags and variables."""
     try:
-        # Whatever was set for this process alone, another terminal does not have.
+        # Another terminal does not have the variables of this process.
         plain = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
         return resolve(environment=plain).settings.http_socket_path() == http_socket
     except InterlockError:

@@ -22,20 +22,20 @@ ConfigOption = Annotated[
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """The settings that were given as flags, as they were typed."""
+    """Settings given as flags, as typed."""
 
     values: dict[str, Any]
     config: str | None
 
     def given(self, **more: Any) -> "Flags":
-        """With settings that were given as arguments; None was not."""
+        """Add settings given as arguments; None was not given."""
         return Flags(self.values | more, self.config)
 
     def resolve(self) -> Resolved:
         return resolve(self.values, self.config)
 
     def url(self, resolved: Resolved) -> str:
-        """Where the server is: a flag that says so counts more than INTERLOCK_URL."""
+        """Return the address of the server; a flag takes precedence over INTERLOCK_URL."""
         by_place = self.values["database"] is not None or self.values["socket"] is not None
         if resolved.client.url is not None and (self.values["url"] is not None or not by_place):
             return resolved.client.url
@@ -43,7 +43,7 @@ class Flags(msgspec.Struct, frozen=True):
 
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these settings as options; it gets them as its argument `flags`."""
+    """Give a command these settings as options; it receives them as its argument `flags`."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         def command(**given: Any) -> None:

@@ -1,4 +1,4 @@
-"""The arguments of a run as the command line gives them."""
+"""Read the arguments of a run from the command line."""
 
 import sys
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ FIELD = "--payload"
 
 
 def read_one(source: str | None, parameters: Sequence[str]) -> dict[str, Any] | None:
-    """One run's arguments; `parameters` are laid over the payload."""
+    """Read the arguments of one run; `parameters` override the payload."""
     payload = None if source is None else _decode(_text(source), FIELD)
     return _with(payload, _parameters(parameters), FIELD)
 
 
 def read_many(source: str | None, parameters: Sequence[str]) -> list[dict[str, Any] | None]:
-    """The arguments of each run, from a JSON array or from JSON lines."""
+    """Read the arguments of each run, from a JSON array or from JSON lines."""
     if source is None:
         raise WrongUsage("--many needs --payload: a JSON array, or JSON lines")
     text = _text(source)
@@ -70,6 +70,6 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
 
 def _with(payload: Any, over: dict[str, Any], field: str) -> dict[str, Any] | None:
     if payload is not None and not isinstance(payload, dict):
-        # Not quoted: it may have a secret in it.
+        # Not quoted: it may contain a secret.
         raise BadValue(field, "…", "a JSON object")
     return {**(payload or {}), **over} if over else payload

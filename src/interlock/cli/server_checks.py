@@ -1,4 +1,4 @@
-"""What `doctor` finds out about the server: its sockets, its port, whether it gets on."""
+"""The checks of `doctor` on the server: its sockets, its port, its readiness."""
 
 import socket
 import stat
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli.doctor_checks import Finding
+from interlock.cli.doctor_checks import Finding, fail, ok, warn
 from interlock.cli.options import Flags
 from interlock.config import Resolved, Settings
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
@@ -29,9 +29,9 @@ def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
         yield from _ready(url, resolved.client.token)
     elif _answers(scheduler):
         fix = "start 'interlock up' without --http off: commands reach it over HTTP"
-        yield Finding("server", "warning", "the scheduler runs, but does not serve HTTP", fix)
+        yield warn("server", "the scheduler runs, and does not serve HTTP", fix)
     else:
-        yield Finding("server", "ok", "not running; start it with: interlock up -A module:app")
+        yield ok("server", "not running; start it with: interlock up -A module:app")
 
 
 def _answers(finding: Finding) -> bool:
@@ -42,42 +42,42 @@ def _unix(name: str, path: Path) -> Finding:
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
-        return Finding(name, "ok", f"{path} is not there: nobody serves")
+        return ok(name, f"{path} does not exist: no server runs")
     except OSError as error:
-        return Finding(name, "failed", f"{path}: {error.strerror}", "make its folder readable for this user")
+        return fail(name, f"{path}: {error.strerror}", "make its folder readable for this user")
     if not stat.S_ISSOCK(mode):
-        return Finding(name, "failed", f"{path} is a file, not a socket", "remove it, or choose another with --socket")
+        return fail(name, f"{path} is a file, not a socket", "remove it, or choose another with --socket")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PATIENCE)
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
-            return Finding(name, "ok", f"{path} was left by a server that was killed; the next one replaces it")
+            return ok(name, f"{path} was left by a killed server; the next one replaces it")
         except OSError as error:
-            return Finding(name, "failed", f"{path}: {error}", "use it as the user that runs 'interlock up'")
-    return Finding(name, "ok", f"{path} answers")
+            return fail(name, f"{path}: {error}", "use it as the user that runs 'interlock up'")
+    return ok(name, f"{path} answers")
 
 
 def _port(settings: Settings) -> Finding:
-    """Free, or served by an Interlock."""
+    """Check that the port is free, or served by Interlock."""
     from interlock.buses.listener import is_loopback
 
     address = settings.http_address()
     if address is None:
-        return Finding("port", "ok", f"none: http is {settings.http!r}")
+        return ok("port", f"none: http is {settings.http!r}")
     host, port = address
     if not is_loopback(host) and not settings.tokens:
         error = TokensNeeded(settings.http)
-        return Finding("port", "failed", str(error), "add tokens to interlock.yaml, or listen on 127.0.0.1")
+        return fail("port", str(error), "add tokens to interlock.yaml, or listen on 127.0.0.1")
     name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if port == 0:
-        return Finding("port", "ok", "any that is free")
+        return ok("port", "any that is free")
     if _is_free(host, port):
-        return Finding("port", "ok", f"{name} is free")
+        return ok("port", f"{name} is free")
     if _is_ours(host, port):
-        return Finding("port", "ok", f"{name} is served by Interlock")
-    fix = "stop the program that has it (see: ss -ltnp), or choose another port with --http"
-    return Finding("port", "failed", f"{name} is taken by another program", fix)
+        return ok("port", f"{name} is served by Interlock")
+    fix = "stop that program (find it with: ss -ltnp), or choose another port with --http"
+    return fail("port", f"{name} is taken by another program", fix)
 
 
 def _is_free(host: str, port: int) -> bool:
@@ -98,7 +98,7 @@ def _is_ours(host: str, port: int) -> bool:
     try:
         connection.request("GET", "/healthz")
         body = connection.getresponse().read()
-        # One without tokens refuses other users.
+        # A server without tokens refuses other users.
         return body == b'{"alive":true}' or b"urn:interlock:problem:unauthorized" in body
     except (OSError, HTTPException):
         return False
@@ -114,17 +114,17 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
             found = client.ready()
             yield _allowed(client)
     except InterlockError as error:
-        yield Finding("server", "failed", str(error), "see what 'interlock up' says, and start it again")
+        yield fail("server", str(error), "read the output of 'interlock up', and restart it")
         return
     for name, check in found.checks.items():
-        fix = "" if check.ok else "see what 'interlock up' says, and start it again if that goes on"
+        fix = "" if check.ok else "read the output of 'interlock up', and restart it if that goes on"
         yield Finding(f"server: {name}", "ok" if check.ok else "failed", check.detail or "works", fix)
 
 
 def _allowed(client: "Client") -> Finding:
-    """Readiness is told to anybody; runs are not."""
+    """Check the token: anybody may ask for readiness, but not for runs."""
     try:
         next(client.runs(limit=1), None)
     except (Unauthorized, Forbidden) as error:
-        return Finding("token", "failed", str(error), "set INTERLOCK_TOKEN to one that the server's settings have")
-    return Finding("token", "ok", "this user may ask the server")
+        return fail("token", str(error), "set INTERLOCK_TOKEN to one that the server's settings have")
+    return ok("token", "this user may ask the server")

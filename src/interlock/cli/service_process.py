@@ -1,4 +1,4 @@
-"""How a supervisor starts a service that is a function: which one, as one JSON argument."""
+"""The process of a service that is a function; its options are one JSON argument."""
 
 import io
 import sys
@@ -10,7 +10,7 @@ from interlock.worker.service import ServiceOptions, run_service
 
 
 def main() -> None:
-    # What it prints is its log, which is read line by line while it lives.
+    # Its output is its log, read line by line while it runs.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")

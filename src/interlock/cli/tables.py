@@ -37,7 +37,7 @@ def json_text(value: Any, indent: bool = False) -> str:
 
 
 def print_json(value: Any, indent: bool = False) -> None:
-    """For a program, on one line; for a person, indented."""
+    """Print JSON: on one line for a program, indented in a terminal."""
     out(json_text(value, indent or sys.stdout.isatty()))
 
 
@@ -48,7 +48,7 @@ def console() -> "Console":
 
 
 def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Table":
-    """Cells are text, or rich's own Text where they are coloured."""
+    """Make a table of cells that are text, or rich's Text where they are coloured."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
@@ -67,8 +67,7 @@ def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Tab
 
 
 def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """How wide each is to be: what gives way is cut first, then what wraps, then the longest. An id is known by its
-    beginning, a state is not."""
+    """Return the width of each column. Columns that give way are cut first, then those that wrap, then the longest."""
     widths = list(natural)
     excess = sum(widths) + GAP * (len(widths) - 1) - room
     for place in sorted(
@@ -82,7 +81,7 @@ def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list
 
 
 def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
-    """For a program that reads it: tabs between the values, nothing else, nothing cut."""
+    """Print a table in a terminal; elsewhere the values separated by tabs, nothing cut."""
     if sys.stdout.isatty():
         console().print(rich_table(columns, rows))
         return
@@ -91,10 +90,10 @@ def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> Non
 
 
 def plain(cell: Any) -> str:
-    """On one line, without tabs: a reader may cut at them."""
+    """Return the cell on one line and without tabs."""
     return safe(" ".join(str(cell).split()))
 
 
 def on_one_line(text: str) -> str:
-    """The same for what was printed or logged, which keeps its blanks: it is often indented."""
+    """The same for printed and logged text, which keeps its blanks: it is often indented."""
     return safe(" ".join(text.expandtabs().splitlines()))

@@ -12,7 +12,7 @@ from interlock.cli.options import Flags, takes
 def command(
     flags: Flags, name: Annotated[str, typer.Option(metavar="TEXT", help="The first part of its id.")] = "worker"
 ) -> None:
-    """Run one more worker for a scheduler on this machine. Without an app it takes the jobs that need none."""
+    """Run one more worker for a scheduler on this machine. Without an app it takes only jobs that need none."""
     from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr
     from interlock.model.error import BadValue

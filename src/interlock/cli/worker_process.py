@@ -1,4 +1,4 @@
-"""How a scheduler starts a worker: its options as one JSON argument."""
+"""The worker process of a scheduler; its options are one JSON argument."""
 
 import sys
 
