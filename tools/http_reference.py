@@ -25,8 +25,7 @@ WORDS = {
     "RunAction": "A bulk request's `action`",
 }
 """types with a few values"""
-BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}
-"""types that extend another"""
+BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another
 
 
 def reference() -> str:

@@ -1,9 +1,9 @@
-"""Who comes in: the token, the other end of the connection, the host that was asked for, and the page that asks.
+"""Authentication: token, owner of the connection, host and origin.
 
-A browser runs pages of anybody, and lets each of them send requests to this machine. So a request that names another
-origin is refused, whatever it asks; and where no tokens are configured, so is one for a host name that is not ours,
-because any name can be made to lead here. Other users of the machine can reach a loopback port too: without tokens
-only the server's own user and root are served.
+A browser runs pages of any site, and lets each of them send requests to this machine. So a request with another origin
+is refused. Without tokens, so is a request for a host name that is not ours, because any name can be made to lead
+here. Other users of the machine can reach a loopback port too: without tokens only the server's own user and root are
+served.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ Scope = dict[str, Any]
 
 
 class Peer(Enum):
-    """The other end of a connection."""
+    """The peer of a connection."""
 
     SOCKET = "came over the Unix socket"
     OWN = "a TCP connection of the server's own user, or of root"
@@ -64,11 +64,11 @@ class Door:
     def _check_origin(self, host: str, origin: bytes | None, site: bytes | None) -> None:
         if origin is None:
             if site == b"cross-site":
-                raise WrongOrigin("origin: a page of another site may not ask here")
+                raise WrongOrigin("origin: pages of other sites are refused")
             return
         name = origin.decode("latin-1").lower().rstrip("/")
         if name not in self._origins and name not in (f"http://{host}", f"https://{host}"):
-            raise WrongOrigin(f"origin: {name[:80]!r} may not ask here; allow it with 'origins' in interlock.yaml")
+            raise WrongOrigin(f"origin: {name[:80]!r} is refused; allow it with 'origins' in interlock.yaml")
 
     def _check_host(self, host: str) -> None:
         name = host if host.endswith("]") else host.rpartition(":")[0] or host
@@ -77,7 +77,7 @@ class Door:
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether it is an address of this machine, which unlike a name leads nowhere else."""
+    """Return whether this is an address of this machine; unlike a name, it leads nowhere else."""
     try:
         return ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
     except ValueError:

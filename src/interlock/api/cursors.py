@@ -1,14 +1,15 @@
-"""Cursors: where to go on with a list, as a text that is known again."""
+"""Cursors: opaque texts that say where a list goes on."""
 
 import re
 
 from interlock.model.error import BadCursor, BadValue
 
 FORM = "{kind}[0-9]{{1,18}}"
-RUNS, LOGS, SERVICE_LOGS, EVENTS = "r", "l", "s", "e"  # the kinds of lists that have cursors
-START = "start"  # the cursor before the first event
+RUNS, LOGS, SERVICE_LOGS, EVENTS = "r", "l", "s", "e"
+"""kinds of lists with cursors"""
+START = "start"  # cursor before the first event
 JOBS = "j"
-JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # of the list of jobs, which goes on behind a job
+JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # form of a cursor in the list of jobs
 
 
 def cursor_of(kind: str, number: int) -> str:
@@ -16,7 +17,7 @@ def cursor_of(kind: str, number: int) -> str:
 
 
 def read_cursor(kind: str, cursor: str | None) -> int | None:
-    """The number in a cursor; the letter before it says of which kind of list it is."""
+    """Return the number in a cursor; the letter before it names the kind of list."""
     if cursor is None:
         return None
     if not re.fullmatch(FORM.format(kind=kind), cursor):
@@ -25,7 +26,7 @@ def read_cursor(kind: str, cursor: str | None) -> int | None:
 
 
 def read_event_cursor(field: str, cursor: str) -> int:
-    """Return the position that an event's id stands for; only the server knows what is in one."""
+    """Return the position that an event's id stands for."""
     if cursor == START:
         return 0
     if not re.fullmatch(FORM.format(kind=EVENTS), cursor):
@@ -38,7 +39,7 @@ def job_cursor(job_id: str) -> str:
 
 
 def read_job_cursor(cursor: str | None) -> str | None:
-    """The job behind which the list goes on."""
+    """Return the job after which the list goes on."""
     if cursor is None:
         return None
     if not re.fullmatch(JOB_FORM, cursor):

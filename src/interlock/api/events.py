@@ -40,25 +40,25 @@ class EventStream:
             subscriber.go_live()
             await subscriber.over.wait()
         except InterlockError:
-            # The store cannot be read now. The reader comes again, and resumes.
+            # The store cannot be read now. The reader reconnects, and resumes.
             pass
         finally:
             self._feed.leave(subscriber)
         if subscriber.cut:
-            # One that does not read would not see a proper end either.
+            # A reader that does not read would not see a proper end either.
             self._feed.cut += 1
             connection.abort()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _catch_up(self, subscriber: Subscriber, write: Any) -> None:
-        """Tell what is stored since the position the reader knows, then join those who are told what is new."""
+        """Send the events stored after the position that the reader knows, then join the live readers."""
         feed = self._feed
         if self._after is None:
             await feed.position()
             subscriber.seen = feed.join(subscriber)
             await write(hello(subscriber.seen))
             return
-        # A position beyond the last is one of a store that is no more: what is new here is to be told all the same.
+        # A position beyond the last comes from an earlier store; new events are sent all the same.
         at = min(self._after, await feed.newest())
         await write(hello(at))
         more = True

@@ -1,11 +1,10 @@
 """Live events for any number of readers, at a bounded cost.
 
-The store is read, not the scheduler: a word from it says how far the store has come, and the feed reads on from where
-it was. One reading serves everybody; those with the same wish share the bytes as well. Whatever happens, the feed works
-for a tenth of the time of one core at the most: when more is stored than it can tell in that time it leaves out a
-stretch and says so with a `gap`, which a reader can go back for. A reader of a single run or service never gets one,
-for these are read by themselves. A reader that does not take what it is sent is cut off. Readers that go back take
-turns, and all of them together have a quarter of one core.
+The feed reads the store, not the scheduler, which only announces how far the store has come. One read serves every
+reader, and readers with the same wish share the bytes. The feed uses at most a tenth of one core: when more is stored
+than it can send in that time, it leaves out a range and announces it with a `gap`, which a reader can go back for. A
+reader of a single run or service never gets a gap, because these are read separately. A reader that does not keep up
+is cut off. Readers that go back take turns, and share a quarter of one core.
 """
 
 import asyncio
@@ -27,27 +26,27 @@ from interlock.ports.store import EventFilter, EventRows, Reader
 logger = logging.getLogger("interlock.events")
 
 PAGE = 1000  # events read at a time when a reader goes back
-ROUND = 2000  # events told at the most in one round
-ROUND_BYTES = 16 * 1024 * 1024  # what one round may send to all readers together, if that is more than one event
-EVENT_BYTES = 400  # what an event has, usually
-FEWEST = 20  # events a round tells, however many readers there are, if they are no larger than usual
-REST = 9.0  # how many times as long as a round worked the feed rests after it
-REST_AFTER_SKIP = 19.0  # the same when not everything can be told in any case: then the machine has better things to do
+ROUND = 2000  # most events sent in one round
+ROUND_BYTES = 16 * 1024 * 1024  # most bytes one round sends to all readers together, unless one event has more
+EVENT_BYTES = 400  # usual size of an event
+FEWEST = 20  # fewest events of a round, however many readers there are
+REST = 9.0  # rest after a round, as a multiple of the time it worked
+REST_AFTER_SKIP = 19.0  # the same after leaving out a range: the machine is busy with other work
 SHORTEST_REST = 0.005
 LONGEST_REST = 1.0
 LONGEST_REST_AFTER_SKIP = 5.0
 REST_OF_CATCHING_UP = 3.0  # the same for readers that go back
-PATIENCE = 1.0  # seconds after which the feed looks by itself, should no word come
+PATIENCE = 1.0  # seconds without an announcement after which the feed looks by itself
 MOST_HELD = 1024 * 1024  # bytes held back for a reader that is still catching up
-KEEP_ALIVE = 15.0  # seconds after which a comment shows every reader that the stream lives
+KEEP_ALIVE = 15.0  # seconds between comments that show a live stream
 STILL_THERE = b": still there\n\n"
 
 TYPES = frozenset(EVENT_NAMES[kind] for kind in EVENT_NAMES if kind not in (HelloEvent, GapEvent))
-"""those that a reader may choose from"""
+"""the types that a reader may choose from"""
 
 
 class Wish(msgspec.Struct, frozen=True):
-    """What a reader wants to hear of; None is anything."""
+    """The events that a reader wants; None matches anything."""
 
     run: str | None = None
     job: str | None = None
@@ -73,19 +72,19 @@ Single = tuple[str | None, str | None]  # a run, or a service
 
 
 class Sink(Protocol):
-    """Where a reader's bytes go."""
+    """The destination of a reader's bytes."""
 
     def write_through(self, chunk: bytes) -> bool:
-        """Send now, without waiting; False if so much is unread that it was not taken."""
+        """Send now, without waiting; return False if too much is unread."""
 
 
 class Subscriber:
-    """One reader. What it is told is held back until it has caught up, and then goes straight out."""
+    """One reader. Live events are held back until it has caught up, and then go straight out."""
 
     def __init__(self, wish: Wish, sink: Sink) -> None:
         self.wish = wish
-        self.seen = 0  # the last position that it knows already
-        self.cut = False  # whether it did not take what it was sent
+        self.seen = 0  # last position that it has seen
+        self.cut = False  # whether it was cut off for not keeping up
         self.over = asyncio.Event()
         self._sink = sink
         self._held: list[bytes] | None = []
@@ -127,17 +126,17 @@ class Feed:
         connection.on_news = self._heard
         self._groups: dict[Wish, list[Subscriber]] = {}
         self._singles: dict[Single, list[Wish]] = {}
-        """the wishes for a single run or service, which are many, apart from the others, which are few"""
+        """wishes for a single run or service: many, and kept apart from the few others"""
         self._plain: list[Wish] = []
-        self._position = 0  # everything up to here has been told
-        self._newest = 0  # how far the store has come, as far as is known
+        self._position = 0  # everything up to here has been sent
+        self._newest = 0  # last known position of the store
         self._progress: dict[str, tuple[str, str, float, str]] = {}
         self._news = asyncio.Event()
         self._pumping: asyncio.Task[None] | None = None
         self._rest = REST
         self._starting = asyncio.Lock()
         self._catching_up = asyncio.Lock()
-        self._greeted = 0.0  # when all readers were last shown that the stream lives
+        self._greeted = 0.0  # time of the last comment to all readers
         self.cut = 0  # readers that were cut off
 
     @property
@@ -147,7 +146,7 @@ class Feed:
     # ── readers come and go ─────────────────────────────────────────────────────────────────────────────────────────
 
     async def position(self) -> int:
-        """How far the feed is; it begins to run if it did not."""
+        """Return the position of the feed, which starts if it does not run."""
         async with self._starting:
             if self._pumping is None:
                 self._position = self._newest = await self._reader.position()
@@ -157,11 +156,11 @@ class Feed:
         return self._position
 
     async def newest(self) -> int:
-        """How far the store is."""
+        """Return the position of the store."""
         return await self._reader.position()
 
     def join(self, subscriber: Subscriber) -> int:
-        """Take a reader in; it is told everything after the position that this returns."""
+        """Add a reader, and return the position after which it gets everything."""
         wish = subscriber.wish
         group = self._groups.get(wish)
         if group is None:
@@ -189,7 +188,7 @@ class Feed:
             self._news.set()
 
     async def stored(self, subscriber: Subscriber, after: int, until: int | None = None) -> tuple[bytes, int, bool]:
-        """A page of what the store has for a reader: the bytes, how far it went, and whether there may be more."""
+        """Return a page of stored events for a reader: the bytes, the position reached, and whether more may follow."""
         wish = subscriber.wish
         async with self._catching_up:
             if subscriber.over.is_set():
@@ -225,7 +224,7 @@ class Feed:
         self._news.set()
 
     async def _pump(self) -> None:
-        """Until nobody reads any more."""
+        """Send events until no reader is left."""
         watching = False
         try:
             while self._groups:
@@ -237,23 +236,23 @@ class Feed:
                 except TimeoutError:
                     heard = False
                 self._news.clear()
-                begun, told_until = process_time(), self._position
+                begun, sent_until = process_time(), self._position
                 try:
                     if not heard:
-                        # Nothing happened, or the scheduler has gone and come back and does not know that we listen.
+                        # Nothing happened, or a restarted scheduler does not know that we listen.
                         watching = False
                         self._newest = max(self._newest, await self._reader.position())
                     await self._round()
                 except InterlockError as error:
-                    logger.warning("the events cannot be read now: %s", error)
+                    logger.warning("cannot read events now: %s", error)
                 except Exception:
-                    # Whatever was being told, nobody may take it for all there was: they come again, and resume.
+                    # No reader may take what it got for everything: all of them reconnect, and resume.
                     logger.exception("internal error")
                     self._end_all()
-                if told_until < self._position < self._newest:
-                    # A round that was full is followed by another, without waiting for word.
+                if sent_until < self._position < self._newest:
+                    # A full round is followed by another, without waiting for an announcement.
                     self._news.set()
-                # What was written goes out as the loop turns, which is the greater part of the work.
+                # The bytes go out as the loop turns, which is most of the work.
                 await asyncio.sleep(0)
                 await asyncio.sleep(0)
                 longest = LONGEST_REST if self._rest == REST else LONGEST_REST_AFTER_SKIP
@@ -277,14 +276,14 @@ class Feed:
         most = max(FEWEST, min(ROUND, ROUND_BYTES // (EVENT_BYTES * max(1, plain))))
         self._rest = REST_AFTER_SKIP if behind > most else REST
         if behind > most:
-            # Even then the newest are told, so that whoever watches sees something move.
+            # Even then the newest events are sent, so that a person watching sees progress.
             await self._skip(self._newest - most // 4)
         if behind > 0:
-            self._tell_stored(await self._reader.events(self._position, most), ROUND_BYTES // max(1, plain))
-        self._tell_progress()
+            self._send_stored(await self._reader.events(self._position, most), ROUND_BYTES // max(1, plain))
+        self._send_progress()
         self._show_life()
 
-    def _tell_stored(self, rows: EventRows, most_bytes: int) -> None:
+    def _send_stored(self, rows: EventRows, most_bytes: int) -> None:
         chunks: dict[Wish, list[Told]] = {}
         reached, size = rows.reached, 0
         for stored in rows.events:
@@ -306,7 +305,7 @@ class Feed:
         chunk = framed(b"".join(one.data for one in found))
         for subscriber in self._groups.get(wish, ()):
             if subscriber.seen >= found[0].position:
-                # It came with a knowledge of its own, ahead of the feed.
+                # It resumed ahead of the feed.
                 new = b"".join(one.data for one in found if one.position > subscriber.seen)
                 if new:
                     subscriber.push(framed(new))
@@ -314,8 +313,7 @@ class Feed:
                 subscriber.push(chunk)
 
     async def _skip(self, until: int) -> None:
-        """Leave out what cannot be told in time. Single runs and services are looked up, so that their readers miss
-        nothing."""
+        """Leave out what cannot be sent in time, except for readers of single runs and services."""
         after, self._position = self._position, until
         whole = gap(after, until)
         for wish in self._plain:
@@ -326,17 +324,17 @@ class Feed:
                     subscriber.push(gap(subscriber.seen, until))
         for single in list(self._singles):
             try:
-                await self._tell_single(single, after, until)
+                await self._send_single(single, after, until)
             except InterlockError:
-                # Sooner no stream than one with a hole: its readers come again, and resume.
+                # Rather no stream than one with a hole: its readers reconnect, and resume.
                 for wish in self._singles.get(single, ()):
                     for subscriber in self._groups[wish]:
                         subscriber.over.set()
                 run_id, service = single
                 what = f"service {service}" if run_id is None else f"run {run_id}"
-                logger.warning("the events of %s cannot be read now", what)
+                logger.warning("cannot read the events of %s now", what)
 
-    async def _tell_single(self, single: Single, after: int, until: int) -> None:
+    async def _send_single(self, single: Single, after: int, until: int) -> None:
         run_id, service = single
         more = True
         while more:
@@ -349,7 +347,7 @@ class Feed:
             after = rows.reached
             more = rows.more and after < until
 
-    def _tell_progress(self) -> None:
+    def _send_progress(self) -> None:
         progress, self._progress = self._progress, {}
         for run_id, (job_id, tenant, percent, text) in progress.items():
             event = ProgressEvent(run_id=run_id, job_id=job_id, tenant=tenant, percent=percent, text=text)
@@ -364,7 +362,7 @@ class Feed:
         now = perf_counter()
         if now - self._greeted > KEEP_ALIVE:
             self._greeted = now
-            # With the position, so that one who has heard of little can go on from here as well.
+            # With the position, so that a reader of few events can resume from here as well.
             chunk = framed(id_line(self._position) + STILL_THERE)
             for group in self._groups.values():
                 for subscriber in group:

@@ -1,4 +1,4 @@
-"""How long the scheduler is waited for, and what is said when it does not answer."""
+"""Questions to the scheduler, with a limit of time."""
 
 import asyncio
 from typing import TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T", bound=Message)
 
 
 async def ask(connection: Connection, message: Request[T], limit: float | None = None) -> T:
-    """The answer of the scheduler, if it comes in time."""
+    """Return the scheduler's answer, if it comes in time."""
     limit = message.patience if limit is None else limit
     name = type(message).__name__
     doubt = IN_DOUBT if isinstance(message, Change) and not message.repeatable else ""

@@ -26,13 +26,13 @@ _CONNECTED = (1, 4, 5)
 
 
 def is_own(uid: int | None) -> bool:
-    """Whether this is the user of this process, or root."""
+    """Return whether this is the user of this process, or root."""
     return uid == 0 or (uid is not None and uid == os.geteuid() and uid != _unmapped())
 
 
 @cache
 def _unmapped() -> int | None:
-    """The id under which a user namespace shows every user that it does not map; None in one that maps them all."""
+    """Return the id that a user namespace shows for users it does not map; None if it maps all of them."""
     if Path("/proc/self/uid_map").read_text().split() == ["0", "0", str(_ANY)]:
         return None
     return int(Path("/proc/sys/kernel/overflowuid").read_text())

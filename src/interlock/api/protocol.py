@@ -16,43 +16,43 @@ from interlock.api.peer import is_own, owner_of_peer
 from interlock.model.error import BadRequest, HeadTooLarge, InterlockError, Overloaded, RequestTimeout
 
 LARGEST_HEAD = 64 * 1024
-LARGEST_PACKET = 256 * 1024  # bytes that come in at once; what is complete and what is not may be in the same
-CONNECTION = "interlock.connection"  # in the scope of a request: the connection it came by
-MOST_UNREAD = 1024 * 1024  # bytes of a stream that its reader may leave
-MOST_BODIES = 256 * 1024 * 1024  # bytes of requests that may be under way at once, all connections together
+LARGEST_PACKET = 256 * 1024  # most bytes received at once, which may hold complete and incomplete parts
+CONNECTION = "interlock.connection"  # in the scope of a request: its connection
+MOST_UNREAD = 1024 * 1024  # bytes of a stream that its reader may leave unread
+MOST_BODIES = 256 * 1024 * 1024  # bytes of unanswered requests on all connections together
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
-SWEEP = 1.0  # seconds between two looks at who is slow
+SWEEP = 1.0  # seconds between two checks for slow peers
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     connections: int = 4096
-    request: float = 30.0  # seconds a request may take to arrive, and an answer to be read on
+    request: float = 30.0  # seconds for a request to arrive, and for a reader to take more of an answer
 
 
 class Load(msgspec.Struct):
-    """What all connections hold together."""
+    """Load of all connections together."""
 
-    bodies: int = 0  # bytes of requests that are not answered yet
+    bodies: int = 0  # bytes of unanswered requests
 
 
 class Connection(HttpToolsProtocol):
-    """One connection. It is up to `sweep` to end it when the other side takes too long."""
+    """One connection. `sweep` ends it when the peer takes too long."""
 
     limits: Limits  # set on the class that `limited` makes
-    load: Load  # likewise, and shared by all connections
-    looks_for_owner: bool  # likewise: whether it matters who is at the other end
+    load: Load  # likewise, shared by all connections
+    looks_for_owner: bool  # likewise: whether to look up the owner of the peer
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._awaiting: float | None = self.loop.time()  # since when a request is being waited for, or is arriving
+        self._awaiting: float | None = self.loop.time()  # start of the wait for a request, or of its arrival
         self._arriving = False  # a request has begun and is not complete
-        self._unfinished = 0  # bytes taken in since the parser last made something of them
+        self._unfinished = 0  # bytes received since the parser last completed a part
         self._size = 0
         self._body = 0  # bytes of its requests that are not answered yet
-        self._unread: tuple[float, int] | None = None  # since when so many bytes of an answer are not taken
+        self._unread: tuple[float, int] | None = None  # time since which this number of bytes is unread
         self._peer = Peer.ANYBODY
         self._answering: Any = None
-        """the request that is being answered; `cycle` is the one that came last, and may wait behind it"""
+        """the request being answered; `cycle` is the latest, which may wait behind it"""
         self._lost = False
         self._on_lost: Callable[[], object] | None = None
 
@@ -60,10 +60,12 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family == socket.AF_UNIX:
-            # A crowd at the port does not shut the owner out.
+            # Many connections at the port do not shut the owner out.
             self._peer = Peer.SOCKET
         elif len(self.connections) > self.limits.connections:
-            self._refuse(Overloaded(f"connections: there are {self.limits.connections:,}, which is the limit"))
+            self._refuse(
+                Overloaded(f"connections: the limit of {self.limits.connections:,} is reached; try again later")
+            )
         elif self.looks_for_owner and sock is not None and is_own(owner_of_peer(sock)):
             self._peer = Peer.OWN
 
@@ -83,7 +85,7 @@ class Connection(HttpToolsProtocol):
         return self._lost
 
     def when_lost(self, call: Callable[[], object]) -> None:
-        """Call when the connection ends before the answer does; at once if it has ended already."""
+        """Call this if the connection ends before the answer does; at once if it has ended already."""
         if self._lost:
             call()
         else:
@@ -94,7 +96,7 @@ class Connection(HttpToolsProtocol):
             return
         if self._awaiting is None and (self.cycle is None or self.cycle.response_complete):
             self._awaiting = self.loop.time()
-        # The parser keeps a field, of the head or behind the last chunk of a body, until it is complete.
+        # The parser keeps a field of the head or the trailer until it is complete.
         self._unfinished += len(data)
         if self._unfinished > LARGEST_HEAD + LARGEST_PACKET:
             self._refuse(HeadTooLarge(f"head: larger than {LARGEST_HEAD:,} bytes"))
@@ -105,10 +107,10 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
-            # Nothing is logged of it: whoever finds the port could fill the log.
+            # Not logged: anybody who finds the port could fill the log.
             self._refuse(BadRequest("request: this is not HTTP/1.1"))
         except httptools.HttpParserUpgrade:
-            # The parser takes what follows for another protocol, so what is a body here is a request to it.
+            # The parser would read what follows as another protocol: a body here is a request to it.
             self._refuse(BadRequest("upgrade: no other protocol is spoken here"))
 
     def on_message_begin(self) -> None:
@@ -136,7 +138,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._unfinished = 0
         if self.parser.should_upgrade():
-            # Not answered: its end cannot be found.
+            # Not answered: its end is unknown.
             return
         super().on_headers_complete()
 
@@ -147,7 +149,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._unfinished = 0
         if self.cycle.response_complete:
-            # It was answered without being read, and what still comes of it is dropped.
+            # It was answered unread; the rest of it is dropped.
             return
         self._body += len(body)
         self.load.bodies += len(body)
@@ -163,7 +165,7 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         if self.parser.should_upgrade():
             return
-        # Behind an answer that did not wait for it, the next request is what is waited for.
+        # After an answer that did not wait for the body, the connection waits for the next request.
         self._awaiting = self.loop.time() if self.cycle.response_complete else None
         self._arriving = False
         self._unfinished = 0
@@ -173,12 +175,12 @@ class Connection(HttpToolsProtocol):
         self._on_lost = None
         self._forget_bodies()
         if self._arriving and self._awaiting is None:
-            # The next request came behind this one, and was held back until now.
+            # The next request arrived behind this one and was held back until now.
             self._awaiting = self.loop.time()
         super().on_response_complete()
 
     def _refuse(self, error: InterlockError) -> None:
-        """Answer below the application, and hang up."""
+        """Answer below the application, and close the connection."""
         if self.transport.is_closing():
             return
         found = problems.details(error)
@@ -191,7 +193,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def write_through(self, chunk: bytes) -> bool:
-        """Send a part of an answer that is under way, without waiting; False if so much is unread that it was not."""
+        """Send a part of an answer without waiting; return False, and send nothing, if too much is unread."""
         if self.transport.is_closing():
             return True
         if self.transport.get_write_buffer_size() > MOST_UNREAD:
@@ -200,7 +202,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def abort(self) -> None:
-        """Hang up at once; what was not taken is dropped."""
+        """Close the connection at once; unread bytes are dropped."""
         self.transport.abort()
 
     def sweep(self, now: float) -> None:
@@ -219,7 +221,7 @@ class Connection(HttpToolsProtocol):
 
 
 def connection_of(scope: Any) -> Connection:
-    """The connection that a request came by."""
+    """Return the connection of a request."""
     connection: Connection = scope[CONNECTION]
     return connection
 
@@ -230,6 +232,6 @@ def limited(limits: Limits, looks_for_owner: bool) -> type[Connection]:
 
 
 def _without_upgrade(data: bytes) -> bytes:
-    """A head that offers no other protocol. An offer may be passed over, but the parser would take it up."""
+    """Hide offers of another protocol in a head. A server may ignore them, but the parser would accept."""
     end = data.find(b"\r\n\r\n")
     return data if end < 0 else _UPGRADE.sub(b"\r\nx-upgrd:", data[: end + 2]) + data[end + 2 :]

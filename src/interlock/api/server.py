@@ -54,7 +54,7 @@ class HttpServer:
                 connection.sweep(loop.time())  # type: ignore[union-attr]
 
     async def stop(self) -> None:
-        """Take no more, let what is under way be answered, hang up."""
+        """Accept nothing more, answer the requests under way, and close every connection."""
         if self._sweeping is not None:
             self._sweeping.cancel()
         for server in self._servers:

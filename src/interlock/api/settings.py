@@ -1,4 +1,4 @@
-"""What a gateway needs to know besides where things are."""
+"""The settings of a gateway."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""Events as they stand in the stream."""
+"""Events in the form of the stream."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from interlock.ports.store import ServiceEntry, StoredEvent
 
 
 def framed(data: bytes) -> bytes:
-    """As HTTP frames a part of an answer whose length is not known."""
+    """Return a chunk of an answer of unknown length, as HTTP frames it."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
@@ -29,7 +29,7 @@ def id_line(position: int) -> bytes:
 
 
 def frame(event: Any, position: int | None = None) -> bytes:
-    """An event as it stands in the stream."""
+    """Return an event in the form of the stream."""
     head = b"" if position is None else id_line(position)
     return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), encode(event))
 
@@ -39,12 +39,12 @@ def hello(position: int) -> bytes:
 
 
 def gap(after: int, until: int) -> bytes:
-    """The word that events after one position, up to another, were left out, framed for the wire."""
+    """Return the chunk that announces a left-out range of positions."""
     return framed(frame(GapEvent(after=cursor_of(EVENTS, after), until=cursor_of(EVENTS, until))))
 
 
 class Whose(msgspec.Struct, frozen=True, gc=False):
-    """What a stored event is, and of what; None where it is of no such thing."""
+    """Type and subject of a stored event; None where it has no such subject."""
 
     kind: str
     run_id: str | None
@@ -61,7 +61,7 @@ def whose(stored: StoredEvent | ServiceEntry) -> Whose:
 
 
 def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
-    """A stored event, ready to be sent."""
+    """Return a stored event as bytes to send."""
     return frame(_event(stored), stored.position)
 
 
