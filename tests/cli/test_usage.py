@@ -103,7 +103,7 @@ def test_completion_knows_jobs_runs_states_and_services(folder: Path) -> None:
     with Server(folder, "web.yaml", "--http", "local", "--drain", "0s") as server:
         wait_until(lambda: interlock(folder, "service", "start", "web").returncode == 0, "the service is up")
         run_id = interlock(folder, "submit", "echo", "--delay", "1d").stdout.strip()
-        for command in ("submit", "trigger", "runs --job", "cancel --job"):
+        for command in ("submit", "trigger", "runs --job", "cancel --job", "jobs", "pause", "next", "backfill"):
             assert completed(folder, f"interlock {command} echo.t") == ["echo.thread"]
         for command in ("show", "logs", "cancel", "hold", "release"):
             assert run_id in completed(folder, f"interlock {command} {run_id[:6]}")

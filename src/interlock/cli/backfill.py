@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.server import JobArgument
 from interlock.cli.submit import ParameterOption, PayloadOption
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 @takes(*FINDING)
 def command(
     flags: Flags,
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.")],
+    job: JobArgument,
     start: Annotated[str, typer.Argument(metavar="FROM", help="Start of the range; 7d is seven days ago.")],
     end: Annotated[str, typer.Argument(metavar="TO", help="End of the range, itself excluded; 'now' is now.")],
     max_parallel: Annotated[

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 if TYPE_CHECKING:
@@ -15,7 +16,10 @@ ON_SCREEN = 200  # jobs listed in a terminal by default
 @takes(*FINDING)
 def command(
     flags: Flags,
-    job: Annotated[str | None, typer.Argument(metavar="[JOB]", help="Show everything about this job.")] = None,
+    job: Annotated[
+        str | None,
+        typer.Argument(metavar="[JOB]", help="Show everything about this job.", autocompletion=completion.jobs),
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option(metavar="NUMBER", help=f"Most jobs to list. Default: {ON_SCREEN} in a terminal, else all."),

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.zones import ZoneOption
 
@@ -23,6 +24,7 @@ def command(
         typer.Argument(
             metavar='JOB|"EXPRESSION"',
             help="A job; or, without a server, a schedule: '0 2 * * *', 'every 10m', 'every 1h after 5m'.",
+            autocompletion=completion.jobs,
         ),
     ],
     tz: ZoneOption = None,

@@ -5,13 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
     from interlock.model.job_info import JobInfo
 
-JobArguments = Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of jobs.")]
+JobArguments = Annotated[
+    list[str], typer.Argument(metavar="JOB...", help="Ids of jobs.", autocompletion=completion.jobs)
+]
 
 
 @takes(*FINDING)

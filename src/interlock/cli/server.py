@@ -21,7 +21,7 @@ MOST_NAMED = 5  # ids, or servers, in one message
 
 RUN_HELP = "The id of a run, or the beginning of it; 'latest' or '-' is the newest run."
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="The id of the job.", autocompletion=completion.jobs)]
+JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.", autocompletion=completion.jobs)]
 
 
 @contextmanager
