@@ -87,6 +87,7 @@ MAY = {"boss": "rsc", "chief": "rsc", "clerk": "rsc", "guest": "r", "judge": "r"
 """read, submit, cancel"""
 
 
+@pytest.mark.behaviour("SEC-2")
 @pytest.mark.parametrize("name", MAY)
 def test_what_each_role_may(guarded: Server, name: str, run: str) -> None:
     http = as_(guarded, name)
@@ -144,6 +145,7 @@ def asks_of_a_run() -> dict[str, Callable[[Http, str], Answer]]:
     }
 
 
+@pytest.mark.behaviour("SEC-2")
 @pytest.mark.parametrize("what", asks_of_a_run())
 def test_another_tenants_run_is_as_one_that_does_not_exist(guarded: Server, run: str, what: str) -> None:
     ask = asks_of_a_run()[what]
@@ -156,6 +158,7 @@ def test_another_tenants_run_is_as_one_that_does_not_exist(guarded: Server, run:
     assert as_(guarded, "boss").get(f"{RUNS}/{run}").json["state"] == "prerun"
 
 
+@pytest.mark.behaviour("SEC-2")
 def test_a_list_has_only_the_own_tenants_runs(guarded: Server, run: str) -> None:
     stranger = as_(guarded, "stranger")
     own = stranger.submit("echo")
@@ -167,6 +170,7 @@ def test_a_list_has_only_the_own_tenants_runs(guarded: Server, run: str) -> None
     assert {own, run} <= everything
 
 
+@pytest.mark.behaviour("SEC-2")
 def test_events_are_only_the_own_tenants(guarded: Server, run: str) -> None:
     """Live and from the store, with and without asking for what is not one's own."""
     boss, stranger = as_(guarded, "boss"), as_(guarded, "stranger")
@@ -258,6 +262,7 @@ WELCOME: list[dict[str, str]] = [
 ]
 
 
+@pytest.mark.behaviour("SEC-3")
 @pytest.mark.parametrize("headers", [*REFUSED, *REBOUND], ids=str)
 def test_a_page_of_another_origin_is_refused(http: Http, headers: dict[str, str]) -> None:
     before = http.get(RUNS, limit=1).json
@@ -274,6 +279,7 @@ def test_a_page_of_another_origin_is_refused(http: Http, headers: dict[str, str]
     assert http.get(RUNS, limit=1).json == before
 
 
+@pytest.mark.behaviour("SEC-3")
 @pytest.mark.parametrize("headers", REFUSED, ids=str)
 def test_a_token_does_not_help_a_page_of_another_origin(guarded: Server, headers: dict[str, str]) -> None:
     assert as_(guarded, "boss").post(RUNS, {"job": "echo"}, headers).code == "wrong_origin"
@@ -287,6 +293,7 @@ def test_the_own_pages_and_other_programs_are_let_in(http: Http, headers: dict[s
     assert not [name for name in answer.headers if name.startswith("access-control-")]
 
 
+@pytest.mark.behaviour("SEC-3")
 def test_a_request_without_a_host_is_refused(http: Http) -> None:
     with Raw(http.address) as raw:
         raw.send(b"GET /healthz HTTP/1.0\r\n\r\n")

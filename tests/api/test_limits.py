@@ -68,6 +68,7 @@ def abandon(sock: socket.socket) -> None:
 # ── size ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-6")
 @pytest.mark.parametrize(
     ("given", "code"),
     [
@@ -98,6 +99,7 @@ def test_a_head_that_is_just_not_too_large(strict: Server) -> None:
 # ── how many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-6")
 def test_too_many_connections(strict: Server) -> None:
     held = [Raw(strict.url) for _ in range(CONNECTIONS)]
     for raw in held:
@@ -143,6 +145,7 @@ def test_readers_of_events_that_come_and_go_are_forgotten(strict: Server) -> Non
 # ── slow senders ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-6")
 @pytest.mark.parametrize(
     "given",
     [
@@ -217,6 +220,7 @@ def test_an_answer_that_takes_long_is_not_the_senders_fault(strict: Server) -> N
 # ── slow readers ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.behaviour("SEC-6")
 def test_one_that_does_not_read_a_large_answer_is_cut_off(strict: Server) -> None:
     http = strict.http
     run_id = http.submit("echo", {"value": "x" * 1_000_000})
@@ -394,6 +398,7 @@ def test_a_question_with_a_body(strict: Server, size: int) -> None:
         assert raw.answer().status == 200
 
 
+@pytest.mark.behaviour("SEC-6")
 def test_a_body_behind_its_refusal_counts_for_nothing_and_does_not_stay(strict: Server) -> None:
     """Whoever is refused at the door could otherwise use up what all requests may hold together, and keep it."""
     size = MOST_BODIES + 1

@@ -68,8 +68,6 @@ class Supervisor:
         self._tolerant = group.tolerant
         self._stop_together = group.stop_together
 
-    # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def info(self) -> ChildInfo:
         """Return the present tree, from here down."""
         return ChildInfo(
