@@ -5,8 +5,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import msgspec
-
 from interlock.model.command import Answered
 from interlock.model.effect import Effect, ReadInputs
 from interlock.model.error import StoreUnavailable
@@ -45,7 +43,10 @@ class Effects:
         except Exception:
             logger.exception("internal error")
         else:
-            self._post("", Answered(answers))
+            self.answer(answers)
+
+    def answer(self, answers: Answers) -> None:
+        self._post("", Answered(answers))
 
     async def close(self) -> None:
         for task in self._tasks:
@@ -55,7 +56,11 @@ class Effects:
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     found = await store.inputs([effect.run_id for effect in effects])
-    return [(one, msgspec.structs.astuple(found[one.run_id])) for one in effects if one.run_id in found]
+    return [
+        (effect, (found[effect.run_id].payload, found[effect.run_id].checkpoint))
+        for effect in effects
+        if effect.run_id in found
+    ]
 
 
 Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
