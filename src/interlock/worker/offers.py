@@ -58,8 +58,6 @@ class Offers:
 
     def confirm(self, heard: Heard, every: Iterable[HeldAttempt]) -> None:
         """Take the scheduler's answer to a heartbeat."""
-        if self._stands == inf:
-            return  # The link has lost its Welcome, and no offer on it has an end.
         self._ahead = min(self._ahead, heard.now - heard.at)
         for held in every:
             if held.waits and held.named <= heard.at:
