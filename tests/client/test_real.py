@@ -5,6 +5,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -267,3 +268,18 @@ def test_submits_during_a_crash_are_each_made_once(folder: Path) -> None:
             assert [run.result("60s") for run in runs] == list(range(1, 601))
             assert sorted(run.id for run in client.runs()) == sorted(run.id for run in runs)
         server.wait_for_strays()
+
+
+def test_ctrl_c_is_not_lost_while_an_answer_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python drops whatever is raised in the finalizer of an answer that nobody has closed."""
+
+    def interrupted(answer: HTTPResponse) -> None:
+        monkeypatch.undo()
+        answer.close()
+        raise KeyboardInterrupt
+
+    with il.Client(server.url) as client:
+        monkeypatch.setattr(HTTPResponse, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            client.ready()
+        assert client.ready().ready

@@ -106,7 +106,9 @@ def with_worker(body: Callable[[Worker], Awaitable[None]]) -> None:
         worker = Worker()
         task = asyncio.get_running_loop().create_task(worker.host.run())
         await until(lambda: worker.bus.links and worker.bus.links[-1].sent, "it has a link")
-        worker.hear(*(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second")))
+        worker.hear(
+            m.Welcome(0.1), *(m.Dispatch(one, 1, "job", 1, b"{}", None, False, 1.0) for one in ("first", "second"))
+        )
         await body(worker)
         worker.host.abandon()
         await task

@@ -23,6 +23,13 @@ def test_whatever_is_killed_every_run_ends_once(first: int) -> None:
         assert report.checks > 0
 
 
+@pytest.mark.behaviour("RUN-7")
+def test_a_link_that_lost_its_welcome_begins_nothing() -> None:
+    """Its offers had no end: an answer half a minute late let a run begin that another worker had finished."""
+    report = simulate(3251)
+    assert report.violation is None, describe(report)
+
+
 def test_the_seeds_reach_every_kind_of_end_and_fault() -> None:
     ended: dict[str, int] = {}
     faults = 0

@@ -57,6 +57,7 @@ class Host(Endpoint):
         """heap of attempts that arrived before their time, by elapsed time"""
         self._offers = Offers()
         self._introduced = 0.0  # elapsed time of the last `Hello`
+        self._welcomed = False  # whether it was answered
         self._held: dict[Key, HeldAttempt] = {}
         self._remembered: dict[Key, None] = {}
         self._lines = KeptLines()
@@ -124,6 +125,7 @@ class Host(Endpoint):
         )  # fmt: skip
         self._reports.clear()
         self._introduced = self._clock.now().elapsed
+        self._welcomed = False
         messages: list[m.Message] = [hello, *self._kept(), *self._outcomes()]
         if self._leaving:
             messages.append(m.Leaving())
@@ -164,6 +166,10 @@ class Host(Endpoint):
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         if peer is not self._peer:
             return
+        if not self._welcomed and not any(isinstance(one, (m.Welcome, m.Problem)) for one in messages):
+            # Without a Welcome no offer has an end. The link has lost it, so begin another.
+            peer.close()
+            return
         self._hear(messages)
         self._begin_offered()
         self._executor.flush()
@@ -180,6 +186,7 @@ class Host(Endpoint):
             elif isinstance(message, m.Heard):
                 self._offers.confirm(message, self._held.values())
             elif isinstance(message, m.Welcome):
+                self._welcomed = True
                 self._interval = message.heartbeat
                 self._offers.begin(message, self._introduced)
                 self._beating.set()

@@ -151,6 +151,7 @@ class _Link:
                 # Only the end of the connection ends this answer, and that may be a break within its head.
                 raise IncompleteRead(b"")
             body = self.response.read()
+            self.response.close()  # left to its finalizer, Python would swallow a Ctrl-C that comes meanwhile
             keep = not self.response.will_close
             return Response(self.response.status, self.headers, body)
         except (HTTPException, OSError) as error:
