@@ -13,6 +13,7 @@ RUN = {
     "README.md": {"sh", "yaml"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
     "docs/http.md": {"sh"},
+    "docs/import.md": {"sh", "yaml"},
     "docs/job-files.md": {"python", "sh", "yaml"},
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},

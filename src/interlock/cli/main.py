@@ -24,6 +24,7 @@ COMMANDS = {
     "show": "Look",
     "logs": "Look",
     "tree": "Look",
+    "import": "Check",
     "check": "Check",
     "simulate": "Check",
     "config": "Check",

@@ -1,0 +1,98 @@
+"""`interlock import`."""
+# ruff: noqa: N999 - each command is in the file of its name
+
+from typing import Annotated
+
+import typer
+
+KINDS = ("crontab", "celery-beat", "apscheduler", "systemd")
+
+
+def command(
+    kind: Annotated[
+        str,
+        typer.Argument(
+            metavar="KIND",
+            help=f"{', '.join(KINDS[:-1])} or {KINDS[-1]}.",
+            autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
+        ),
+    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; '-' is standard input.")],
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="File to write, or folder for it. Default: standard output."
+        ),
+    ] = None,
+    tz: Annotated[
+        str | None, typer.Option(metavar="ZONE", help="Time zone of times that name none. Default: this machine's.")
+    ] = None,
+    system: Annotated[
+        bool,
+        typer.Option("--system", help="Read a crontab with a user in each line, like /etc/crontab and /etc/cron.d."),
+    ] = False,
+) -> None:
+    """Write job files from a crontab, a Celery beat schedule, an APScheduler program or a systemd timer.
+
+    Python files are read, never executed. Comments in the written file say what could not be carried over."""
+    import os
+    import time
+    from importlib import import_module
+
+    from interlock.cli.output import WrongUsage, say
+    from interlock.cli.zones import named_zone, zone_name
+    from interlock.importers.draft import Imported, Source, write
+    from interlock.model.error import BadValue
+    from interlock.model.field_types import did_you_mean
+
+    if kind not in KINDS:
+        raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
+    if system and kind != "crontab":
+        raise WrongUsage("--system: only for a crontab")
+    zone = tz or zone_name(None)
+    named_zone(zone)
+    target = _target(kind, file, output)
+    name = "standard input" if file == "-" else file
+    folder = os.path.dirname(os.path.abspath(target or "x"))
+    path = None if file == "-" else file
+    system = system or file == "/etc/crontab" or file.startswith("/etc/cron.d/")
+    source = Source(name=name, text=_text(file), path=path, folder=folder, tz=zone, system=system)
+    imported: Imported = import_module(f"interlock.importers.{kind.replace('-', '_')}").read(source)
+    if not imported.drafts:
+        raise BadValue("FILE", name, f"a file of this kind ({kind}) that holds a job")
+    title = f"Written by 'interlock import {kind} {file}'. Read the comments, then: interlock check FILE"
+    text, count = write(title, imported, folder, time.time())
+    if target is None:
+        typer.echo(text, nl=False)
+    else:
+        try:
+            with open(target, "x", encoding="utf-8") as stream:
+                stream.write(text)
+        except OSError as error:
+            raise BadValue("--output", target, f"a new file that can be written ({error.strerror})") from None
+        say(f"written: {target}")
+    left = len(imported.drafts) - count
+    say(f"{count} of {len(imported.drafts)} jobs carried over{': see the comments' if left else ''}")
+
+
+def _target(kind: str, file: str, output: str | None) -> str | None:
+    import os
+
+    if output is None or not (os.path.isdir(output) or output.endswith("/")):
+        return output
+    name = kind if file == "-" else os.path.splitext(os.path.basename(file))[0]
+    return os.path.join(output, f"{name}.yaml")
+
+
+def _text(file: str) -> str:
+    import sys
+
+    from interlock.config.plain_yaml import read_text
+    from interlock.model.error import BadValue
+
+    if file != "-":
+        return read_text(file, file)
+    try:
+        return sys.stdin.buffer.read().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise BadValue("FILE", file, "UTF-8 text") from None
