@@ -57,4 +57,4 @@ if __name__ == "__main__":
     asyncio.run(main())
 """
     output = run("\n".join(blocks("docs/jobs.md")) + main, tmp_path)
-    assert output.split()[1:] == ["prerun", "cancelled"]
+    assert output.split() == ["2030-03-01", "prerun", "cancelled"]

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -124,7 +125,7 @@ class Clients:
             deadline=round(rng.uniform(1, 40), 3) if endless or rng.random() < 0.15 else None,
         )
 
-    async def _submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle]:
+    async def _submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle[Any]]:
         while True:
             try:
                 return await submit(connection, runs)
@@ -140,7 +141,7 @@ class Clients:
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _follow(self, handle: RunHandle, new: NewRun) -> None:
+    async def _follow(self, handle: RunHandle[Any], new: NewRun) -> None:
         self.busy += 1
         self._followed += 1
         name = f"{handle.id} (wait {self._followed})"
@@ -156,7 +157,7 @@ class Clients:
         del self._waiting[name]
         self.busy -= 1
 
-    async def _act(self, action: Callable[[], Awaitable[State]], handle: RunHandle, new: NewRun) -> None:
+    async def _act(self, action: Callable[[], Awaitable[State]], handle: RunHandle[Any], new: NewRun) -> None:
         for _ in range(self._rng.randint(1, 2)):
             while True:
                 try:
@@ -186,14 +187,14 @@ class Clients:
         del self._waiting[bulk_id]
         self.busy -= 1
 
-    def _check_pruned(self, handle: RunHandle, new: NewRun, error: UnknownRun) -> None:
+    def _check_pruned(self, handle: RunHandle[Any], new: NewRun, error: UnknownRun) -> None:
         """A run that was acknowledged is unknown only after it was pruned; where that can be known, it is said."""
         if handle.id not in self._invariants.disk.pruned:
             self._invariants.fail(f"{handle.id} was acknowledged and is unknown when it is asked for")
         if isinstance(error, RunPruned) != (new.idempotency_key is not None or new.occurrence is not None):
             self._invariants.fail(f"{handle.id} was pruned, and whoever asks for it is told {error.code}")
 
-    async def _wait(self, handle: RunHandle, new: NewRun) -> None:
+    async def _wait(self, handle: RunHandle[Any], new: NewRun) -> None:
         result: object = None
         while True:
             try:

@@ -8,8 +8,10 @@ if TYPE_CHECKING:
     from interlock.client.handle import RunHandle
     from interlock.client.http.async_client import AsyncClient
     from interlock.client.http.client import BlockingRunHandle, Client
+    from interlock.client.submission import Call
     from interlock.client.submission import new_run as run
-    from interlock.model.error import Draining, Fatal, InterlockError, RunEnded, WaitTimeout
+    from interlock.job_function import JobFunction
+    from interlock.model.error import BadResult, Draining, Fatal, InterlockError, RunEnded, WaitTimeout
     from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import RunInfo
     from interlock.model.schedules import at, cron, every, once
@@ -27,14 +29,17 @@ __all__ = [
     "App",
     "AsyncClient",
     "Backoff",
+    "BadResult",
     "BlockingRunHandle",
     "Budget",
+    "Call",
     "Client",
     "Constraints",
     "Context",
     "Draining",
     "Fatal",
     "InterlockError",
+    "JobFunction",
     "Limits",
     "Ready",
     "Retry",
@@ -58,8 +63,9 @@ _MODULES = {
     "client.handle": "RunHandle",
     "client.http.async_client": "AsyncClient",
     "client.http.client": "BlockingRunHandle Client",
-    "client.submission": "run",
-    "model.error": "Draining Fatal InterlockError RunEnded WaitTimeout",
+    "client.submission": "Call run",
+    "job_function": "JobFunction",
+    "model.error": "BadResult Draining Fatal InterlockError RunEnded WaitTimeout",
     "model.job": "Constraints Retry",
     "model.run_view": "RunInfo",
     "model.schedules": "at cron every once",

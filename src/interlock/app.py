@@ -4,28 +4,28 @@ import asyncio
 import inspect
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
-from interlock.client.submission import new_run, submit
+from interlock.client.submission import Call, NewRuns, call_of, submit
+from interlock.job_function import JobDecorator, JobFunction
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
 from interlock.model.job import Constraints, Job, Retry
 from interlock.model.new_run import RunOptions
-from interlock.model.request import NewRun
 from interlock.model.schedule import Schedule
-from interlock.worker.definition import Definition, check_default_payload, default_payload, kind_of
+from interlock.worker.definition import Definition, kind_of, set_default_payload
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
 
 H = TypeVar("H", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 class App:
@@ -56,8 +56,8 @@ class App:
         schedule: Schedule | None = None,
         payload: Mapping[str, Any] | None = None,
         constraints: Constraints | None = None,
-    ) -> Callable[[H], H]:
-        """Define a job by its function. The function stays callable as it is.
+    ) -> JobDecorator:
+        """Define a job by its function, which becomes a `JobFunction`: calling it still calls the function.
 
         `schedule` comes from `interlock.cron`, `every`, `at` or `once`. `payload` is the default, also when scheduled.
         """
@@ -69,9 +69,9 @@ class App:
             raise BadValue("schedule", schedule, "a schedule from interlock.cron, every, at or once")
         if constraints is not None and not isinstance(constraints, Constraints):
             raise BadValue("constraints", constraints, "an interlock.Constraints")
-        given = default_payload(payload)
 
-        def define(handler: H) -> H:
+        def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            handler = function.function if isinstance(function, JobFunction) else function
             job = Job(
                 id=job_id,
                 lane=lane,
@@ -84,17 +84,16 @@ class App:
                 grace=seconds(grace, "grace"),
                 schedule=schedule,
                 max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
-                payload=given,
             )
             definition = Definition(job, handler)
-            check_default_payload(definition)
+            set_default_payload(definition, payload)
             known = self.definitions.get(job_id)
             if known is not None:
                 raise DuplicateJob(job_id, known.where, definition.where)
             self.definitions[job_id] = definition
-            return handler
+            return JobFunction(handler, definition, self._connected)
 
-        return define
+        return cast(JobDecorator, define)
 
     # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -139,27 +138,31 @@ class App:
 
     # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @overload
+    async def submit(self, job: Call[T]) -> RunHandle[T]: ...
+    @overload
     async def submit(
-        self,
-        job_id: str,
-        payload: Mapping[str, Any] | None = None,
-        **options: Unpack[RunOptions],
-    ) -> RunHandle:
-        """Submit one run; it is durable when this returns.
+        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> RunHandle[Any]: ...
+    async def submit(
+        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> RunHandle[Any]:
+        """Submit one run, by the name of its job or made by `call`; it is durable when this returns.
 
         `at` or `delay` postpone it. `occurrence` makes it the job's run for that instant, which exists once, however
-        often you submit it. With an `idempotency_key`, a repeated submit returns the first run.
+        often you submit it. With an `idempotency_key`, or `key` for short, a repeated submit returns the first run.
         """
-        run = new_run(job_id, payload, **options)
-        return (await submit(await self._connected(), [run]))[0]
+        return (await submit(await self._connected(), [call_of(job, payload, options)]))[0]
 
-    async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
-        """Submit runs together, all or none: pairs of job and payload, or `interlock.run(...)` values."""
-        now = time.time()
-        ready = [one if isinstance(one, NewRun) else new_run(one[0], one[1], now=now) for one in runs]
-        return await submit(await self._connected(), ready)
+    @overload
+    async def submit_many(self, runs: Iterable[Call[T]]) -> list[RunHandle[T]]: ...
+    @overload
+    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]: ...
+    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]:
+        """Submit runs together, all or none: pairs of job and payload, `interlock.run(...)` or `call(...)` values."""
+        return await submit(await self._connected(), runs)
 
-    async def handle(self, run_id: str) -> RunHandle:
+    async def handle(self, run_id: str) -> RunHandle[Any]:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, await self._connected())
 

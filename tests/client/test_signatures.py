@@ -20,9 +20,9 @@ from interlock.model.run_view import BulkInfo, Event, HistoryEntry, RunDetail, R
 
 
 def types_of_a_client(client: il.Client) -> None:
-    run = assert_type(client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.BlockingRunHandle)
-    assert_type(client.submit_many([("a", None)]), list[il.BlockingRunHandle])
-    assert_type(client.trigger("a", session="s"), il.BlockingRunHandle)
+    run = assert_type(client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.BlockingRunHandle[Any])
+    assert_type(client.submit_many([("a", None)]), list[il.BlockingRunHandle[Any]])
+    assert_type(client.trigger("a", session="s"), il.BlockingRunHandle[Any])
     assert_type(run.wait("30s"), il.State)
     assert_type(run.history(), list[HistoryEntry])
     assert_type(client.get("r"), RunDetail)
@@ -34,8 +34,8 @@ def types_of_a_client(client: il.Client) -> None:
     assert_type(client.timetable("2h", limit=5), Timetable)
     assert_type(client.tree(), ChildInfo)
     assert_type(client.service_logs("web", follow=True), Iterator[ServiceLine])
-    client.submit("a", lanes="l")  # type: ignore[call-arg]
-    client.submit("a", delay=[])  # type: ignore[arg-type]
+    client.submit("a", lanes="l")  # type: ignore[call-overload]
+    client.submit("a", delay=[])  # type: ignore[call-overload]
     client.runs(limit="5")  # type: ignore[arg-type]
     client.pause()  # type: ignore[call-arg]
     client.pause(5)  # type: ignore[arg-type]
@@ -43,16 +43,16 @@ def types_of_a_client(client: il.Client) -> None:
 
 
 async def types_of_an_async_client(client: il.AsyncClient) -> None:
-    run = assert_type(await client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.RunHandle)
-    assert_type(await client.submit_many([("a", None)]), list[il.RunHandle])
-    assert_type(await client.trigger("a", session="s"), il.RunHandle)
+    run = assert_type(await client.submit("a", {"x": 1}, lane="l", deadline="1h"), il.RunHandle[Any])
+    assert_type(await client.submit_many([("a", None)]), list[il.RunHandle[Any]])
+    assert_type(await client.trigger("a", session="s"), il.RunHandle[Any])
     assert_type(await run.wait("30s"), il.State)
     assert_type(await client.get("r"), RunDetail)
     assert_type(client.runs(state=["failed"], limit=5), AsyncIterator[RunInfo])
     assert_type(client.events(run="r", complete=True), AsyncIterator[tuple[str | None, Event]])
     assert_type(await client.pause("a"), JobInfo)
     assert_type(client.service_logs("web", follow=True), AsyncIterator[ServiceLine])
-    await client.submit("a", lanes="l")  # type: ignore[call-arg]
+    await client.submit("a", lanes="l")  # type: ignore[call-overload]
     client.runs(limit="5")  # type: ignore[arg-type]
 
 
@@ -75,7 +75,7 @@ def test_help_shows_signature_result_and_docstring() -> None:
     shown = pydoc.plain(pydoc.render_doc(il.Client))
     for pattern in (
         r"pause\(self, job_id: str\) -> interlock\.model\.job_info\.JobInfo\n",
-        r"submit\(self, job: str, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
+        r"submit\(self, job: .*Call.*, payload: .*, \*\*options: .*RunOptions.*\) -> .*\.BlockingRunHandle\n",
         r"runs\(self, \*\*asked: .*RunFilter.*\) -> collections\.abc\.Iterator\[.*\.RunInfo\]\n",
         r"Pause the schedule of a job until it is resumed\.",
     ):

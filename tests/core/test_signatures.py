@@ -44,11 +44,11 @@ def plain(left: int, right: int = 2) -> int:
     return left - right
 
 
-def late_context(left: int, context: Context) -> tuple[int, Context]:
+def late_context(left: int, context: Context) -> tuple[int, Any]:
     return left, context
 
 
-def keyword_context(*, ctx: Context, left: int) -> tuple[int, Context]:
+def keyword_context(*, ctx: Context, left: int) -> tuple[int, Any]:
     return left, ctx
 
 

@@ -3,6 +3,7 @@
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_a_worker_that_stood_still_begins_nothing_that_has_ended_elsewhere(folde
 
     async def until_it_works(pid: int) -> None:
         """Give out work that stays until this worker has some."""
-        probes: list[il.RunHandle] = []
+        probes: list[il.RunHandle[Any]] = []
 
         async def works() -> bool:
             probes.append(await app.submit("hold", {**count, "name": "probe"}))

@@ -76,7 +76,7 @@ async def until_true(ask: Callable[[], Awaitable[object]], what: str, limit: flo
         await asyncio.sleep(0.02)
 
 
-async def until_running(run: RunHandle) -> None:
+async def until_running(run: RunHandle[Any]) -> None:
     """Until the scheduler knows that it runs, which is a moment later than the work itself does."""
 
     async def running() -> bool:

@@ -218,7 +218,7 @@ def test_texts_that_cannot_travel_are_refused_where_they_are_given(server: Serve
             fine = asyncio.ensure_future(app.submit("echo", {"value": 1}))
             for options in ({"session": "\udce9"}, {"idempotency_key": "\udce9"}, {"tenant": "\udce9"}):
                 with pytest.raises(InterlockError, match=next(iter(options))):
-                    await app.submit("echo", **options)  # type: ignore[arg-type]
+                    await app.submit("echo", **options)  # type: ignore[call-overload]
             run = await fine
             assert await run.result(timeout=30) == 1
             with pytest.raises(InterlockError, match="valid Unicode"):

@@ -5,6 +5,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ async def scheduler_in(folder: Path, heartbeat: float, workers: int = 1) -> Asyn
         await scheduler.stop()
 
 
-async def worker_of(run: RunHandle) -> int:
+async def worker_of(run: RunHandle[Any]) -> int:
     """The process of the worker that has this run, as its id tells."""
     worker_id = (await run.info()).worker_id
     assert worker_id is not None

@@ -92,7 +92,7 @@ def test_the_log_has_every_transition_with_its_fields(folder: Path) -> None:
     options = ("--log-level", "debug", "--log-format", "json", "--heartbeat", "100ms")
     with Server(folder, *options) as server:
 
-        async def body() -> list[il.RunHandle]:
+        async def body() -> list[il.RunHandle[Any]]:
             async with app.connected(str(server.socket)):
                 good = await app.submit("flaky", {"failures": 1})
                 bad = await app.submit("fail", {"text": "a reason"})

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 
@@ -71,20 +72,20 @@ class Stage:
             assert self.now - begun < limit, f"not within {limit}s: {what}"
             await asyncio.sleep(0.01)
 
-    async def submit(self, job: str, *plan: tuple[str, float], connection: Connection | None = None) -> RunHandle:
+    async def submit(self, job: str, *plan: tuple[str, float], connection: Connection | None = None) -> RunHandle[Any]:
         new = new_run(job, msgspec.to_builtins(Plan(list(plan))), now=self.cluster.clock.now().wall)
         return (await submit(connection or self.connection, [new]))[0]
 
-    def run(self, handle: RunHandle) -> Run:
+    def run(self, handle: RunHandle[Any]) -> Run:
         return self.cluster.disk.runs_by_id[handle.id]
 
-    def history(self, handle: RunHandle) -> list[Transition]:
+    def history(self, handle: RunHandle[Any]) -> list[Transition]:
         return self.cluster.disk.entries[handle.id]
 
-    def executions(self, handle: RunHandle) -> list[Execution]:
+    def executions(self, handle: RunHandle[Any]) -> list[Execution]:
         return [one for one in self.cluster.invariants.executions if one.run_id == handle.id]
 
-    async def executing(self, handle: RunHandle, times: int = 1) -> Worker:
+    async def executing(self, handle: RunHandle[Any], times: int = 1) -> Worker:
         """Wait until it executes for the so-manieth time; the worker it is on."""
         await self.until(lambda: len(self.executions(handle)) >= times, f"{handle.id} executes")
         name = self.executions(handle)[-1].worker

@@ -54,7 +54,7 @@ from interlock.task_set import TaskSet
 MOST_SUBMITTING = 64 * 1024 * 1024  # bytes of payloads that may wait for the scheduler's answer
 LISTINGS = 2  # lists read at once: each may look at many runs, and other reads must not wait behind them
 MOST_SECRETS = 10_000  # versions of jobs whose secret arguments are remembered
-OPTIONS = tuple(RunOptions.__annotations__)
+OPTIONS = tuple(RunOptions.__annotations__.keys() & set(NewRunBody.__struct_fields__))
 
 
 class Runs:

@@ -64,13 +64,13 @@ def command(
             wait_for(client, handles, limit, json)
 
 
-def print_id(handle: "BlockingRunHandle", json: bool) -> None:
+def print_id(handle: "BlockingRunHandle[Any]", json: bool) -> None:
     print_json({"id": handle.id}) if json else out(handle.id)
 
 
 def _submit_many(
     client: "Client", job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
-) -> "list[BlockingRunHandle]":
+) -> "list[BlockingRunHandle[Any]]":
     """Submit in batches. Print the ids at the end, after a failure too; a reader that goes away stops no batch."""
     from interlock.client.submission import new_run
 
@@ -79,7 +79,7 @@ def _submit_many(
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
         for place, one in enumerate(payloads)
     ]
-    handles: list[BlockingRunHandle] = []
+    handles: list[BlockingRunHandle[Any]] = []
     whole = False
     try:
         for batch in batches(runs):
@@ -111,7 +111,7 @@ def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
     yield batch
 
 
-def wait_for(client: "Client", handles: "list[BlockingRunHandle]", limit: float | None, json: bool) -> None:
+def wait_for(client: "Client", handles: "list[BlockingRunHandle[Any]]", limit: float | None, json: bool) -> None:
     """Print each result on a line of its own; once all have ended, raise for the first run that did not succeed."""
     from interlock.model.error import RunEnded, WaitTimeout
 

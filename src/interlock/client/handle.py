@@ -1,16 +1,19 @@
 """A handle on a run: wait for it, act on it, look at it."""
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Generic, TypeVar, cast
 
 import msgspec
 
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import RunEnded
+from interlock.model.error import BadResult, RunEnded
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
 from interlock.model.state import State
+from interlock.model.value import ResultType
+
+T = TypeVar("T")
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -54,24 +57,32 @@ class RunAccess(ABC):
     async def stats(self, run_id: str) -> RunStats: ...
 
 
-class RunHandle:
-    """What `submit` returns: the id of a run, and methods that ask for the rest."""
+class RunHandle(Generic[T]):
+    """What `submit` returns: the id of a run, and methods that ask for the rest. `T` is the type of its result."""
 
-    __slots__ = ("_access", "id")
+    __slots__ = ("_access", "_result_type", "id")
 
-    def __init__(self, run_id: str, access: RunAccess) -> None:
+    def __init__(self, run_id: str, access: RunAccess, result_type: ResultType[T] | None = None) -> None:
         self.id = run_id
         self._access = access
+        self._result_type = result_type
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
 
-    async def result(self, timeout: Duration | None = None) -> Any:
+    async def result(self, timeout: Duration | None = None) -> T:
         """Wait for the end of the run and return its result.
 
         Raises `RunEnded` if it did not succeed, and `WaitTimeout` if it has not ended in time; then it continues.
+        `BadResult` has a result that does not fit the return annotation of its job.
         """
-        return (await self._access.ending(self.id, limit_of(timeout))).unpack()
+        value = (await self._access.ending(self.id, limit_of(timeout))).unpack()
+        if self._result_type is None:
+            return cast(T, value)
+        try:
+            return self._result_type.read(value)
+        except Exception as error:
+            raise BadResult(self.id, value, error) from error
 
     async def wait(self, timeout: Duration | None = None) -> State:
         """Wait for the end of the run and return its state."""

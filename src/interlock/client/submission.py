@@ -1,20 +1,24 @@
 """The runs of a submit, from the arguments of a program to messages."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack
+
+import msgspec
 
 from interlock.client.handle import RunHandle
 from interlock.model import payload, schedule
 from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue, PayloadTooLarge
-from interlock.model.new_run import PlainOptions, check_option, check_text
+from interlock.model.new_run import PlainOptions, RunOptions, check_option, check_text
+from interlock.model.value import ResultType
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
     from interlock.client.connection import Connection
 
+T = TypeVar("T")
 Instant = datetime | float | str
 """a time with its zone, seconds since 1970, or a text such as 2030-01-31T02:00:00Z, which is UTC by default"""
 MOST_BYTES = 16 * 1024 * 1024  # size of all payloads in one submit
@@ -30,10 +34,11 @@ def new_run(
     delay: Any = None,
     occurrence: Instant | None = None,
     origin: str | None = None,
+    key: str | None = None,
     **plain: Unpack[PlainOptions],
 ) -> r.NewRun:
     """Return a run to submit. `deadline` is an instant, or a duration from now or from when the run is due. Without
-    arguments, the run gets the job's own."""
+    arguments, the run gets the job's own. `key` is short for `idempotency_key`."""
     now = time.time() if now is None else now
     data = b"" if arguments is None else payload.encode(arguments, "payload")
     due = None if at is None else instant(at, "at")
@@ -51,6 +56,8 @@ def new_run(
         raise BadValue("deadline", deadline, f"later than the end of the delay ({wait:g}s)")
     check_text("job", job_id)
     given: dict[str, Any] = {name: value for name, value in plain.items() if value is not None}
+    if key is not None and given.setdefault("idempotency_key", key) is not key:
+        raise BadUse("key", "cannot be combined with idempotency_key, its long name")
     for field, value in given.items():
         check_option(field, value)
     return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
@@ -75,8 +82,62 @@ def check_size(runs: Sequence[r.NewRun]) -> None:
         raise PayloadTooLarge("submit", size, MOST_BYTES)
 
 
-async def submit(connection: "Connection", runs: list[r.NewRun]) -> list[RunHandle]:
+class Call(Generic[T]):
+    """A run that is not yet submitted, made by `report.call(...)`. Apps and clients take it: `client.submit(call)`."""
+
+    __slots__ = ("job_id", "options", "payload", "result_type")
+
+    def __init__(self, job_id: str, payload: bytes, options: RunOptions, result_type: ResultType[T] | None) -> None:
+        self.job_id = job_id
+        self.payload = payload  # JSON, or empty for the job's own
+        self.options = options
+        self.result_type = result_type
+
+    def __repr__(self) -> str:
+        return f"Call({self.job_id!r})"
+
+    def new_run(self, now: float | None = None) -> r.NewRun:
+        """Return the run as a message. Deadlines count from `now`."""
+        return msgspec.structs.replace(new_run(self.job_id, now=now, **self.options), payload=self.payload)
+
+
+NewRuns = Iterable[Call[Any] | r.NewRun | tuple[str, Mapping[str, Any] | None]]
+
+
+def call_of(
+    job: str | Call[Any], arguments: Any, options: RunOptions, now: float | None = None
+) -> Call[Any] | r.NewRun:
+    """Return the run of a submit: a call as it is, or a run of the job of this name."""
+    if not isinstance(job, Call):
+        return new_run(job, arguments, now=now, **options)
+    if arguments is not None or options:
+        raise BadUse("payload" if arguments is not None else min(options), "is part of the call; give it there")
+    return job
+
+
+def run_of(place: int, one: object, now: float) -> r.NewRun:
+    """Return one run of `submit_many`."""
+    if isinstance(one, r.NewRun):
+        return one
+    if isinstance(one, Call):
+        return one.new_run(now)
+    if not isinstance(one, (tuple, list)) or len(one) != 2:
+        # Only its type is shown, because it may contain a secret.
+        expected = "a pair of job and payload, or made by interlock.run(...) or the call(...) of a job"
+        raise BadValue(f"runs[{place}]", type(one).__name__, expected)
+    return new_run(one[0], one[1], now=now)
+
+
+def result_type_of(one: object) -> ResultType[Any] | None:
+    return one.result_type if isinstance(one, Call) else None
+
+
+async def submit(connection: "Connection", runs: NewRuns) -> list[RunHandle[Any]]:
     """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key."""
-    check_size(runs)
-    accepted = await connection.ask(r.Submit(0, runs))
-    return [RunHandle(run_id, connection) for run_id in accepted.run_ids]
+    now, given = time.time(), list(runs)
+    ready = [run_of(place, one, now) for place, one in enumerate(given)]
+    check_size(ready)
+    accepted = await connection.ask(r.Submit(0, ready))
+    return [
+        RunHandle(run_id, connection, result_type_of(one)) for run_id, one in zip(accepted.run_ids, given, strict=True)
+    ]

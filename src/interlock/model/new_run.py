@@ -63,6 +63,7 @@ class RunOptions(TriggerOptions, total=False):
     at: datetime | float | None
     delay: Duration | None
     occurrence: datetime | float | None
+    key: str | None  # short for `idempotency_key`
 
 
 PLAIN = tuple(PlainOptions.__annotations__)

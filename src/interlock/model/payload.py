@@ -10,6 +10,7 @@ import msgspec
 
 from interlock.model.error import NotJson, PayloadTooLarge
 from interlock.model.secret import MARKED, BadSecret, Secret, as_json, from_json
+from interlock.model.value import plain
 
 LIMIT = 1024 * 1024  # bytes of JSON a payload, a result or a checkpoint may have
 
@@ -30,11 +31,14 @@ def encode(value: Any, what: str, limit: int = LIMIT) -> bytes:
 
 def encode_result(value: Any) -> bytes:
     """Encode the result of a handler, which must not contain a secret."""
-    _check(value, "result", 0)
     try:
+        _check(value, "result", 0)
         data = _open_encoder.encode(value)
-    except TypeError as error:
-        raise NotJson("result", "a Secret", "results are shown: return what others may see") from error
+    except (NotJson, TypeError):
+        # Only a result with other types than those of JSON pays for this.
+        value = plain(value, "result", secrets=False)
+        _check(value, "result", 0)
+        data = _open_encoder.encode(value)
     if len(data) > LIMIT:
         raise PayloadTooLarge("result", len(data), LIMIT)
     return data

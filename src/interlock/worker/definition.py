@@ -4,7 +4,7 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -16,6 +16,7 @@ from interlock.model import payload as payloads
 from interlock.model.error import BadHandler, BadPayload, BadValue
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.secret import DEEPEST, MARK, MARKED, SECRET_NAMES, BadSecret, Secret, from_json, matcher
+from interlock.model.value import ResultType, check_annotation, is_json, parts_of, plain, read_one
 from interlock.worker.context import Context
 from interlock.worker.redaction import Redaction, texts_of
 
@@ -39,8 +40,11 @@ class Definition:
         self._names: list[str] = []
         self._context: str | None = None  # the name of the argument that takes the context
         self._open = False  # whether it takes any argument
+        self._rich: set[str] = set()  # the arguments with other types than those of JSON
+        self._positions: list[str] = []  # the arguments that can be given by position
+        self.result_type: ResultType[Any] | None = None  # None if any result fits
         self._type = self._read_signature()
-        self._decoder = msgspec.json.Decoder(self._type, dec_hook=_read_secret)
+        self._decoder = msgspec.json.Decoder(self._type, dec_hook=read_one)
         if secrets := self._secrets():
             self.job = msgspec.structs.replace(job, secrets=secrets, version="")
 
@@ -51,10 +55,11 @@ class Definition:
         if inspect.isgeneratorfunction(self.handler) or inspect.isasyncgenfunction(self.handler):
             raise self._bad("is a generator; a handler returns its result")
         try:
-            hints = typing.get_type_hints(_plain_function(self.handler))
+            hints = typing.get_type_hints(_plain_function(self.handler), include_extras=True)
             parameters = list(inspect.signature(self.handler).parameters.values())
         except Exception as error:
             raise self._bad(f"has a signature that cannot be read: {error}") from error
+        self.result_type = self._read_result(hints.get("return", Any))
         fields: list[tuple[str, Any, Any] | tuple[str, Any]] = []
         for place, parameter in enumerate(parameters):
             hint = hints.get(parameter.name, Any)
@@ -66,35 +71,57 @@ class Definition:
                 self._context = parameter.name
             else:
                 self._names.append(parameter.name)
+                self._read_annotation(parameter.name, hint)
+                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                    self._positions.append(parameter.name)
                 if parameter.default is parameter.empty:
                     fields.append((parameter.name, hint))
                 else:
                     # Python's own default applies to a missing argument, whatever it is.
                     fields.append((parameter.name, hint | UnsetType if hint is not Any else Any, UNSET))
+        return msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open)
+
+    def _read_annotation(self, name: str, hint: Any) -> None:
         try:
-            arguments = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=not self._open)
-            msgspec.json.Decoder(arguments)
-            return arguments
-        except (TypeError, ValueError) as error:
-            raise self._bad(f"has arguments that cannot come from JSON: {error}") from error
+            check_annotation(hint)
+        except ValueError as error:
+            raise self._bad(f"has an argument {name!r} that cannot be carried: {error}") from error
+        if not is_json(hint):
+            self._rich.add(name)
+
+    def _read_result(self, hint: Any) -> ResultType[Any] | None:
+        try:
+            return None if hint in (Any, typing.NoReturn, typing.Never) else ResultType(hint)
+        except ValueError as error:
+            raise self._bad(f"has a return annotation that cannot be carried: {error}") from error
+
+    def encode(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> bytes:
+        """Return the payload of a call with these arguments; raise `BadPayload` or `NotJson`."""
+        given = dict(zip(self._positions, arguments, strict=False))
+        if len(arguments) > len(given):
+            raise BadPayload(self.job.id, f"{len(arguments)} arguments by position; at most {len(given)} are allowed")
+        if twice := given.keys() & named:
+            raise BadPayload(self.job.id, f"argument {min(twice)!r} is given by position and by name")
+        given.update(named)
+        for name in self._rich & given.keys():
+            given[name] = plain(given[name], f"payload.{name}")
+        data = payloads.encode(given, "payload")
+        self.check(data)
+        return data
 
     def _secrets(self) -> tuple[str, ...]:
         """Return the arguments that contain a `Secret`."""
-        info = types.type_info(self._type)
-        assert isinstance(info, types.StructType)
         return tuple(
             field.name
-            for field in info.fields
-            if any(isinstance(part, types.CustomType) and part.cls is Secret for part in _parts_of(field.type))
+            for field in msgspec.structs.fields(self._type)
+            if any(isinstance(part, types.CustomType) and part.cls is Secret for part in parts_of(field.type))
         )
 
     def _read(self, payload: bytes) -> Any:
         """Return the arguments, with every marked value read as a secret."""
         if payload.find(MARKED) < 0:
             return self._decoder.decode(payload)
-        return msgspec.convert(
-            from_json(msgspec.json.decode(payload)), self._type, dec_hook=_read_secret, str_keys=True
-        )
+        return msgspec.convert(from_json(msgspec.json.decode(payload)), self._type, dec_hook=read_one, str_keys=True)
 
     def check(self, payload: bytes, secret_names: Sequence[str] = SECRET_NAMES) -> None:
         """Raise `BadPayload` unless the handler can be called with it."""
@@ -149,6 +176,15 @@ class Definition:
             given[self._context] = context
         return given
 
+    def check_result(self, data: bytes, context: Context) -> None:
+        """Warn in the run's log of a result that does not fit its annotation. The work is done, so it is kept."""
+        if self.result_type is None:
+            return
+        try:
+            self.result_type.check(data)
+        except Exception as error:  # noqa: BLE001 - types of the app may raise what they like
+            context.log(f"the result does not fit the return annotation of {self.where}: {error}", "warning")
+
     def _explain(self, text: str) -> str:
         text = _QUOTED.sub("Not an allowed value", text)
         if match := _MISSING.fullmatch(text):
@@ -162,17 +198,6 @@ class Definition:
                 return f"argument {match[2]!r}: it is a secret; annotate it as interlock.Secret"
             return f"argument {match[2]!r}: {match[1][0].lower()}{match[1][1:].replace('`', '')}"
         return text.replace("`", "")
-
-
-def _read_secret(kind: type, value: Any) -> Any:
-    """Read an argument of a type that msgspec does not know: `Secret`, or one of the app."""
-    if kind is not Secret or type(value) is Secret:
-        return value
-    if type(value) is str:
-        return Secret(value)
-    if type(value) is dict and type(read := from_json(value)) is Secret:
-        return read
-    raise ValueError("a secret is a text")
 
 
 def _marked(given: Any, read: Any, depth: int = 0) -> Any:
@@ -200,22 +225,6 @@ def _parts_read(given: dict[str, Any], read: Any) -> dict[str, Any]:
     return {key: getattr(read, key, None) for key in given}
 
 
-def _parts_of(kind: types.Type) -> Iterator[types.Type]:
-    """Yield a type and all its parts."""
-    rest: list[Any] = [kind]
-    seen: set[int] = set()
-    while rest:
-        part = rest.pop()
-        if isinstance(part, tuple):
-            rest.extend(part)
-        elif isinstance(part, types.Field):
-            rest.append(part.type)
-        elif isinstance(part, types.Type) and id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            rest.extend(getattr(part, name) for name in part.__struct_fields__)
-
-
 def _at(path: str | None, name: str) -> str:
     return f"{path.lstrip('.')}.{name}" if path else name
 
@@ -241,33 +250,25 @@ def _plain_function(handler: Handler) -> Handler:
         handler = handler.func
     if not callable(handler):
         raise BadHandler(f"{handler!r} cannot be called: a job is a function")
-    return handler if inspect.isroutine(handler) or inspect.isclass(handler) else type(handler).__call__
+    if inspect.isroutine(handler) or inspect.isclass(handler):
+        return handler
+    return getattr(handler, "__wrapped__", None) or type(handler).__call__
 
 
-def default_payload(given: object) -> dict[str, Any] | None:
-    """Return a job's own payload as JSON, with its secrets marked."""
+def set_default_payload(definition: Definition, given: Mapping[str, Any] | None) -> None:
+    """Give a job its own payload, and mark its secrets. A scheduled job without one must not need one."""
+    job_id = definition.job.id
     if given is None:
-        return None
+        try:
+            if definition.job.schedule is not None:
+                definition.check(payloads.EMPTY)
+        except BadPayload as error:
+            problem = str(error).partition(": ")[2]
+            raise BadPayload(job_id, f"{problem}; give a scheduled job its own payload={{…}}") from None
+        return
     if not isinstance(given, Mapping):
         raise BadValue("payload", "…", "a mapping of arguments")
-    found: dict[str, Any] = msgspec.json.decode(payloads.encode(dict(given), "payload"))
-    return found
-
-
-def check_default_payload(definition: Definition) -> None:
-    """Check a job's own payload, and mark its secrets. A scheduled job without one must not need one."""
-    own = definition.job.payload
-    try:
-        if own is not None:
-            data = payloads.encode(own, "payload")
-            definition.check(data)
-            if definition.job.secrets:
-                marked = msgspec.json.decode(definition.mark(data))
-                definition.job = msgspec.structs.replace(definition.job, payload=marked, version="")
-        elif definition.job.schedule is not None:
-            definition.check(payloads.EMPTY)
-    except BadPayload as error:
-        if own is not None:
-            raise
-        problem = str(error).partition(": ")[2]
-        raise BadPayload(definition.job.id, f"{problem}; give a scheduled job its own payload={{…}}") from None
+    data = definition.encode((), given)
+    if definition.job.secrets:
+        data = definition.mark(data)
+    definition.job = msgspec.structs.replace(definition.job, payload=msgspec.json.decode(data), version="")

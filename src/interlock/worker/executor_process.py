@@ -292,6 +292,8 @@ class ExecutorProcess:
     def _report_result(self, attempt: Attempt, result: Any) -> None:
         try:
             data = encode_result(result)
+            if attempt.definition is not None:
+                attempt.definition.check_result(data, attempt.context)
         except BaseException as error:  # noqa: BLE001 - a result may raise when it is read
             self._report_error(attempt, error, Outcome.FAILED_FATAL)
         else:

@@ -1,7 +1,8 @@
 """`Client`: submit runs and follow them over HTTP. It blocks, and threads may share it."""
 
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from interlock.client.handle import RunHandle
 from interlock.client.http.address import read_token
@@ -9,20 +10,28 @@ from interlock.client.http.blocking_transport import BlockingTransport
 from interlock.client.http.exchange import read_policy
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
+from interlock.client.submission import Call, NewRuns
 from interlock.model.duration import Duration
+from interlock.model.new_run import RunOptions
+
+T = TypeVar("T")
 
 
-class BlockingRunHandle:
+class BlockingRunHandle(Generic[T]):
     """`RunHandle` for programs without an event loop."""
 
-    def __init__(self, target: RunHandle) -> None:
+    def __init__(self, target: RunHandle[T]) -> None:
         self._target = target
         self.id = target.id
 
     def __repr__(self) -> str:
         return f"BlockingRunHandle({self.id!r})"
 
-    result = blocking(RunHandle.result)
+    if TYPE_CHECKING:  # `blocking` loses the type parameters of its method
+
+        def result(self, timeout: Duration | None = None) -> T: ...
+    else:
+        result = blocking(RunHandle.result)
     wait = blocking(RunHandle.wait)
     cancel = blocking(RunHandle.cancel)
     hold = blocking(RunHandle.hold)
@@ -34,7 +43,7 @@ class BlockingRunHandle:
     stats = blocking(RunHandle.stats)
 
 
-def _handles(targets: list[RunHandle]) -> list[BlockingRunHandle]:
+def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
     return [BlockingRunHandle(one) for one in targets]
 
 
@@ -76,12 +85,27 @@ class Client:
         """Close every connection. Calls that wait in other threads raise an error."""
         finish(self._transport.close())
 
-    def handle(self, run_id: str) -> BlockingRunHandle:
+    def handle(self, run_id: str) -> BlockingRunHandle[Any]:
         """Return a handle on the run with this id."""
         return BlockingRunHandle(self._target.handle(run_id))
 
-    submit = blocking(Operations.submit, BlockingRunHandle)
-    submit_many = blocking(Operations.submit_many, _handles)
+    if TYPE_CHECKING:  # as above
+
+        @overload
+        def submit(self, job: Call[T]) -> BlockingRunHandle[T]: ...
+        @overload
+        def submit(
+            self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        ) -> BlockingRunHandle[Any]: ...
+        def submit(self, job: Any, payload: Any = None, **options: Any) -> Any: ...
+        @overload
+        def submit_many(self, runs: Iterable[Call[T]]) -> list[BlockingRunHandle[T]]: ...
+        @overload
+        def submit_many(self, runs: NewRuns) -> list[BlockingRunHandle[Any]]: ...
+        def submit_many(self, runs: Any) -> Any: ...
+    else:
+        submit = blocking(Operations.submit, BlockingRunHandle)
+        submit_many = blocking(Operations.submit_many, _handles)
     get = blocking(Operations.get)
     stats = blocking(Operations.stats)
     history = blocking(Operations.history)

@@ -55,7 +55,7 @@ class JobOperations(RunAccess):
                 return
             query = msgspec.structs.replace(query, cursor=page.next)
 
-    def handle(self, run_id: str) -> RunHandle:
+    def handle(self, run_id: str) -> RunHandle[Any]:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, self)
 
@@ -103,7 +103,7 @@ class JobOperations(RunAccess):
 
     async def trigger(
         self, job_id: str, payload: Mapping[str, Any] | None = None, **options: Unpack[TriggerOptions]
-    ) -> RunHandle:
+    ) -> RunHandle[Any]:
         """Run a job now, besides its schedule, by default with its own payload. The run is durable when this
         returns."""
         check_options(options, TriggerOptions)

@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -11,7 +11,17 @@ from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.job_operations import JobOperations
 from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
-from interlock.client.submission import Instant, check_options, check_size, instant, new_run
+from interlock.client.submission import (
+    Call,
+    Instant,
+    NewRuns,
+    call_of,
+    check_options,
+    check_size,
+    instant,
+    result_type_of,
+    run_of,
+)
 from interlock.model import operations as table
 from interlock.model.bodies import ActionBody, BatchBody, BulkBody, Readiness
 from interlock.model.child_info import ChildInfo, ServiceAction
@@ -25,6 +35,8 @@ from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
 from interlock.model.state import TERMINAL, State
+
+T = TypeVar("T")
 
 PAGE = 200
 LONGEST_WAIT = 30.0  # seconds for which one request asks the server to wait
@@ -60,25 +72,38 @@ class RunFilter(BulkFilter, total=False):
 class Operations(JobOperations):
     # ── submits ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
+    @overload
+    async def submit(self, job: Call[T]) -> RunHandle[T]: ...
+    @overload
     async def submit(
         self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
-    ) -> RunHandle:
+    ) -> RunHandle[Any]: ...
+    async def submit(
+        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> RunHandle[Any]:
         """Submit one run; it is durable when this returns. The options are those of `App.submit`."""
         check_options(options, RunOptions)
         now = self._policy.now()
-        new = new_run(job, payload, now=now, **options)
-        request = request_of(table.submit, body=_run_body(new, now, options.get("tenant")), key=call_key([new]))
-        return self.handle((await self._exchange.fetch(request, Submitted)).id)
+        call = call_of(job, payload, options, now)
+        new = run_of(0, call, now)
+        tenant = (call.options if isinstance(call, Call) else options).get("tenant")
+        request = request_of(table.submit, body=_run_body(new, now, tenant), key=call_key([new]))
+        return RunHandle((await self._exchange.fetch(request, Submitted)).id, self, result_type_of(call))
 
-    async def submit_many(self, runs: Iterable[NewRun | tuple[str, Mapping[str, Any] | None]]) -> list[RunHandle]:
-        """Submit up to 1,000 runs, all or none: pairs of job and payload, or values of `interlock.run(...)`."""
-        now = self._policy.now()
-        new = [_new_run(place, one, now) for place, one in enumerate(runs)]
+    @overload
+    async def submit_many(self, runs: Iterable[Call[T]]) -> list[RunHandle[T]]: ...
+    @overload
+    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]: ...
+    async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]:
+        """Submit up to 1,000 runs, all or none: pairs of job and payload, values of `interlock.run(...)` or of the
+        `call(...)` of a job."""
+        now, given = self._policy.now(), list(runs)
+        new = [run_of(place, one, now) for place, one in enumerate(given)]
         check_size(new)
         # A run of no particular tenant gets the one that the token belongs to.
         bodies = [_run_body(one, now, None if one.tenant == "default" else one.tenant) for one in new]
         submitted = await self._call(table.submit_many, body=BatchBody(runs=bodies), key=call_key(new))
-        return [self.handle(run_id) for run_id in submitted.ids]
+        return [RunHandle(run_id, self, result_type_of(one)) for run_id, one in zip(submitted.ids, given, strict=True)]
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -292,15 +317,6 @@ def _service(name: str) -> str:
     if last not in ("", ".", "..", name):
         raise UnknownChild(name, f"; this is a path, and its last part is the name: {shown(last)}")
     return name
-
-
-def _new_run(place: int, one: object, now: float) -> NewRun:
-    if isinstance(one, NewRun):
-        return one
-    if not isinstance(one, (tuple, list)) or len(one) != 2:
-        # Only its type is shown, because it may contain a secret.
-        raise BadValue(f"runs[{place}]", type(one).__name__, "a pair of job and payload, or made by interlock.run(...)")
-    return new_run(one[0], one[1], now=now)
 
 
 def _run_body(new: NewRun, now: float, tenant: str | None) -> NewRunBody:

@@ -56,6 +56,7 @@ class NotJson(BadInput, code="not_json"):
         # The place is made of the user's own keys. It is shown as it is or not at all, like any value.
         place = where if len(where) <= 200 and where.isprintable() else re.split(r"[.\[]", where, maxsplit=1)[0] + "…"
         super().__init__(f"{place}: {what} is not JSON{f' ({why})' if why else ''}")
+        self.what, self.why = what, why
 
 
 class PayloadTooLarge(TooLarge, code="payload_too_large"):
@@ -187,6 +188,15 @@ class RunEnded(InterlockError, code="run_not_succeeded", exit_code=ExitCode.NOT_
     def __init__(self, run_id: str, state: str, reason: str) -> None:
         super().__init__(f"run {run_id} ended as {state}: {reason}")
         self.run_id, self.state, self.reason = run_id, state, reason
+
+
+class BadResult(InterlockError, code="bad_result"):
+    """The run succeeded, but its result does not fit the return annotation of its job; `value` is the result."""
+
+    def __init__(self, run_id: str, value: object, problem: object) -> None:
+        # The message does not quote the value, because results may be long.
+        super().__init__(f"run {run_id}: its result does not fit the return annotation: {problem}; see value")
+        self.run_id, self.value = run_id, value
 
 
 class WaitTimeout(InterlockError, code="wait_timeout", exit_code=ExitCode.OUT_OF_TIME):

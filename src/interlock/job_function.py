@@ -1,0 +1,109 @@
+"""A job defined by a function: call it as the function, or submit it with the function's own arguments."""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
+
+from interlock.client.connection import Connection
+from interlock.client.handle import RunHandle
+from interlock.client.submission import Call, check_options, submit
+from interlock.model.new_run import RunOptions
+from interlock.worker.context import Context
+from interlock.worker.definition import Definition
+
+P = ParamSpec("P")
+T = TypeVar("T")
+Connect = Callable[[], Awaitable[Connection]]
+
+
+class JobCalls(Generic[P, T]):
+    """Calls of a job with options: what `report.options(...)` returns."""
+
+    def __init__(self, definition: Definition, connect: Connect, options: RunOptions) -> None:
+        self._definition = definition
+        self._connect = connect
+        self._options = options
+
+    def call(self, *arguments: P.args, **named: P.kwargs) -> Call[T]:
+        """Return a run to submit later, with `app.submit`, `submit_many` or a client. Without arguments, it gets the
+        job's own payload."""
+        definition = self._definition
+        data = definition.encode(arguments, named) if arguments or named else b""
+        return Call(definition.job.id, data, self._options, definition.result_type)
+
+    async def submit(self, *arguments: P.args, **named: P.kwargs) -> RunHandle[T]:
+        """Submit a run with these arguments; it is durable when this returns."""
+        return (await submit(await self._connect(), [self.call(*arguments, **named)]))[0]
+
+    async def submit_many(self, calls: Iterable[Call[T] | Mapping[str, Any]]) -> list[RunHandle[T]]:
+        """Submit runs together, all or none: values of `call(...)`, or mappings of arguments."""
+        make: Any = self.call
+        return await submit(await self._connect(), [make(**one) if isinstance(one, Mapping) else one for one in calls])
+
+    async def handle(self, run_id: str) -> RunHandle[T]:
+        """Return a handle on the run of this job with this id."""
+        return RunHandle(run_id, await self._connect(), self._definition.result_type)
+
+
+class JobFunction(JobCalls[P, T]):
+    """A job defined by a function, which has the arguments `P`, besides its context, and the result `T`.
+
+    Calling it calls the function, in this process and without a run. It is pickled by its name.
+    """
+
+    __name__: str
+    __qualname__: str
+
+    def __init__(self, function: Callable[..., Any], definition: Definition, connect: Connect) -> None:
+        super().__init__(definition, connect, {})
+        self.function = function
+        self.id = definition.job.id
+        update_wrapper(self, function)
+
+    def __repr__(self) -> str:
+        return f"JobFunction({self.id!r})"
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        return self.function(*arguments, **named)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
+
+    def options(self, **options: Unpack[RunOptions]) -> JobCalls[P, T]:
+        """Return the job with options for its runs: those of `App.submit`."""
+        check_options(options, RunOptions)
+        return JobCalls(self._definition, self._connect, options)
+
+
+if TYPE_CHECKING:
+    # What `app.job(...)` returns, by the shape of the function: only calling it differs.
+
+    class AsyncJobWithContext(JobFunction[P, T]):
+        def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+
+    class JobWithContext(JobFunction[P, T]):
+        def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+    class AsyncJob(JobFunction[P, T]):
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
+
+    class PlainJob(JobFunction[P, T]):
+        def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T: ...
+
+
+class JobDecorator(Protocol):
+    """Makes a job of a function. An argument before all others that is annotated `Context` is no argument of a run."""
+
+    # The second overload of each pair also matches async functions, and comes too late for them.
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, T]], /
+    ) -> "AsyncJobWithContext[P, T]": ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], T], /) -> "JobWithContext[P, T]": ...
+    @overload
+    def __call__(  # type: ignore[overload-overlap]
+        self, function: Callable[P, Coroutine[Any, Any, T]], /
+    ) -> "AsyncJob[P, T]": ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> "PlainJob[P, T]": ...

@@ -1,0 +1,1 @@
+"""A project of a user, which mypy --strict and pyright check as such."""

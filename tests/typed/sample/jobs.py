@@ -1,0 +1,42 @@
+"""Jobs of every shape of function."""
+
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+
+import interlock as il
+
+app = il.App()
+
+
+class Style(Enum):
+    SHORT = "short"
+    LONG = "long"
+
+
+@dataclass(frozen=True)
+class Report:
+    day: date
+    pages: int
+
+
+@app.job("report", retry=il.Retry(max_retries=2))
+async def report(ctx: il.Context, day: date, pages: int = 1, *, style: Style = Style.SHORT) -> Report:
+    ctx.log(f"{pages} pages, {style.value}")
+    return Report(day, pages)
+
+
+@app.job("square")
+def square(number: int) -> int:
+    """Return the square of a number."""
+    return number * number
+
+
+@app.job("halve")
+async def halve(number: int) -> float:
+    return number / 2
+
+
+@app.job("stop")
+def stop(ctx: il.Context) -> None:
+    ctx.log("stopped")

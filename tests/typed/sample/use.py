@@ -1,0 +1,64 @@
+"""Programs that use the jobs, and mistakes that type checkers must refuse."""
+
+from datetime import date
+from typing import Any, assert_type
+
+import interlock as il
+from tests.typed.sample.jobs import Report, Style, app, halve, report, square, stop
+
+DAY = date(2026, 1, 2)
+
+
+async def submit_from_an_async_program() -> None:
+    run = assert_type(await report.submit(DAY, pages=3, style=Style.LONG), il.RunHandle[Report])
+    found = assert_type(await run.result("30s"), Report)
+    assert_type(found.day, date)
+    assert_type(await (await square.submit(3)).result(), int)
+    assert_type(await (await halve.options(delay="5m", key="k").submit(number=3)).result(), float)
+    assert_type(await report.submit_many([report.call(DAY), {"day": DAY}]), list[il.RunHandle[Report]])
+    assert_type(await app.submit(report.options(lane="cron").call(DAY)), il.RunHandle[Report])
+    assert_type(await app.submit("report", {"day": "2026-01-02"}), il.RunHandle[Any])
+    assert_type(await app.submit_many([square.call(1), square.call(2)]), list[il.RunHandle[int]])
+    assert_type(await report.handle("run"), il.RunHandle[Report])
+    assert_type(await (await stop.submit()).result(), None)
+
+
+async def submit_over_http(client: il.AsyncClient) -> None:
+    assert_type(await client.submit(report.call(DAY)), il.RunHandle[Report])
+    assert_type(await client.submit_many([report.call(DAY)]), list[il.RunHandle[Report]])
+
+
+def submit_from_a_blocking_program(client: il.Client) -> None:
+    call = assert_type(report.call(DAY, pages=3), il.Call[Report])
+    assert_type(client.submit(call).result(timeout="30s").pages, int)
+    assert_type(client.submit_many([square.call(1)])[0].result(), int)
+
+
+async def call_the_functions(ctx: il.Context) -> None:
+    assert_type(square(3), int)
+    assert_type(await halve(3), float)
+    assert_type(await report(ctx, DAY, 2), Report)
+    assert_type(stop(ctx), None)
+
+
+def take(job: il.JobFunction[[int], int]) -> str:
+    return job.id
+
+
+async def mistakes(client: il.Client, ctx: il.Context) -> None:
+    take(square)
+    take(halve)  # type: ignore[arg-type]
+    await report.submit()  # type: ignore[call-arg]
+    await report.submit("2026-01-02")  # type: ignore[arg-type]
+    await report.submit(DAY, page=3)  # type: ignore[call-arg]
+    await report.submit(ctx, DAY)  # type: ignore[arg-type]
+    await report.options(dealy="5m").submit(DAY)  # type: ignore[call-arg]
+    await report.options(delay=[]).submit(DAY)  # type: ignore[arg-type]
+    await report.submit_many([square.call(1)])  # type: ignore[list-item]
+    await square.submit(3, 4)  # type: ignore[call-arg]
+    client.submit(square.call("3"))  # type: ignore[arg-type]
+    client.submit(square.call(3), delay="5m")  # type: ignore[call-overload]
+    square("3")  # type: ignore[arg-type]
+    await report(DAY)  # type: ignore[arg-type, call-arg]
+    text: str = client.submit(square.call(3)).result()  # type: ignore[assignment]
+    print(text)  # noqa: T201 - the value must be used
