@@ -52,7 +52,9 @@ class RunsQuery(Query, frozen=True, kw_only=True):
     live: Annotated[
         bool | None, Meta(description="`true`: only runs that have not ended; `false`: only runs that have.")
     ] = None
-    id_prefix: Annotated[FilterText | None, Meta(description="Only runs whose id begins with this.")] = None
+    id_prefix: Annotated[
+        FilterText | None, Meta(description="Only runs whose id begins with this, and of these the last 1,000 by id.")
+    ] = None
     limit: Annotated[int, Meta(ge=1, le=1000, description="Most runs to return.")] = 50
     cursor: Annotated[str | None, _cursor("r[0-9]{1,18}")] = None
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from interlock.ports.store import (
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
     MOST_PRUNED,
+    MOST_WITH_PREFIX,
     EventFilter,
     EventRows,
     Inputs,
@@ -268,8 +270,9 @@ class MemoryStore(Store, Leases):
     async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
         found: list[Run] = []
         looked_at = 0
-        count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
-        for number, run in reversed(self._numbered[:count]):
+        numbered = self._numbered if wanted.id_prefix is None else self._with_prefix(wanted.id_prefix)
+        count = len(numbered) if before is None else bisect_left(numbered, before, key=itemgetter(0))
+        for number, run in reversed(numbered[:count]):
             if _is_passed_over(wanted, run):
                 continue
             fits = wanted.fits(run)
@@ -279,6 +282,10 @@ class MemoryStore(Store, Leases):
             if fits:
                 found.append(replace(run, payload=None, result=None))
         return RunRows(found, None)
+
+    def _with_prefix(self, prefix: str) -> list[tuple[int, Run]]:
+        found = [one for one in self._numbered if one[1].id.startswith(prefix)]
+        return sorted(nlargest(MOST_WITH_PREFIX, found, key=lambda one: one[1].id), key=itemgetter(0))
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         live = (run for run in self.runs_by_id.values() if run.ended_at is None and tenant in (None, run.tenant))
@@ -369,8 +376,6 @@ def _size(one: StoredEvent | ServiceEntry) -> int:
 
 def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
     """Whether an index would leave the run out, so that it does not count as looked at."""
-    if wanted.id_prefix is not None:
-        return not run.id.startswith(wanted.id_prefix)
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:

@@ -31,6 +31,7 @@ from interlock.ports.store import (
     EVERY_EVENT,
     MOST_EVENT_BYTES,
     MOST_LOOKED_AT,
+    MOST_WITH_PREFIX,
     EventFilter,
     EventRows,
     LogEntry,
@@ -162,6 +163,7 @@ class SqliteReader(Reader):
             "states": msgspec.json.encode(sorted(wanted.states)).decode() if wanted.states else None,
             "before": _LARGEST if before is None else _in_range(before),
             "most": MOST_LOOKED_AT,
+            "most_with_prefix": MOST_WITH_PREFIX,
             # One more than asked for tells whether there is another page.
             "limit": limit + 1,
         }
