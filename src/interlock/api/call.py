@@ -22,6 +22,7 @@ from interlock.model.error import (
     UnsupportedMediaType,
 )
 from interlock.model.operation import Operation, Query
+from interlock.model.operations import OPERATIONS
 
 LONGEST_WAIT = 300.0
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
@@ -43,26 +44,14 @@ class Reply(NamedTuple):
     status: int | None = None
 
 
-class Call(Generic[Q, B]):
-    __slots__ = ("body", "caller", "headers", "operation", "path", "query", "scope")
-
-    def __init__(
-        self,
-        operation: Operation[Any],
-        scope: Scope,
-        caller: Caller,
-        headers: Mapping[bytes, bytes],
-        path: Mapping[str, str],
-        query: Q,
-        body: B,
-    ) -> None:
-        self.operation = operation
-        self.scope = scope
-        self.caller = caller
-        self.headers = headers
-        self.path = path  # the values of the path's parameters
-        self.query = query
-        self.body = body
+class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+    operation: Operation[Any]
+    scope: Scope
+    caller: Caller
+    headers: Mapping[bytes, bytes]
+    path: Mapping[str, str]  # the values of the path's parameters
+    query: Q
+    body: B
 
     @property
     def connection(self) -> Connection:
@@ -93,8 +82,13 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 Handlers = Mapping[Operation[Any], Handler]
 
 
+def handlers_of(part: object) -> Handlers:
+    """Return the handlers among the methods of `part`: each has the name of its operation."""
+    return {one: getattr(part, one.name) for one in OPERATIONS if hasattr(part, one.name)}
+
+
 def seconds_of(wait: str | None) -> float:
-    """The parameter `wait` in seconds."""
+    """Return the parameter `wait` in seconds."""
     if wait is None:
         return 0.0
     if not _WAIT.fullmatch(wait):
@@ -115,10 +109,8 @@ class QueryReader(Generic[Q]):
     def __init__(self, kind: type[Q]) -> None:
         self._kind = kind
         self._empty = kind()
-        fields = msgspec.structs.fields(kind)
-        self._names = {field.encode_name: field.name for field in fields}
-        lists = {field.encode_name for field in fields if isinstance(getattr(self._empty, field.name), list)}
-        self._lists = frozenset(lists)
+        self._names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+        self._lists = {name for name, field in self._names.items() if isinstance(getattr(self._empty, field), list)}
 
     def read(self, raw: bytes) -> Q:
         if not raw:

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from interlock.api.auth import NOBODY
-from interlock.api.call import Call, Handlers, Reply
+from interlock.api.call import Call, Reply, handlers_of
 from interlock.api.feed import Feed
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import operations as op
 from interlock.model import request as r
 from interlock.model.bodies import Check, Health, Readiness
 from interlock.model.error import InterlockError
@@ -29,12 +28,12 @@ class HealthChecks:
         self._reader = reader
         self._connection = connection
         self._feed = feed
-        self.handlers: Handlers = {op.healthz: self.alive, op.readyz: self.ready, op.metrics: self.metrics}
+        self.handlers = handlers_of(self)
 
-    async def alive(self, call: Asked) -> Health:
+    async def healthz(self, call: Asked) -> Health:
         return Health(alive=True)
 
-    async def ready(self, call: Asked) -> Reply:
+    async def readyz(self, call: Asked) -> Reply:
         checks = {"store": await _probe(self._check_store), "scheduler": await _probe(self._check_scheduler)}
         ready = all(check.ok for check in checks.values())
         if call.caller is NOBODY:

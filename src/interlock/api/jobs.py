@@ -3,12 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.api.call import Call, Handlers
-from interlock.api.cursors import job_cursor, read_job_cursor
+from interlock.api.call import Call, handlers_of
+from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.fire_times import first_time, following
@@ -38,6 +39,7 @@ from interlock.model.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 
+S = TypeVar("S", bound=msgspec.Struct)
 ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}  # the states of a run that has begun or ended
@@ -58,28 +60,15 @@ class Jobs:
         self._reader = reader
         self._connection = connection
         self._read_job = read_job
-        self.handlers: Handlers = {
-            op.jobs: self.page,
-            op.job: self.job,
-            op.job_log: self.log,
-            op.next_times: self.next_times,
-            op.schedule_times: self.schedule_times,
-            op.timetable: self.timetable,
-            op.pause: self.pause,
-            op.resume: self.pause,
-            op.backfill: self.backfill,
-            op.put_job: self.put,
-            op.put_jobs: self.put_many,
-            op.delete_job: self.delete,
-        }
+        self.handlers = handlers_of(self)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def page(self, call: Call[q.JobsQuery, None]) -> JobPage:
+    async def jobs(self, call: Call[q.JobsQuery, None]) -> JobPage:
         after = read_job_cursor(call.query.cursor)
         report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
         jobs = await self._with_runs(report.jobs, call.caller)
-        return JobPage(jobs=jobs, next=job_cursor(jobs[-1].id) if report.more and jobs else None)
+        return JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
 
     async def job(self, call: Call[Any, Any]) -> JobInfo:
         return await self._shown(await self._info(call.path["job_id"]), call.caller)
@@ -93,21 +82,15 @@ class Jobs:
     async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
         """Add what the caller may see of their runs."""
         live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
-        found: list[JobInfo] = []
+        last: list[LastRun | None] = []
         for place in range(0, len(jobs), TOGETHER):
-            some = jobs[place : place + TOGETHER]
-            for job, last in zip(
-                some, await asyncio.gather(*(self._last(one.id, caller) for one in some)), strict=True
-            ):
-                found.append(msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=last))
-        return found
+            last += await asyncio.gather(*(self._last(one.id, caller) for one in jobs[place : place + TOGETHER]))
+        both = zip(jobs, last, strict=True)
+        return [msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=run) for job, run in both]
 
     async def _last(self, job_id: str, caller: Caller) -> LastRun | None:
-        for run in await self._runs(job_id, caller, 1):
-            return LastRun(
-                id=run.id, state=run.state, reason=run.reason, scheduled_at=run.scheduled_at, ended_at=run.ended_at
-            )
-        return None
+        runs = await self._runs(job_id, caller, 1)
+        return _view(LastRun, runs[0]) if runs else None
 
     async def _runs(self, job_id: str, caller: Caller, limit: int) -> list[Run]:
         """Return the newest runs of a job that have begun or ended."""
@@ -123,7 +106,7 @@ class Jobs:
                 break
         return found
 
-    async def log(self, call: Call[q.JobLogQuery, None]) -> JobLog:
+    async def job_log(self, call: Call[q.JobLogQuery, None]) -> JobLog:
         job_id = call.path["job_id"]
         runs = await self._runs(job_id, call.caller, call.query.limit)
         if not runs:
@@ -133,29 +116,16 @@ class Jobs:
 
     async def _logged(self, run: Run) -> LoggedRun:
         output, cut = await self._output(run.id)
-        return LoggedRun(
-            id=run.id,
-            state=run.state,
-            reason=run.reason,
-            origin=origin_of(run.origin),
-            scheduled_at=run.scheduled_at,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
-            attempt=run.attempt,
-            exit_code=run.exit_code,
-            error=run.error,
-            output=output,
-            cut=cut,
-        )
+        return _view(LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
 
     async def _output(self, run_id: str) -> tuple[str, bool]:
         """Return the output of a run, and whether it is cut."""
-        found, size, after = bytearray(), 0, 0
+        found, after = bytearray(), 0
         while lines := await self._reader.logs(run_id, after, LINES):
             for line in lines:
                 found += line.text.encode("utf-8", "replace") + b"\n"
-            after, size = lines[-1].position, len(found)
-            if size > LONGEST_OUTPUT:
+            after = lines[-1].position
+            if len(found) > LONGEST_OUTPUT:
                 # A character that is cut in two is left out.
                 return found[:LONGEST_OUTPUT].decode("utf-8", "ignore") + f"\n{CUT}", True
             if len(lines) < LINES:
@@ -175,7 +145,8 @@ class Jobs:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
         start = _after(call.query)
-        return _first_times(schedule, call.query.count, time.time() if start is None else start)
+        start = time.time() if start is None else start
+        return FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
 
     async def timetable(self, call: Call[q.TimetableQuery, None]) -> Timetable:
         span = seconds(call.query.span, "for")
@@ -200,23 +171,28 @@ class Jobs:
             schedule = None
         if schedule is None or not known:
             return known, True
-        return await asyncio.to_thread(_extended, schedule, schedule.offset(job_id), known, until, most)
+        offset, room = schedule.offset(job_id), max(0, most - len(known))
+        nominal = known[-1] - offset
+        anchor = nominal - schedule.wait
+        begin = following(schedule, anchor, nominal)
+        later = await asyncio.to_thread(_times, schedule, anchor, begin, room + 1, until - offset)
+        return [*known, *(at + offset for at in later[:room])], len(later) > room
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put(self, call: Call[Any, dict[str, Any]]) -> JobInfo:
+    async def put_job(self, call: Call[Any, dict[str, Any]]) -> JobInfo:
         job_id, values = call.path["job_id"], call.body
         if (given := values.pop("id", job_id)) != job_id:
             raise BadValue("id", given, f"the one in the path ({job_id!r})")
         message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def put_many(self, call: Call[Any, JobsBody]) -> Defined:
+    async def put_jobs(self, call: Call[Any, JobsBody]) -> Defined:
         jobs = await asyncio.to_thread(_read_all, call.body.jobs, self._read_job)
         await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def delete(self, call: Call[Any, None]) -> JobInfo:
+    async def delete_job(self, call: Call[Any, None]) -> JobInfo:
         before = await self.job(call)
         await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
@@ -224,6 +200,8 @@ class Jobs:
     async def pause(self, call: Call[Any, None]) -> JobInfo:
         message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
+
+    resume = pause
 
     async def backfill(self, call: Call[Any, BackfillBody]) -> Backfilled:
         body, caller = call.body, call.caller
@@ -241,29 +219,18 @@ def _after(query: q.TimesQuery) -> float | None:
     return None if query.after is None else instant(query.after, "after")
 
 
-def _first_times(schedule: Schedule, count: int, start: float) -> FireTimes:
-    """Return the first times of a schedule that is declared at `start`."""
+def _times(schedule: Schedule, anchor: float, at: float | None, most: int, until: float = inf) -> list[float]:
+    """Return at most `most` fire times, from `at` up to `until`."""
     found: list[float] = []
-    at = first_time(schedule, start)
-    while at is not None and len(found) < count:
+    while at is not None and at <= until and len(found) < most:
         found.append(at)
-        at = following(schedule, start, at)
-    return FireTimes(times=found)
+        at = following(schedule, anchor, at)
+    return found
 
 
-def _extended(
-    schedule: Schedule, offset: float, known: list[float], until: float, most: int
-) -> tuple[list[float], bool]:
-    found = list(known)
-    nominal = known[-1] - offset
-    anchor = nominal - schedule.wait
-    while len(found) < most:
-        after = following(schedule, anchor, nominal)
-        if after is None or after + offset > until:
-            return found, False
-        nominal = after
-        found.append(nominal + offset)
-    return found, True
+def _view(kind: type[S], run: Run, **other: Any) -> S:
+    """Return a view of a run: the fields of `kind` that the run has, and others."""
+    return kind(**{name: getattr(run, name) for name in kind.__struct_fields__ if name not in other}, **other)
 
 
 def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Job]:
@@ -280,15 +247,10 @@ def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Jo
             places[job_id] = place
             jobs.append(read_job({name: value for name, value in values.items() if name != "id"}, job_id))
         except InterlockError as error:
-            faults += [f"jobs[{place}]: {line}" for line in _lines(error)]
-    if len(faults) == 1:
-        raise BadConfig(faults[0])
+            first, *below = str(error).split("\n")
+            faults += [f"jobs[{place}]: {line}" for line in below or [first]]
     if faults:
+        head = [f"{len(faults)} faults"] if len(faults) > 1 else []
         rest = [f"… and {len(faults) - MOST_FAULTS} more"] if len(faults) > MOST_FAULTS else []
-        raise BadConfig("\n".join([f"{len(faults)} faults", *faults[:MOST_FAULTS], *rest]))
+        raise BadConfig("\n".join([*head, *faults[:MOST_FAULTS], *rest]))
     return jobs
-
-
-def _lines(error: InterlockError) -> list[str]:
-    first, *below = str(error).split("\n")
-    return below or [first]

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, Reply, seconds_of
+from interlock.api.call import Call, Handlers, Reply, handlers_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -67,14 +67,7 @@ class Runs:
         self._secret_names = tuple(secret_names)
         self._secrets: dict[str, tuple[str, ...]] = {}  # job version → its secret arguments
         self.handlers: Handlers = {
-            op.submit: self.submit,
-            op.submit_many: self.submit_many,
-            op.trigger: self.trigger,
-            op.runs: self.page,
-            op.run: self.run,
-            op.history: self.history,
-            op.logs: self.logs,
-            op.bulk: self.bulk,
+            **handlers_of(self),
             **dict.fromkeys(op.run_actions.values(), self.act),
             **dict.fromkeys(op.bulk_actions.values(), self.act_on_many),
         }
@@ -227,7 +220,7 @@ class Runs:
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def page(self, call: Call[q.RunsQuery, None]) -> RunPage:
+    async def runs(self, call: Call[q.RunsQuery, None]) -> RunPage:
         query, caller = call.query, call.caller
         wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
         before = read_cursor(RUNS, query.cursor)

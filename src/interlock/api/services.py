@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, seconds_of
+from interlock.api.call import Call, Handlers, handlers_of, seconds_of
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
@@ -39,9 +39,7 @@ class Services:
         self._connection = connection
         self._feed = feed
         self.handlers: Handlers = {
-            op.services: self.services,
-            op.service: self.service,
-            op.service_logs: self.logs,
+            **handlers_of(self),
             **dict.fromkeys(op.service_actions.values(), self.act),
         }
 
@@ -60,7 +58,7 @@ class Services:
         message = r.ActOnService(0, call.path["name"], action, call.caller.name)
         return (await call.while_connected(ask(self._connection, message))).service
 
-    async def logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
+    async def service_logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
         wait = seconds_of(call.query.wait)
         reading = self._logs(call.path["name"], call.query, wait)
         return await (call.while_connected(reading) if wait else reading)

@@ -81,10 +81,5 @@ def _event_of_service(entry: ServiceEntry) -> ServiceEvent | ServiceLogEvent:
     if change is None:
         return ServiceLogEvent(service=entry.service, at=entry.at, stream=entry.stream, text=entry.text)
     return ServiceEvent(
-        service=entry.service,
-        at=entry.at,
-        text=entry.text,
-        path=change.path,
-        before=change.before,
-        after=change.after,
+        service=entry.service, at=entry.at, text=entry.text, path=change.path, before=change.before, after=change.after
     )
