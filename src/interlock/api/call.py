@@ -11,16 +11,9 @@ import msgspec
 
 from interlock.api import problems
 from interlock.api.protocol import Connection, connection_of
+from interlock.model import error as e
 from interlock.model.access import Caller
 from interlock.model.duration import seconds
-from interlock.model.error import (
-    BadDuration,
-    BadValue,
-    BodyTooLarge,
-    ConnectionLost,
-    UnknownField,
-    UnsupportedMediaType,
-)
 from interlock.model.operation import Operation, Query
 from interlock.model.operations import OPERATIONS
 
@@ -65,7 +58,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
             return None
         text, longest = key.decode("latin-1"), self.operation.key.longest
         if not (len(text) <= longest and _KEY.fullmatch(text)):
-            raise BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
+            raise e.BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
         return text
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
@@ -74,7 +67,7 @@ class Call(msgspec.Struct, Generic[Q, B], frozen=True):
         self.connection.when_lost(task.cancel)
         await asyncio.wait([task])
         if task.cancelled():
-            raise ConnectionLost("the question")
+            raise e.ConnectionLost("the question")
         return task.result()
 
 
@@ -92,10 +85,10 @@ def seconds_of(wait: str | None) -> float:
     if wait is None:
         return 0.0
     if not _WAIT.fullmatch(wait):
-        raise BadDuration("wait", wait)
+        raise e.BadDuration("wait", wait)
     limit = seconds(wait, "wait")
     if limit > LONGEST_WAIT:
-        raise BadValue("wait", wait, "300s at the most")
+        raise e.BadValue("wait", wait, "300s at the most")
     return limit
 
 
@@ -119,11 +112,11 @@ class QueryReader(Generic[Q]):
         for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
             if name not in self._names:
                 close = get_close_matches(name, self._names, 1)
-                raise UnknownField(name, close[0] if close else None)
+                raise e.UnknownField(name, close[0] if close else None)
             if name in self._lists:
                 given.setdefault(name, []).append(value)
             elif name in given:
-                raise BadValue(name, value, "the first value; give it once")
+                raise e.BadValue(name, value, "the first value; give it once")
             else:
                 given[name] = value
         try:
@@ -133,7 +126,7 @@ class QueryReader(Generic[Q]):
         for name, value in given.items():
             if getattr(found, self._names[name]) is None:
                 # The text `null` is read as if nothing were given.
-                raise BadValue(name, value, "a value; leave the parameter out instead")
+                raise e.BadValue(name, value, "a value; leave the parameter out instead")
         return found
 
 
@@ -152,7 +145,7 @@ class BodyReader:
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> Any:
         announced = headers.get(b"content-length", b"0")
         if len(announced) > 18 or int(announced) > self._longest:
-            raise BodyTooLarge(self._longest)
+            raise e.BodyTooLarge(self._longest)
         content_type = headers.get(b"content-type", b"")
         if content_type != b"application/json" and self._required:
             _check_type(content_type)
@@ -174,10 +167,10 @@ class BodyReader:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ConnectionLost("the request")
+                raise e.ConnectionLost("the request")
             size += len(message["body"])
             if size > self._longest:
-                raise BodyTooLarge(self._longest)
+                raise e.BodyTooLarge(self._longest)
             parts.append(message["body"])
             more = message["more_body"]
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -186,4 +179,4 @@ class BodyReader:
 def _check_type(content_type: bytes) -> None:
     text = content_type.decode("latin-1")
     if text.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaType(f"content-type: {text[:80]!r} is not application/json")
+        raise e.UnsupportedMediaType(f"content-type: {text[:80]!r} is not application/json")

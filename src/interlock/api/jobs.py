@@ -13,6 +13,7 @@ from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.fire_times import first_time, following
+from interlock.model import job_info as info
 from interlock.model import operations as op
 from interlock.model import payload
 from interlock.model import queries as q
@@ -22,17 +23,6 @@ from interlock.model.bodies import BackfillBody, Defined, JobsBody
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
-from interlock.model.job_info import (
-    Backfilled,
-    FireTimes,
-    JobInfo,
-    JobLog,
-    JobPage,
-    JobTimes,
-    LastRun,
-    LoggedRun,
-    Timetable,
-)
 from interlock.model.run import Run
 from interlock.model.run_view import origin_of
 from interlock.model.schedule import Schedule, instant
@@ -64,33 +54,33 @@ class Jobs:
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def jobs(self, call: Call[q.JobsQuery, None]) -> JobPage:
+    async def jobs(self, call: Call[q.JobsQuery, None]) -> info.JobPage:
         after = read_job_cursor(call.query.cursor)
         report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
         jobs = await self._with_runs(report.jobs, call.caller)
-        return JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
+        return info.JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
 
-    async def job(self, call: Call[Any, Any]) -> JobInfo:
+    async def job(self, call: Call[Any, Any]) -> info.JobInfo:
         return await self._shown(await self._info(call.path["job_id"]), call.caller)
 
-    async def _shown(self, job: JobInfo, caller: Caller) -> JobInfo:
+    async def _shown(self, job: info.JobInfo, caller: Caller) -> info.JobInfo:
         return (await self._with_runs([job], caller))[0]
 
-    async def _info(self, job_id: str) -> JobInfo:
+    async def _info(self, job_id: str) -> info.JobInfo:
         return (await ask(self._connection, r.AskJob(0, job_id))).jobs[0]
 
-    async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
+    async def _with_runs(self, jobs: Sequence[info.JobInfo], caller: Caller) -> list[info.JobInfo]:
         """Add what the caller may see of their runs."""
         live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
-        last: list[LastRun | None] = []
+        last: list[info.LastRun | None] = []
         for place in range(0, len(jobs), TOGETHER):
             last += await asyncio.gather(*(self._last(one.id, caller) for one in jobs[place : place + TOGETHER]))
         both = zip(jobs, last, strict=True)
         return [msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=run) for job, run in both]
 
-    async def _last(self, job_id: str, caller: Caller) -> LastRun | None:
+    async def _last(self, job_id: str, caller: Caller) -> info.LastRun | None:
         runs = await self._runs(job_id, caller, 1)
-        return _view(LastRun, runs[0]) if runs else None
+        return _view(info.LastRun, runs[0]) if runs else None
 
     async def _runs(self, job_id: str, caller: Caller, limit: int) -> list[Run]:
         """Return the newest runs of a job that have begun or ended."""
@@ -106,17 +96,17 @@ class Jobs:
                 break
         return found
 
-    async def job_log(self, call: Call[q.JobLogQuery, None]) -> JobLog:
+    async def job_log(self, call: Call[q.JobLogQuery, None]) -> info.JobLog:
         job_id = call.path["job_id"]
         runs = await self._runs(job_id, call.caller, call.query.limit)
         if not runs:
             # A deleted job keeps its log; a job without runs must exist.
             await self._info(job_id)
-        return JobLog(runs=[await self._logged(run) for run in runs])
+        return info.JobLog(runs=[await self._logged(run) for run in runs])
 
-    async def _logged(self, run: Run) -> LoggedRun:
+    async def _logged(self, run: Run) -> info.LoggedRun:
         output, cut = await self._output(run.id)
-        return _view(LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
+        return _view(info.LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
 
     async def _output(self, run_id: str) -> tuple[str, bool]:
         """Return the output of a run, and whether it is cut."""
@@ -134,34 +124,34 @@ class Jobs:
 
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def next_times(self, call: Call[q.TimesQuery, None]) -> FireTimes:
+    async def next_times(self, call: Call[q.TimesQuery, None]) -> info.FireTimes:
         after = _after(call.query)
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
         message = r.AskNext(0, call.path["job_id"], call.query.count, after)
-        return FireTimes(times=(await ask(self._connection, message)).times)
+        return info.FireTimes(times=(await ask(self._connection, message)).times)
 
-    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> FireTimes:
+    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> info.FireTimes:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
         start = _after(call.query)
         start = time.time() if start is None else start
-        return FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
+        return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
 
-    async def timetable(self, call: Call[q.TimetableQuery, None]) -> Timetable:
+    async def timetable(self, call: Call[q.TimetableQuery, None]) -> info.Timetable:
         span = seconds(call.query.span, "for")
         if not 1 <= span <= LONGEST_SPAN:
             raise BadValue("for", call.query.span, "a duration from 1s to 31d")
         until = time.time() + span
         report = await ask(self._connection, r.AskTimetable(0, until, call.query.limit, SOME_TIMES))
-        jobs: list[JobTimes] = []
+        jobs: list[info.JobTimes] = []
         left = ALL_TIMES
         for job_id, times, more in report.jobs:
             if more:
                 times, more = await self._further(job_id, times, until, min(MOST_TIMES, left))
             left = max(0, left - len(times))
-            jobs.append(JobTimes(job_id=job_id, times=times, more=more))
-        return Timetable(now=report.now, until=until, jobs=jobs, left_out=report.left_out)
+            jobs.append(info.JobTimes(job_id=job_id, times=times, more=more))
+        return info.Timetable(now=report.now, until=until, jobs=jobs, left_out=report.left_out)
 
     async def _further(self, job_id: str, known: list[float], until: float, most: int) -> tuple[list[float], bool]:
         """Work out the times after the known ones here rather than in the scheduler."""
@@ -180,7 +170,7 @@ class Jobs:
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put_job(self, call: Call[Any, dict[str, Any]]) -> JobInfo:
+    async def put_job(self, call: Call[Any, dict[str, Any]]) -> info.JobInfo:
         job_id, values = call.path["job_id"], call.body
         if (given := values.pop("id", job_id)) != job_id:
             raise BadValue("id", given, f"the one in the path ({job_id!r})")
@@ -192,18 +182,18 @@ class Jobs:
         await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def delete_job(self, call: Call[Any, None]) -> JobInfo:
+    async def delete_job(self, call: Call[Any, None]) -> info.JobInfo:
         before = await self.job(call)
         await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
 
-    async def pause(self, call: Call[Any, None]) -> JobInfo:
+    async def pause(self, call: Call[Any, None]) -> info.JobInfo:
         message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
     resume = pause
 
-    async def backfill(self, call: Call[Any, BackfillBody]) -> Backfilled:
+    async def backfill(self, call: Call[Any, BackfillBody]) -> info.Backfilled:
         body, caller = call.body, call.caller
         start, end = instant(body.start, "from"), instant(body.end, "to")
         if start >= end:
@@ -212,7 +202,7 @@ class Jobs:
         tenant = caller.tenant_for(body.tenant)
         message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
         report = await ask(self._connection, message)
-        return Backfilled(created=report.created, existing=report.existing)
+        return info.Backfilled(created=report.created, existing=report.existing)
 
 
 def _after(query: q.TimesQuery) -> float | None:
