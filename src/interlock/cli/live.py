@@ -1,5 +1,4 @@
-"""The live table of `interlock up`. Every drawing fills the whole screen, so nothing of an earlier one stays behind.
-Standard error is held back meanwhile; its last lines are part of the drawing."""
+"""The live table of `interlock up`. Standard error is held back meanwhile; its last lines are part of the drawing."""
 
 import asyncio
 import os
@@ -13,12 +12,11 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from interlock.cli import children
 from interlock.cli.format import COLOURS, ago, span
-from interlock.cli.tables import Column, columns_of, console, plain, rich_table
+from interlock.cli.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.schedule_table import Table
 from interlock.model.child_info import UP
 from interlock.model.run import Run
@@ -93,8 +91,7 @@ async def show_live(scheduler: Scheduler, steps: Sequence[str], errors: HeldErro
     screen = console()
     started = at = time.monotonic()
     before, rate = 0, 0.0
-    drawn = Live(console=screen, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-    with errors.held(), drawn as live:
+    with errors.held(), full_screen() as live:
         while True:
             done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
             if now > at:

@@ -121,14 +121,14 @@ def drawing(picture: Picture) -> Any:
 def _timeline(history: list[HistoryEntry], now: float) -> Any:
     from rich.text import Text
 
-    found, rows = stays(history, now), []
+    found, rows = stays(history, now), list[list[Any]]()
     total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
     for stay in found:
         entry, colour = stay.entry, COLOURS.get(stay.entry.after, "")
-        lasted = "" if stay.seconds is None else span(stay.seconds)
-        cells = [Text(entry.after, style=colour), f"+{span(stay.start)}", lasted, Text(stay.bar(total), style=colour)]
+        after, lasted = span(stay.start) if rows else "", "" if stay.seconds is None else span(stay.seconds)
+        cells = [Text(entry.after, style=colour), after, lasted, Text(stay.bar(total), style=colour)]
         rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
-    return rich_table(columns_of("state, >at, >for, timeline, >try, ~why"), rows)
+    return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
 
 
 def log_text(line: LogLine) -> Any:

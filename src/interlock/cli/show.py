@@ -9,7 +9,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import present
 from interlock.model.duration import seconds
-from interlock.model.error import ConnectionLost, NotRunning, RunEnded, WaitTimeout
+from interlock.model.error import InterlockError, RunEnded, WaitTimeout
 from interlock.model.state import TERMINAL
 
 if TYPE_CHECKING:
@@ -58,11 +58,8 @@ def _follow(client: "Client", run_id: str, json: bool) -> None:
         return drawing(picture), picture.run.state in TERMINAL
 
     if sys.stdout.isatty() and not json:
-        draw(client, look, transient=True, run=run_id)
+        draw(client, look, run=run_id)
         return
-    for _ in looks(client, run=run_id):
-        try:
-            if client.get(run_id).state in TERMINAL:
-                return
-        except (NotRunning, ConnectionLost):
-            continue
+    for found in looks(client, lambda: client.get(run_id), run=run_id):
+        if not isinstance(found, InterlockError) and found.state in TERMINAL:
+            return

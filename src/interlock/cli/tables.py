@@ -8,6 +8,7 @@ from interlock.cli.output import safe, safe_json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live
     from rich.table import Table
 
 
@@ -59,6 +60,13 @@ def console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def full_screen() -> "Live":
+    """Return the terminal's other screen. Every drawing fills it, so no line of an earlier one stays behind."""
+    from rich.live import Live
+
+    return Live(console=console(), screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
 
 
 def columns_of(titles: str) -> list[Column]:

@@ -10,7 +10,7 @@ from interlock.cli.children import drawing, everybody, line_of
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import json_text, out, present
-from interlock.model.error import ConnectionLost, NotRunning
+from interlock.model.error import InterlockError
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
@@ -46,11 +46,9 @@ def _follow(client: "Client", json: bool) -> None:
     from interlock.cli.event_watch import looks
 
     known: dict[str, str] = {}
-    top = client.tree()
-    for _ in looks(client, types=("service",)):
-        try:
-            top = client.tree()
-        except (NotRunning, ConnectionLost):
+    client.tree()  # without a server this raises
+    for top in looks(client, client.tree, types=("service",)):
+        if isinstance(top, InterlockError):
             continue
         found = {"": json_text(top)} if json else {child.path: line_of(child) for child in everybody(top)}
         for path, line in found.items():
