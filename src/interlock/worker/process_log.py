@@ -17,8 +17,7 @@ BYTES_A_SECOND = 8 * 2**20  # bytes of the sent lines
 READ_A_SECOND = 128 * 2**20  # bytes that are read of one attempt
 LAST_BYTES = 4096
 LAST_LINES = 20  # last lines of stderr in the error of an attempt
-SHORTEST_INHERITED = 8
-"""characters of the shortest secret variable of the worker itself: many names only look like a secret's"""
+SHORTEST_INHERITED = 8  # characters of a worker's own variable, because many names only look like a secret's
 
 STREAMS = {1: "stdout", 2: "stderr"}
 

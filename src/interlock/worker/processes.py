@@ -86,8 +86,6 @@ class ProgramAttempt:
         if self._process is not None:
             self._programs.tasks.begin(self._programs.guard.finish(self._process))
 
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def _run(self) -> None:
         """Report its end, whatever happens."""
         try:
@@ -156,8 +154,6 @@ class ProgramAttempt:
         finally:
             for descriptor in descriptors.values():
                 os.close(descriptor)
-
-    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ended(self, ended: Ended) -> m.Message:
         assert self._log is not None
