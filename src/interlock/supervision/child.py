@@ -16,8 +16,7 @@ from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
 from interlock.supervision.restart import Decision, Restarts, decide, status_after
-from interlock.supervision.spec import Child
-from interlock.supervision.surroundings import Surroundings
+from interlock.supervision.spec import Child, Group
 
 if TYPE_CHECKING:
     from interlock.supervision.supervisor import Supervisor
@@ -26,24 +25,17 @@ logger = logging.getLogger("interlock.supervision")
 
 
 class ChildRunner:
-    def __init__(
-        self,
-        spec: Child,
-        owner: "Supervisor",
-        path: str,
-        surroundings: Surroundings,
-        nested: "Supervisor | None" = None,
-    ) -> None:
+    def __init__(self, spec: Child, owner: "Supervisor") -> None:
         self.spec = spec
-        self.path = path
         self.owner = owner
-        self.nested = nested  # the supervisor, if the child is one
+        self.around = owner.around
+        self.path = f"{owner.path}/{spec.name}" if owner.path else spec.name
+        self.nested = owner.nested(spec, self.path) if isinstance(spec, Group) else None
         self.held = False  # whether it was stopped by hand, so that it does not start with the others
         self.request: object = None  # identity of the latest request by hand
         self.removal: asyncio.Task[None] | None = None
         self.to_be_suspended = False
         self.shifting = asyncio.Lock()  # held during a suspend or resume
-        self.around = surroundings
         self._goal: Goal | None = None  # None while it is to be down
         self._life: Life | None = None  # the present one
         self._task: asyncio.Task[None] | None = None
@@ -59,8 +51,6 @@ class ChildRunner:
         self.exhausted = False
         self.reason = ""
         self.known = self.info(deep=False)  # as it was last published
-
-    # ── its state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _instance(self) -> Instance | None:
@@ -80,7 +70,7 @@ class ChildRunner:
             last_exit=self._last_exit,
             exhausted=self.exhausted,
             reason=self.reason,
-            strategy=self.nested.strategy if self.nested is not None else None,
+            strategy=self.nested.spec.strategy if self.nested is not None else None,
             children=self.nested.children() if self.nested is not None and deep else [],
         )
 
@@ -110,13 +100,11 @@ class ChildRunner:
         while not condition():
             await self._bell.wait()
 
-    # ── for its supervisor ──────────────────────────────────────────────────────────────────────────────────────────
-
     def begin(self) -> None:
         """Begin to drive it, towards no goal yet."""
         self._ending = False
         # It may run on another loop than before.
-        self.shifting = asyncio.Lock()
+        self.shifting, self._bell = asyncio.Lock(), Bell()
         self._task = asyncio.get_running_loop().create_task(self._drive(), name=f"supervise {self.path}")
 
     async def end(self) -> None:
@@ -134,11 +122,6 @@ class ChildRunner:
         self._record = Restarts(self.spec.backoff, self.spec.budget)
         self.exhausted = False
         self.publish()
-
-    def describe(self, spec: Child) -> None:
-        """Change it, from its next start on."""
-        self.spec = spec
-        self.renew()
 
     async def up(self, strict: bool = False) -> Exit | None:
         """Bring it up. Return when it is up, or when the first start has failed: then how; or when it is down again at
@@ -181,12 +164,8 @@ class ChildRunner:
     def kill(self) -> None:
         """Bring it down now, by force."""
         self.lower()
-        if self.nested is not None:
-            self.nested.kill()
-        elif self._life is not None:
+        if self._life is not None:
             self._life.kill()
-
-    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def suspend(self) -> bool:
         """Suspend it, now or as soon as it is up; return whether it can be suspended."""
@@ -213,17 +192,16 @@ class ChildRunner:
     async def _shift(self, instance: Instance, work: Coroutine[Any, Any, None]) -> None:
         """Suspend or resume an instance, unless it ends meanwhile. If that fails it stays as it was; a supervisor does
         not, because it has done as much as it can."""
-        task = await unless(work, instance.ended)
+        ended = instance.ended
+        task = await unless(work, ended)
         raised = None if task.cancelled() else task.exception()
         if raised is not None and self.nested is None:
             self.to_be_suspended = not self.to_be_suspended
-        elif self._life is not None and self._instance is instance and self.status in UP and not instance.ended.done():
+        elif self._life is not None and self._instance is instance and self.status in UP and not ended.done():
             resumed = Status.RUNNING if self._life.is_ready else Status.STARTING
             self.become(Status.SUSPENDED if self.to_be_suspended else resumed)
         if raised is not None:
             raise raised
-
-    # ── one life after the other ────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self) -> None:
         while not self._ending:
@@ -276,8 +254,6 @@ class ChildRunner:
             except Exception:
                 logger.exception("%s: its exit cannot be stored", self.path)
 
-    # ── after its end ───────────────────────────────────────────────────────────────────────────────────────────────
-
     def _after(self, life: Life, exit: Exit | None) -> None:
         if exit is not None:
             self._last_exit = exit
@@ -300,7 +276,7 @@ class ChildRunner:
         now = asyncio.get_running_loop().time()
         self._record.lived(life.up_for)
         decision = decide(
-            self.owner.strategy,
+            self.owner.spec.strategy,
             self.spec.restart,
             ended_well=exit.ok,
             within_budget=self._record.allowed(now),
@@ -340,4 +316,4 @@ class ChildRunner:
             self.lower()
         self.become(Status.PENDING, str(exit))
         if decision is not Decision.RESTART_CHILD:
-            self.owner.regroup(self, now + delay)
+            self.owner.together.want(self, now + delay)

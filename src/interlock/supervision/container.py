@@ -13,6 +13,7 @@ from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogOutput, LogPlace
 from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
 from interlock.supervision.field_checks import parse_port
+from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Container
 from interlock.supervision.surroundings import Surroundings
@@ -28,6 +29,8 @@ BETWEEN_LOOKS = 2.0  # seconds between looks at a container whose log goes on
 
 
 class ContainerInstance(NativeInstance):
+    can_suspend = True
+
     def __init__(self, spec: Container, birth: Birth, around: Surroundings, patience: Patience = PATIENCE) -> None:
         super().__init__(birth, around)
         self._spec = spec
@@ -50,23 +53,14 @@ class ContainerInstance(NativeInstance):
         self._is_paused = False
         self._is_given_up = False
 
-    # ── start ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def start(self) -> None:
         try:
             await self._begin()
-        except BaseException as error:  # noqa: BLE001 - it is raised below, unless a cancellation takes its place
-            raised = error
-            undoing = self._tasks.begin(self._undo())
-            while not undoing.done():
-                try:
-                    await asyncio.wait([undoing])
-                except asyncio.CancelledError as cancelled:
-                    raised = cancelled
-            undoing.result()
-            if isinstance(raised, EngineError):
-                raise CannotStart(self._birth.path, str(raised)) from raised
-            raise raised from None
+        except BaseException as error:
+            await insist(self._tasks.begin(self._undo()))
+            if isinstance(error, EngineError):
+                raise CannotStart(self._birth.path, str(error)) from error
+            raise
         self._living = asyncio.get_running_loop().create_task(self._live(), name=self._birth.path)
         if self._is_killed:
             self.kill()
@@ -122,8 +116,6 @@ class ContainerInstance(NativeInstance):
                     async with asyncio.timeout(None if error is None else self._patience.quick):
                         await self._remove(self._engine, self._name)
         await self._engine.close()
-
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _live(self) -> None:
         """Run until nothing is left of it."""
@@ -204,8 +196,6 @@ class ContainerInstance(NativeInstance):
         else:
             self._around.guard.disregard(self._key)
 
-    # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def _follow(self, engine: Engine) -> None:
         pause, is_reported = PAUSE, False
         while True:
@@ -231,13 +221,8 @@ class ContainerInstance(NativeInstance):
         except TimeoutError:
             logger.warning("%s: it has printed too much to be read to the end", self._birth.path)
 
-    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
-        if self._living is None:
-            self.settle(self._exit(0))
-            return
         # Not the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and refuses
         # it for a suspended container.
         if timeout > 0 and not self._over.done():
@@ -278,12 +263,6 @@ class ContainerInstance(NativeInstance):
                 return True
             await asyncio.wait([self._over], timeout=PAUSE)
         return False
-
-    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def can_suspend(self) -> bool:
-        return True
 
     async def suspend(self) -> None:
         await self._change("pause", "suspended")

@@ -85,9 +85,6 @@ class _Complaint(msgspec.Struct, frozen=True):
     error: str = ""  # in the progress of a pull
 
 
-# ── finding one ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def sockets(given: str | None, environ: Mapping[str, str]) -> list[str]:
     """Return the places to look for an engine, in order."""
     if given is not None:
@@ -125,9 +122,6 @@ async def open_engine(given: str | None, patience: Patience, environ: Mapping[st
         f"engine: no Docker or Podman answers at {', '.join(reasons)}; "
         "start one, or name its socket with 'engine' or DOCKER_HOST=unix:///path"
     )
-
-
-# ── talking to it ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Engine:
@@ -217,8 +211,6 @@ class Engine:
                 stream = STREAMS.get(piece[0])
                 if stream is not None and (content := place.content_of(piece[1])) is not None:
                     await deliver(stream, content)
-
-    # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str] = {}, within: float | None = None, body: Any = None

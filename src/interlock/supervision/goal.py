@@ -40,22 +40,12 @@ class Goal:
         return started.result() if started.done() else None
 
 
-class Bell:
+class Bell(asyncio.Event):
     """Wakes everybody who waits, each time it rings."""
 
-    def __init__(self) -> None:
-        self._next: asyncio.Future[None] | None = None
-
     def ring(self) -> None:
-        ringing, self._next = self._next, None
-        if ringing is not None and not ringing.done():
-            ringing.set_result(None)
-
-    async def wait(self) -> None:
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        # One who waits may be cancelled without the others.
-        await asyncio.wait([self._next])
+        self.set()
+        self.clear()
 
 
 async def first(*futures: "asyncio.Future[Any]") -> None:
@@ -73,6 +63,19 @@ async def unless(work: Coroutine[Any, Any, T], *others: "asyncio.Future[Any]") -
     if not task.done():
         await asyncio.wait([task])
     return task
+
+
+async def insist(task: "asyncio.Task[T]") -> T:
+    """Wait until a task is done, even if the caller is cancelled meanwhile; raise that cancellation afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 def words(error: BaseException, path: str = "") -> str:
