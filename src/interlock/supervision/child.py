@@ -10,13 +10,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, ServiceAction, Status
 from interlock.model.duration import brief
+from interlock.model.error import WrongStatus
 from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
-from interlock.supervision.restart import Decision, Restarts, decide, status_after
-from interlock.supervision.spec import Child, Group
+from interlock.supervision.restart import Restarts, decide, status_after
+from interlock.supervision.spec import Child, Group, OnExhausted, Strategy
 
 if TYPE_CHECKING:
     from interlock.supervision.supervisor import Supervisor
@@ -32,7 +33,7 @@ class ChildRunner:
         self.path = f"{owner.path}/{spec.name}" if owner.path else spec.name
         self.nested = owner.nested(spec, self.path) if isinstance(spec, Group) else None
         self.held = False  # whether it was stopped by hand, so that it does not start with the others
-        self.request: object = None  # identity of the latest request by hand
+        self._request: object = None  # identity of the latest request by hand
         self.removal: asyncio.Task[None] | None = None
         self.to_be_suspended = False
         self.shifting = asyncio.Lock()  # held during a suspend or resume
@@ -167,6 +168,44 @@ class ChildRunner:
         if self._life is not None:
             self._life.kill()
 
+    def check_possible(self, action: ServiceAction) -> None:
+        """Raise if an action by hand makes no sense now."""
+        if self.removal is not None:
+            raise WrongStatus(f"{self.path}: cannot {action.value} while it is being removed")
+        if action in (ServiceAction.SUSPEND, ServiceAction.RESUME) and self.status in (*OVER, Status.CREATED):
+            raise WrongStatus(f"{self.path}: cannot {action.value} while it is {self.status}")
+
+    async def act(self, action: ServiceAction, suspended: bool) -> None:
+        """Carry out an action by hand. The latest request to start or stop counts, even if an earlier one is carried
+        out after it. `suspended` tells whether its supervisor is suspended, and so the children that it starts."""
+        if action is ServiceAction.SUSPEND:
+            if not await self.suspend():
+                raise WrongStatus(
+                    f"{self.path}: cannot suspend: it is a {self.spec.kind} without a way to be suspended"
+                )
+            return
+        if action is ServiceAction.RESUME:
+            await self.resume()
+            return
+        request = self._request = object()
+        if action is not ServiceAction.START:
+            self.held = True
+            await self.down()
+            if self.status is Status.CREATED:
+                # Its turn to start has not come yet, and never will.
+                self.become(Status.STOPPED)
+        if action is ServiceAction.STOP or self._request is not request or self.removal is not None:
+            return
+        self.held = False
+        self.renew()
+        if self.status not in UP:
+            self.to_be_suspended = suspended
+            if self.nested is not None:
+                self.nested.forget_requests()
+        if self.status is Status.PENDING:
+            self.lower()
+        await self.up()
+
     async def suspend(self) -> bool:
         """Suspend it, now or as soon as it is up; return whether it can be suspended."""
         await self.until(lambda: self.status is not Status.STARTING)
@@ -238,13 +277,8 @@ class ChildRunner:
             kept = Kept(resume_id=str(uuid4()))
             await self.around.handover.keep(self.path, kept)
         self._kept = kept
-        return Birth(
-            path=self.path,
-            name=self.spec.name,
-            resume_id=kept.resume_id,
-            previous=kept.last_exit,
-            restarts=self.restarts,
-        )
+        name, resume_id, previous = self.spec.name, kept.resume_id, kept.last_exit
+        return Birth(path=self.path, name=name, resume_id=resume_id, previous=previous, restarts=self.restarts)
 
     def keep(self, exit: Exit | None) -> None:
         if self._kept is not None and self._kept.last_exit != exit:
@@ -275,25 +309,20 @@ class ChildRunner:
     def _restart_or_not(self, life: Life, exit: Exit) -> None:
         now = asyncio.get_running_loop().time()
         self._record.lived(life.up_for)
-        decision = decide(
-            self.owner.spec.strategy,
-            self.spec.restart,
-            ended_well=exit.ok,
-            within_budget=self._record.allowed(now),
-            on_exhausted=self.spec.budget.on_exhausted,
-        )
-        if decision is Decision.LEAVE:
+        budget, is_allowed = self.spec.budget, self._record.allowed(now)
+        strategy, policy = self.owner.spec.strategy, self.spec.restart
+        decision = decide(strategy, policy, budget.on_exhausted, ended_well=exit.ok, within_budget=is_allowed)
+        if decision is None:
             self._leave(status_after(exit), "" if exit.ok else str(exit))
             if self.spec.significant:
                 self.owner.collapse(self, exit)
-        elif decision in (Decision.GIVE_UP, Decision.FAIL_SUPERVISOR):
+        elif isinstance(decision, OnExhausted):
             self.exhausted = True
-            budget = self.spec.budget
             times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
             often = f"restarted {times} within {brief(float(budget.max_duration))}"  # type: ignore[arg-type]
             self._leave(Status.FAILED, f"{exit}; {often}")
             logger.error("%s is not restarted any more: %s", self.path, self.reason)
-            if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
+            if decision is OnExhausted.FAIL_SUPERVISOR or self.spec.significant:
                 self.owner.collapse(self, exit)
         else:
             self._again(life.goal, exit, decision, now)
@@ -302,18 +331,19 @@ class ChildRunner:
         self.lower()
         self.become(status, reason)
 
-    def _again(self, goal: Goal, exit: Exit, decision: Decision, now: float) -> None:
+    def _again(self, goal: Goal, exit: Exit, strategy: Strategy, now: float) -> None:
         delay = self._record.take(now, self.around.chance())
         self.restarts += 1
         log = logger.info if exit.ok else logger.warning
         log("%s ended (%s); restart in %s", self.path, exit, brief(delay))
-        if decision is Decision.RESTART_CHILD and delay == 0:
+        is_alone = strategy is Strategy.ONE_FOR_ONE
+        if is_alone and delay == 0:
             return
         self._next_try_at = self.around.now() + delay
-        if decision is Decision.RESTART_CHILD:
+        if is_alone:
             goal.not_before = now + delay
         else:
             self.lower()
         self.become(Status.PENDING, str(exit))
-        if decision is not Decision.RESTART_CHILD:
+        if not is_alone:
             self.owner.together.want(self, now + delay)

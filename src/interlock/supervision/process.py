@@ -14,7 +14,7 @@ from interlock.supervision.goal import unless, words
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
 from interlock.supervision.instance import Birth, NativeInstance
-from interlock.supervision.output import Pipes
+from interlock.supervision.output import STREAMS, Output
 from interlock.supervision.spec import Process
 from interlock.supervision.surroundings import Surroundings
 
@@ -24,7 +24,6 @@ OWN_VARIABLES = {
     *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"),
 }
 """variables for the supervisor itself, from the one above it and from systemd, which its children must not get"""
-STREAMS = {1: "stdout", 2: "stderr"}
 _NOT_A_PROGRAM = "is not a program"
 _REASONS = {
     ("command", errno.ENOENT): "is not found",
@@ -46,7 +45,7 @@ class ProcessInstance(NativeInstance):
         super().__init__(birth, around)
         self._spec = spec
         self._guard = around.guard
-        self._output = Pipes(self._deliver, lambda: self.on_line)
+        self._output = Output(self._deliver, lambda: self.on_line)
         self._process: Spawned | None = None
         self._is_killed = asyncio.Event()
 

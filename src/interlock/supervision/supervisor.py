@@ -8,8 +8,7 @@ from difflib import get_close_matches
 
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
-from interlock.ports.handover import Handover
-from interlock.supervision.actions import act, check_possible
+from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.child import ChildRunner
 from interlock.supervision.goal import insist
 from interlock.supervision.instance import Instance, LineSink
@@ -40,6 +39,7 @@ class Supervisor(Instance):
         """`handover` keeps resume ids and exits; `on_line` gets the output of processes and containers, and `on_change`
         every change, at once; `now` returns the wall time, `chance` a number from 0 to 1 for the jitter."""
         group = Group(name=name, strategy=strategy, children=children)  # type: ignore[arg-type]
+        handover = handover if handover is not None else MemoryHandover()
         around = Surroundings(handover=handover, on_line=on_line, on_change=on_change, now=now, chance=chance)
         self._set_up(group, "", None, around)
 
@@ -333,8 +333,8 @@ class Supervisor(Instance):
         owner._check_stays()
         if owner.status not in UP:
             raise WrongStatus(f"{path}: cannot {action.value} while its supervisor is {owner.status}")
-        check_possible(child, action)
-        await owner._tasks.run(act(child, action, owner._suspended))
+        child.check_possible(action)
+        await owner._tasks.run(child.act(action, owner._suspended))
         return child.info()
 
     async def suspend(self) -> None:
