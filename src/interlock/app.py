@@ -96,8 +96,6 @@ class App:
 
         return define
 
-    # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def service(
         self,
         name: str,
@@ -137,13 +135,8 @@ class App:
                 raise DuplicateService(declared.name, str(known.spot), str(declared.spot))
         self.services.append(declared)
 
-    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def submit(
-        self,
-        job_id: str,
-        payload: Mapping[str, Any] | None = None,
-        **options: Unpack[RunOptions],
+        self, job_id: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
     ) -> RunHandle:
         """Submit one run; it is durable when this returns.
 
@@ -177,8 +170,6 @@ class App:
 
             connection = self._by_loop[loop] = await connect(path)
         return connection
-
-    # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:

@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 import interlock as il
-from interlock.model.run import replay
 from interlock.model.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
+from soak.simulation.history import replay
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.http import position_of
 from tests.helpers.places import lines_of, run_async, tell_to_go
