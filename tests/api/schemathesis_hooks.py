@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import schemathesis
 
-from interlock.api.job_schema import job_schemas
+from interlock.api.openapi import job_schemas
 from interlock.model.bodies import BulkBody
 from interlock.model.new_run import DurationText
 from interlock.model.queries import WAIT

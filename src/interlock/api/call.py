@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -10,12 +11,14 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from interlock.api import problems
+from interlock.api.auth import Scope
 from interlock.api.protocol import Connection, connection_of
 from interlock.model import error as e
 from interlock.model.access import Caller
 from interlock.model.duration import seconds
 from interlock.model.operation import Operation, Query
 from interlock.model.operations import OPERATIONS
+from interlock.model.schedule import instant
 
 LONGEST_WAIT = 300.0
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
@@ -24,7 +27,6 @@ _KEY = re.compile(r"[ -~]+")
 Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
 T = TypeVar("T")
-Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -90,6 +92,10 @@ def seconds_of(wait: str | None) -> float:
     if limit > LONGEST_WAIT:
         raise e.BadValue("wait", wait, "300s at the most")
     return limit
+
+
+def moment_of(value: datetime | float | None, field: str) -> float | None:
+    return None if value is None else instant(value, field)
 
 
 # ── query ───────────────────────────────────────────────────────────────────────────────────────────────────────────

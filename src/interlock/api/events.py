@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from interlock.api.call import Call, Scope, Send
+from interlock.api.auth import Scope
+from interlock.api.call import Call, Send
 from interlock.api.cursors import read_event_cursor
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of

@@ -45,17 +45,14 @@ class HealthChecks:
 
     async def _check_scheduler(self) -> Check:
         status = await ask(self._connection, r.AskStatus(0))
-        problems = []
-        if not status.available:
-            problems.append("the store does not take writes")
-        if status.draining:
-            problems.append("it is stopping")
-        if status.since_pass > STANDSTILL:
-            problems.append(f"its loop has not turned for {status.since_pass:.0f}s")
-        if status.since_write > NO_WRITE:
-            problems.append(f"no write for {status.since_write:.0f}s")
-        if status.starved > STARVED:
-            problems.append(f"runs are due and no worker has taken any for {status.starved:.0f}s")
+        faults = (
+            (not status.available, "the store does not take writes"),
+            (status.draining, "it is stopping"),
+            (status.since_pass > STANDSTILL, f"its loop has not turned for {status.since_pass:.0f}s"),
+            (status.since_write > NO_WRITE, f"no write for {status.since_write:.0f}s"),
+            (status.starved > STARVED, f"runs are due and no worker has taken any for {status.starved:.0f}s"),
+        )
+        problems = [text for is_so, text in faults if is_so]
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
         return Check(ok=not problems, detail="; ".join([*problems, detail]))
 

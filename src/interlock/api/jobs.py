@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.api.call import Call, handlers_of
+from interlock.api.call import Call, handlers_of, moment_of
 from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -125,7 +125,7 @@ class Jobs:
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def next_times(self, call: Call[q.TimesQuery, None]) -> info.FireTimes:
-        after = _after(call.query)
+        after = moment_of(call.query.after, "after")
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
         message = r.AskNext(0, call.path["job_id"], call.query.count, after)
@@ -134,7 +134,7 @@ class Jobs:
     async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> info.FireTimes:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
-        start = _after(call.query)
+        start = moment_of(call.query.after, "after")
         start = time.time() if start is None else start
         return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
 
@@ -203,10 +203,6 @@ class Jobs:
         message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
         report = await ask(self._connection, message)
         return info.Backfilled(created=report.created, existing=report.existing)
-
-
-def _after(query: q.TimesQuery) -> float | None:
-    return None if query.after is None else instant(query.after, "after")
 
 
 def _times(schedule: Schedule, anchor: float, at: float | None, most: int, until: float = inf) -> list[float]:

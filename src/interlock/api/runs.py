@@ -5,12 +5,11 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, Reply, handlers_of, seconds_of
+from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
@@ -26,7 +25,6 @@ from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, Sub
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
-from interlock.model.schedule import instant
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
@@ -118,10 +116,7 @@ class Runs:
         body, caller, key = call.body, call.caller, call.key
         wanted = _filter(body)
         if wanted == RunFilter() and not body.everything:
-            raise e.BadUse(
-                "all",
-                "missing, and no filter is given; give one, such as job or state, or all: true for every run",
-            )
+            raise e.BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every run")
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
         # The same key is the same request, within a tenant.
@@ -235,13 +230,9 @@ def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
         tenant=given.tenant,
         session=given.session,
         lane=given.lane,
-        since=_seconds(given.since, "since"),
-        until=_seconds(given.until, "until"),
+        since=moment_of(given.since, "since"),
+        until=moment_of(given.until, "until"),
     )
-
-
-def _seconds(value: datetime | float | None, field: str) -> float | None:
-    return None if value is None else instant(value, field)
 
 
 def _json(data: bytes | None) -> Any:

@@ -57,20 +57,14 @@ def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
 
 
 def _event(stored: StoredEvent | ServiceEntry) -> Any:
+    of: dict[str, Any]
     if isinstance(stored, ServiceEntry):
-        return _event_of_service(stored)
+        of = {"service": stored.service, "at": stored.at, "text": stored.text}
+        if (change := stored.change) is None:
+            return v.ServiceLogEvent(**of, stream=stored.stream)
+        return v.ServiceEvent(**of, path=change.path, before=change.before, after=change.after)
     of = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
-    if stored.line is None:
-        entries = v.entries_of(stored.run_id, stored.transitions)
-        return v.RunEvent(**of, state=entries[-1].after, transitions=entries)
-    line = stored.line
-    return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
-
-
-def _event_of_service(entry: ServiceEntry) -> v.ServiceEvent | v.ServiceLogEvent:
-    change = entry.change
-    if change is None:
-        return v.ServiceLogEvent(service=entry.service, at=entry.at, stream=entry.stream, text=entry.text)
-    return v.ServiceEvent(
-        service=entry.service, at=entry.at, text=entry.text, path=change.path, before=change.before, after=change.after
-    )
+    if (line := stored.line) is not None:
+        return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
+    entries = v.entries_of(stored.run_id, stored.transitions)
+    return v.RunEvent(**of, state=entries[-1].after, transitions=entries)

@@ -121,14 +121,9 @@ class SqliteReader(port.Reader):
 
     async def _first(self, query: str, value: str, read: Callable[[Row], T]) -> T | None:
         """Return the first row that the query finds, converted by `read`."""
+        return next(iter(await self._rows(query, (value,), read)), None)
 
-        def work(connection: sqlite3.Connection) -> T | None:
-            row = connection.execute(QUERIES[query], (value,)).fetchone()
-            return None if row is None else read(row)
-
-        return await self._read(work)
-
-    async def _rows(self, query: str, values: Mapping[str, object], read: Callable[[Row], T]) -> list[T]:
+    async def _rows(self, query: str, values: Mapping[str, object] | tuple[str], read: Callable[[Row], T]) -> list[T]:
         return await self._read(lambda connection: [read(row) for row in connection.execute(QUERIES[query], values)])
 
     async def run(self, run_id: str) -> Run | None:
@@ -160,9 +155,7 @@ class SqliteReader(port.Reader):
         return await self._read(work)
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
-        return await self._read(
-            lambda connection: dict(connection.execute(QUERIES["count_live"], {"tenant": tenant}).fetchall())
-        )
+        return dict(await self._rows("count_live", {"tenant": tenant}, lambda row: (row[0], row[1])))
 
     async def history(self, run_id: str) -> list[Transition]:
         rows = await self._rows("get_history", {"run_id": run_id}, lambda row: _history_decoder.decode(row[0]))
@@ -177,9 +170,10 @@ class SqliteReader(port.Reader):
         values = msgspec.structs.asdict(wanted) | {"after": after, "limit": limit}
         kinds: list[EventKind] = []
         if wanted.service is None:
-            kinds = _KINDS_OF_RUNS[wanted.run_id is not None]
+            of_run = "" if wanted.run_id is None else "_of_run"
+            kinds = [(f"transitions{of_run}", _transitions), (f"lines{of_run}", _line)]
         if wanted.run_id is wanted.job_id is wanted.tenant is None:
-            kinds = [*kinds, ("services" if wanted.service is None else "services_of_service", _service_entry)]
+            kinds.append(("services" if wanted.service is None else "services_of_service", _service_entry))
 
         def work(connection: sqlite3.Connection) -> port.EventRows:
             with one_view(connection):
@@ -287,11 +281,6 @@ def _service_entry(row: Row) -> port.ServiceEntry:
 
 
 EventKind = tuple[str, Callable[[Row], port.StoredEvent | port.ServiceEntry]]
-_KINDS_OF_RUNS: dict[bool, list[EventKind]] = {
-    False: [("transitions", _transitions), ("lines", _line)],
-    True: [("transitions_of_run", _transitions), ("lines_of_run", _line)],
-}
-"""for a single run or not: the statements that find events of runs, and the readers of their rows"""
 
 
 def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
