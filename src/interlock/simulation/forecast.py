@@ -1,4 +1,4 @@
-"""A forecast: which runs a set of jobs would have, when, and what would hold them up.
+"""A forecast: the runs that a set of jobs would have, their times, and the causes of their delays.
 
 The scheduler and the workers are the real ones. Only their clock, links, store and attempts are replaced.
 """

@@ -125,8 +125,8 @@ class ChildRunner:
         self.publish()
 
     async def up(self, strict: bool = False) -> Exit | None:
-        """Bring it up. Return when it is up, or when the first start has failed: then how; or when it is down again at
-        somebody else's request. With `strict` that failure is final. Do nothing while its supervisor does not run."""
+        """Bring it up. Return when it is up, when another request took it down again, or when the first start has
+        failed: then that exit. With `strict` the failure is final. Do nothing while its supervisor does not run."""
         if self._task is None or self.owner.halting:
             return None
         if self._goal is None:
@@ -149,7 +149,7 @@ class ChildRunner:
             self.become(Status.STOPPED)
 
     def lower(self) -> None:
-        """Let it go down, without waiting for it."""
+        """Begin to bring it down, without waiting."""
         goal, self._goal = self._goal, None
         if goal is not None:
             goal.lower()
@@ -229,8 +229,8 @@ class ChildRunner:
                 await self._shift(instance, instance.resume())
 
     async def _shift(self, instance: Instance, work: Coroutine[Any, Any, None]) -> None:
-        """Suspend or resume an instance, unless it ends meanwhile. If that fails it stays as it was; a supervisor does
-        not, because it has done as much as it can."""
+        """Suspend or resume an instance, unless it ends meanwhile. A child that fails to stays as it was; a supervisor
+        does not, because some of its children may have changed."""
         ended = instance.ended
         task = await unless(work, ended)
         raised = None if task.cancelled() else task.exception()
@@ -255,7 +255,7 @@ class ChildRunner:
                     self._life = None
                     self._after(life, exit)
                 except Exception as error:
-                    # A fault of ours or of the caller's, for example in `chance`; it must not go unnoticed.
+                    # A fault of ours or of the caller's, for example in `chance`, must not go unnoticed.
                     logger.exception("%s: its restart could not be decided", self.path)
                     self._leave(Status.FAILED, words(error, self.path))
                 finally:
@@ -271,7 +271,7 @@ class ChildRunner:
         return not goal.lowered.done()
 
     async def birth(self) -> Birth:
-        """Return what its next instance knows; its resume id is stored by then."""
+        """Return the facts for its next instance, with a resume id that is stored."""
         kept = self._kept or await self.around.handover.recall(self.path)
         if kept is None:
             kept = Kept(resume_id=str(uuid4()))

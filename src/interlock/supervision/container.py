@@ -12,11 +12,10 @@ from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
 from interlock.supervision.container_log import LogPlace
 from interlock.supervision.engines import OVER, PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
-from interlock.supervision.field_checks import parse_port
 from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.output import Output
-from interlock.supervision.spec import Container
+from interlock.supervision.spec import Container, parse_port
 from interlock.supervision.surroundings import Surroundings
 from interlock.task_set import TaskSet
 
@@ -119,7 +118,7 @@ class ContainerInstance(NativeInstance):
         await self._engine.close()
 
     async def _live(self) -> None:
-        """Run until nothing is left of it."""
+        """Follow it until nothing is left of it."""
         engine = self._engine
         assert engine is not None
         following = TaskSet()

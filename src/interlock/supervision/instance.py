@@ -1,4 +1,4 @@
-"""One life of a child: what a supervisor needs of it, whatever its kind."""
+"""One life of a child, as its supervisor sees it, whatever its kind."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -17,7 +17,7 @@ LineSink = Callable[[str, str, str, float], None]
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that an instance knows from its start."""
+    """The facts given to an instance at its start."""
 
     path: str
     name: str
@@ -53,7 +53,7 @@ class Instance(ABC):
 
     @abstractmethod
     async def start(self) -> None:
-        """Return when it lives, ready or not. Raise `CannotStart`; then, and when cancelled, nothing of it is left."""
+        """Return when it lives, ready or not. After `CannotStart` or a cancellation, nothing of it is left."""
 
     @abstractmethod
     async def stop(self, timeout: float) -> None:
@@ -61,7 +61,7 @@ class Instance(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill it now. This may be called at any time, also during `stop`."""
+        """Kill it now. Callable at any time, also before `start` and during `stop`."""
 
     async def suspend(self) -> None:
         """Suspend it, only if `can_suspend`. A suspended instance can still be stopped."""

@@ -1,8 +1,10 @@
 """A tree as data: each child with its restarts, its probes and its stop."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
 from interlock.model.doc import doc
 from interlock.model.duration import Duration
@@ -10,7 +12,6 @@ from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked, Part
 from interlock.model.field_types import NAME, Command, Environment, Number, Place, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
-from interlock.supervision import field_checks
 
 if TYPE_CHECKING:
     from interlock.supervision.function import ChildContext
@@ -24,6 +25,45 @@ CHILD_NAME = Word(
 )
 CONTAINER_FIELDS = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "engine")
 SPAN, POSITIVE_SPAN = Span(), Span(positive=True)
+ADDRESS_FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
+PORT_FORM = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
+MOST_DESCRIPTORS = 200  # fewer than the system passes between processes at once
+VOLUME_FORM = r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?"
+"""an engine takes what does not begin with a slash for the name of a volume that it keeps itself"""
+
+
+def _descriptors(field: str, numbers: object) -> tuple[int, ...]:
+    if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Sequence) or len(numbers) > MOST_DESCRIPTORS:
+        raise BadValue(field, numbers, f"a list of up to {MOST_DESCRIPTORS} descriptors")
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise BadValue(field, number, "a descriptor")
+    return tuple(numbers)
+
+
+def parse_port(port: str) -> tuple[str, int, int, str] | None:
+    """Return outer address (empty for all), outer port, inner port and protocol; None if it is not a port."""
+    match = PORT_FORM.fullmatch(port)
+    if match is None or not 0 < int(match[2]) < 65536 or not 0 < int(match[3]) < 65536:
+        return None
+    return (match[1] or "").strip("[]"), int(match[2]), int(match[3]), match[4] or "tcp"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and text.isascii()
+    except ValueError:
+        return False
+    return good and not any(ord(one) <= 32 or ord(one) == 127 for one in text)
+
+
+def parse_address(address: str) -> tuple[str, int] | None:
+    """Return host and port, None if it is not an address; brackets enclose an IPv6 address."""
+    match = ADDRESS_FORM.fullmatch(address)
+    if match is None or not 0 < int(match[3]) < 65536:
+        return None
+    return match[1] or match[2], int(match[3])
 
 
 class Strategy(StrEnum):
@@ -77,8 +117,8 @@ class Budget(Checked, frozen=True, kw_only=True):
     ] = OnExhausted.STOP_CHILD
 
 
-URL = Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=field_checks.is_url)
-ADDRESS = Word(expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=field_checks.parse_address)
+URL = Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=_is_url)
+ADDRESS = Word(expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=parse_address)
 # A text with a line break would never be found.
 LOG_TEXT = Word(r"(?!\**$)[^\n]+", "text of one line with more in it than '*'")
 
@@ -175,7 +215,7 @@ class Process(Probed, frozen=True, kw_only=True):
             self.put("command", Command().check(self.command, Place("command")))
         if self.outlives and self.capture:
             raise BadValue("outlives", True, "possible with capture: nobody would read its output")
-        self.put("pass_fds", field_checks.check_descriptors("pass_fds", self.pass_fds))
+        self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
 
 
 class Volume(Word):
@@ -191,9 +231,9 @@ class Volume(Word):
         return {"type": "string", "pattern": ":/"}
 
 
-VOLUME = Volume(field_checks.VOLUME, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
+VOLUME = Volume(VOLUME_FORM, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
 PORT_FORMS = "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'"
-PORT = Word(field_checks.PORT.pattern, PORT_FORMS, accepts=field_checks.parse_port)
+PORT = Word(PORT_FORM.pattern, PORT_FORMS, accepts=parse_port)
 
 
 class Container(Probed, frozen=True, kw_only=True):

@@ -99,7 +99,7 @@ class Supervisor(Instance):
 
     async def start(self) -> None:
         """Start the children, each when the one before it is ready. If one cannot be started, stop the others and raise
-        `CannotStart`; also if stopped meanwhile, unless by the good end of a significant child."""
+        `CannotStart`; raise it also after a stop meanwhile, unless a significant child ended well."""
         if self.status not in OVER and self.status is not Status.CREATED:
             raise WrongStatus(f"{self.path or self.name}: is {self.status} and cannot be started again")
         self.status = Status.STARTING
@@ -202,7 +202,7 @@ class Supervisor(Instance):
             child.kill()
 
     async def wait(self) -> Exit:
-        """Wait until it has stopped or failed; return how."""
+        """Wait until it has stopped or failed; return its exit."""
         if not hasattr(self, "ended"):
             raise WrongStatus(f"{self.path or self.name}: is {self.status}; start it before waiting for its end")
         await asyncio.wait([self.ended])
@@ -221,7 +221,7 @@ class Supervisor(Instance):
         return self
 
     def collapse(self, child: ChildRunner, exit: Exit) -> None:
-        """End, because a child has ended for good."""
+        """End because a child has ended for good."""
         if not self.halting:
             well = exit.ok and not child.exhausted
             error = "" if well else f"{child.path}: {child.reason or exit}"
@@ -321,7 +321,7 @@ class Supervisor(Instance):
         return self._find(path).held
 
     def arrange(self, under: str, names: Sequence[str]) -> None:
-        """Put the children of a supervisor into this order for coming starts and stops; others come last."""
+        """Put the children of a supervisor into this order for future starts and stops; unnamed ones come last."""
         owner = self._supervisor(under) if under else self
         places = {name: place for place, name in enumerate(names)}
         owner._children.sort(key=lambda child: places.get(child.spec.name, len(places)))
