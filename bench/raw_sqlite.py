@@ -7,7 +7,7 @@ from pathlib import Path
 
 from interlock.bench.measures import PAUSE
 from interlock.core.decisions import Batch, Row
-from interlock.core.transition import created_row, update_row
+from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
 from interlock.stores.sqlite.batch import history_rows
@@ -85,7 +85,7 @@ def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
         run.state, run.previous, run.seq, run.reason = State.SUCCEEDED, State.TERMINATING, 6, "done"
         run.started_at = run.attempt_started_at = run.ended_at = run.changed_at = 1.7e9
         run.outcome, run.result = "succeeded", b"null"
-        second.updated.setdefault("execution", []).append(update_row(run, "execution"))
+        second.updated.setdefault("execution", []).append(UPDATE_ROW["execution"](run))
         second.history.append((run.id, entries[3:]))
     return _rows(first), _rows(second)
 

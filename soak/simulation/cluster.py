@@ -16,10 +16,9 @@ from interlock.core.step import Command
 from interlock.engine.catalog import Catalog, Entry
 from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Answers
-from interlock.engine.engine import Engine
+from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
-from interlock.engine.settings import EngineSettings
 from interlock.model import message as m
 from interlock.model.command import Answered
 from interlock.model.effect import Effect

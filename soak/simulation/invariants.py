@@ -12,11 +12,12 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
-from interlock.model.run import Run, Transition, replay
+from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
+from soak.simulation.history import replay
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.spans import Spans

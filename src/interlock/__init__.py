@@ -25,37 +25,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Alive",
-    "App",
-    "AsyncClient",
-    "Backoff",
-    "BadResult",
-    "BlockingRunHandle",
-    "Budget",
-    "Call",
-    "Client",
-    "Constraints",
-    "Context",
-    "Draining",
-    "Fatal",
-    "InterlockError",
-    "JobFunction",
-    "Limits",
-    "Ready",
-    "Retry",
-    "RunEnded",
-    "RunHandle",
-    "RunInfo",
-    "Secret",
-    "ServiceContext",
-    "State",
-    "WaitTimeout",
-    "at",
-    "cron",
-    "every",
-    "once",
-    "run",
-]
+    "Alive", "App", "AsyncClient", "Backoff", "BadResult", "BlockingRunHandle", "Budget", "Call", "Client",
+    "Constraints", "Context", "Draining", "Fatal", "InterlockError", "JobFunction", "Limits", "Ready", "Retry",
+    "RunEnded", "RunHandle", "RunInfo", "Secret", "ServiceContext", "State", "WaitTimeout", "at", "cron", "every",
+    "once", "run",
+]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
 _MODULES = {

@@ -95,8 +95,6 @@ class App:
 
         return cast(JobDecorator, define)
 
-    # ── services ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def service(
         self,
         name: str,
@@ -135,8 +133,6 @@ class App:
             if known.name == declared.name:
                 raise DuplicateService(declared.name, str(known.spot), str(declared.spot))
         self.services.append(declared)
-
-    # ── submitting ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     @overload
     async def submit(self, job: Call[T]) -> RunHandle[T]: ...
@@ -180,8 +176,6 @@ class App:
 
             connection = self._by_loop[loop] = await connect(path)
         return connection
-
-    # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:

@@ -9,7 +9,7 @@ import jsonschema_rs
 import msgspec
 import schemathesis
 
-from interlock.api.job_schema import job_schemas
+from interlock.api.openapi import job_schemas
 from interlock.model.bodies import BulkBody
 from interlock.model.new_run import DurationText
 from interlock.model.queries import WAIT
@@ -18,7 +18,7 @@ from tests.helpers import jobs
 
 JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 WORKER = "w1"
-SCHEDULES = {"cron": 256, "tz": 64, "every": 32, "wait": 32, "at": 64}
+SCHEDULES = {"cron": 256, "tz": 64, "every": 64, "wait": 64, "at": 64}
 """what says when, and how long it may be"""
 TIMES = ("at", "occurrence", "since", "until", "after", "from", "to")
 BULK = tuple(f"{action}_many" for action in RunAction)

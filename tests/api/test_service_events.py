@@ -20,16 +20,15 @@ from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp
 from interlock.buses.socket import SocketBus
 from interlock.engine.catalog import Catalog, Entry
-from interlock.engine.clock import SystemClock
-from interlock.engine.engine import Engine
+from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.service_book import ServiceBook
-from interlock.engine.settings import EngineSettings
 from interlock.model.access import Caller, Grant, Role, digest_of
 from interlock.model.child_info import Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.run_view import HelloEvent, ServiceEvent, ServiceLogEvent
+from interlock.ports.clock import SystemClock
 from interlock.ports.operations import Operations
 from interlock.ports.store import ServiceEntry
 from interlock.stores.sqlite import SqliteReader, SqliteStore

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from interlock.model.run import Transition, replay
+from interlock.model.run import Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
+from soak.simulation.history import replay
 from tests.chaos.faults import Cut
 from tests.chaos.load import PASSING, Load
 from tests.chaos.record import Record, Run

@@ -18,7 +18,7 @@ def serving(place: Path, *options: str) -> Server:
     server = Server(place, "--http", "local", *options)
     server.start()
     wait_until(lambda: answers(server.http_socket), "HTTP is served")
-    if "--workers" not in options:
+    if "0" not in options:
         wait_until(lambda: server.local.get("/readyz").status == 200, "its workers have joined")
     return server
 

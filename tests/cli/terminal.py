@@ -18,6 +18,7 @@ from tests.helpers.processes import wait_until
 from tests.helpers.server import environment
 
 HOME = b"\x1b[H"
+BACK = "\x1b[?1049l"  # leaves the screen of a program that fills it
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
@@ -82,6 +83,13 @@ class Terminal:
             pairs = zip(self._screen.display, fresh.display, strict=True)
             return [shown.rstrip() for shown, drawn in pairs if shown != drawn]
 
+    def resize_everywhere(self) -> None:
+        """Resize to all kinds of sizes, and to 80×24 in the end; no line of an earlier drawing may stay."""
+        for size in ((80, 24), (160, 50), (40, 12), (20, 4), (1, 1), (120, 10), (80, 24)):
+            self.resize(*size)
+            self.wait_for_drawings(2)
+            assert self.ghosts == [], size
+
     def wait_for_screen(self, *words: str) -> list[str]:
         """Wait until all of them are on the screen."""
         try:
@@ -107,6 +115,9 @@ class Terminal:
 
     def enter(self, text: str) -> None:
         os.write(self._ours, text.encode())
+
+    def terminate(self) -> None:
+        self._process.terminate()
 
     def ended(self) -> int:
         code = self._process.wait(60)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ import pytest
 from interlock.cli.picture import facts
 from tests.cli.asking import ask, detail, printed, refused
 from tests.cli.conftest import serving
-from tests.cli.terminal import Terminal, in_a_terminal
+from tests.cli.terminal import BACK, Terminal, in_a_terminal
 from tests.client.faulty import DETAIL
 from tests.helpers.places import lines_of, tell_to_go
 from tests.helpers.processes import wait_until
@@ -121,6 +122,20 @@ def test_a_live_table(server: Server) -> None:
         assert "Traceback" not in terminal.text
 
 
+def test_a_live_table_leaves_nothing_behind(server: Server) -> None:
+    for _ in range(3):
+        submitted(server, "echo", "--session", "resized", "--delay", "1d")
+    with Terminal(server.folder, "runs", "--watch", "--session", "resized", size=(80, 24)) as terminal:
+        terminal.wait_for_screen("prerun")
+        terminal.resize_everywhere()
+        screen = terminal.wait_for_screen("prerun")
+        assert next(line.split()[0] for line in screen if line) == "run"
+        assert sum("prerun" in line for line in screen) == sum(map(bool, screen)) - 1 == 3
+        terminal.terminate()
+        assert terminal.ended() == 128 + signal.SIGTERM
+        assert BACK in terminal.raw
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_watching_through_a_pipe(server: Server, form: list[str]) -> None:
     name = f"piped{len(form)}"
@@ -214,12 +229,14 @@ def test_a_run_in_a_terminal(server: Server) -> None:
 @pytest.mark.behaviour("RUN-20")
 def test_a_run_is_followed(server: Server) -> None:
     run_id = held(server, "followed", "progress")
-    with Terminal(server.folder, "show", "--follow", run_id) as terminal:
-        terminal.wait_for("42% under way", "a line", "running")
+    with Terminal(server.folder, "show", "--follow", run_id, size=(80, 24)) as terminal:
+        terminal.wait_for_screen("42% under way", "a line", "running")
+        terminal.resize_everywhere()
         tell_to_go(server.folder, "followed")
         assert terminal.ended() == 0
-        assert "succeeded" in terminal.text
-        assert "result" in terminal.text
+        stays = Terminal.plain(terminal.raw.rpartition(BACK)[2])
+        assert "succeeded" in stays
+        assert "result" in stays
 
 
 def test_following_through_a_pipe_waits_for_the_end(server: Server) -> None:

@@ -446,10 +446,11 @@ def test_files_are_read_again(kept: Server) -> None:
 
 @pytest.mark.behaviour("SUP-9")
 def test_a_tree_that_stays_current(kept: Server) -> None:
-    with Terminal(kept.folder, "tree", "--follow", COLUMNS="150") as terminal:
-        terminal.wait_for("talk", "pending")
+    with Terminal(kept.folder, "tree", "--follow", size=(80, 24)) as terminal:
+        terminal.wait_for_screen("talk", "pending")
         ask(kept, "service", "stop", "talk")
-        terminal.wait_for("stopped")
+        terminal.wait_for_screen("stopped")
+        terminal.resize_everywhere()
         ask(kept, "service", "start", "talk")
         terminal.enter("\x03")
         assert terminal.ended() == 130

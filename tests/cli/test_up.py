@@ -207,10 +207,7 @@ def test_the_live_table_leaves_nothing_behind(folder: Path) -> None:
     (folder / "tabled.yaml").write_text(TABLED)
     with table(folder, "tabled.yaml", size=(80, 24)) as terminal:
         terminal.wait_for_screen("web      process  running", "services/broken ended")
-        for size in ((80, 24), (160, 50), (40, 12), (20, 4), (1, 1), (120, 10), (80, 24)):
-            terminal.resize(*size)
-            terminal.wait_for_drawings(2)
-            assert terminal.ghosts == [], size
+        terminal.resize_everywhere()
         screen = terminal.wait_for_screen("lane or worker")
         for once in ("interlock up", "service ", "job ", "log"):
             assert sum(line.startswith(once) for line in screen) == 1, once

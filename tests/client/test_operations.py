@@ -284,7 +284,7 @@ def test_pages_are_followed_to_the_end() -> None:
     iteration = Played(policy()).runs(state=["failed", il.State.RUNNING], job="a&b", live=True)
     request = next(iteration)
     assert isinstance(request, Request)
-    assert request.path == "/api/v1/runs?state=failed&state=running&job=a%26b&live=true&limit=200"
+    assert request.path == "/api/v1/runs?job=a%26b&state=failed&state=running&live=true&limit=200"
     step: Any = iteration.send(runs_page(2, "c 1"))
     assert isinstance(step, Tell)
     assert isinstance(iteration.send(None), Tell)

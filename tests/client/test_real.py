@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 import interlock as il
-from interlock.model.run import replay
 from interlock.model.run_view import HelloEvent, LogEvent, ProgressEvent, RunEvent
+from soak.simulation.history import replay
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.http import position_of
 from tests.helpers.places import lines_of, run_async, tell_to_go
@@ -53,7 +53,9 @@ def test_many_are_cancelled_by_one_request(client: Face) -> None:
     session = f"s {uuid4()}"
     runs = [client("submit", "echo", {"value": 1}, session=session, delay="1d") for _ in range(3)]
     other = client("submit", "echo", {"value": 1}, delay="1d")
-    started = client("cancel_many", "not needed", session=session, state=("prerun", il.State.SCHEDULED), since=1.5)
+    started = client(
+        "act_on_many", "cancel", "not needed", session=session, state=("prerun", il.State.SCHEDULED), since=1.5
+    )
     last = list(client("bulk_progress", started.id))[-1]
     assert (last.id, last.done, last.asked, last.left, last.since) == (started.id, 3, 0, 0, 1.5)
     assert last == client("bulk", started.id)
@@ -61,13 +63,13 @@ def test_many_are_cancelled_by_one_request(client: Face) -> None:
     assert other("cancel") is il.State.CANCELLED
     for asked in ({}, {"state": "failed"}):
         with pytest.raises(il.InterlockError) as refused:
-            client("cancel_many", **asked)
+            client("act_on_many", "cancel", **asked)
         assert refused.value.code == "bad_value"
     for unknown in ("nothing", "", "..", "a/b"):
         with pytest.raises(il.InterlockError, match="bulk request"):
             client("bulk", unknown)
     with pytest.raises(TypeError, match="unexpected keyword argument 'live'"):
-        client("cancel_many", live=True)
+        client("act_on_many", "cancel", live=True)
 
 
 def test_a_run_that_fails(client: Face) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
-from interlock.core.transition import created_row, update_row
+from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.facets import Facets, Hold
@@ -89,7 +89,7 @@ def created(*runs: Run) -> Batch:
 
 
 def updated(*runs: Run, group: str = "all") -> Batch:
-    return Batch(updated={group: [update_row(run, group) for run in runs]})
+    return Batch(updated={group: [UPDATE_ROW[group](run) for run in runs]})
 
 
 def entry(seq: int, before: State | None, after: State, reason: str = "because") -> Transition:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from interlock.model.run import Run
 from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.state import TERMINAL, State
-from interlock.ports.store import MOST_LOOKED_AT, RunFilter, RunRows
+from interlock.ports.store import MOST_LOOKED_AT, MOST_WITH_PREFIX, RunFilter, RunRows
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import NAME, created, listed, make_run, pages, take, updated
 
@@ -223,6 +223,24 @@ def test_one_call_looks_at_so_many_runs_at_the_most(with_store: WithStore) -> No
                 "runs that succeeded, or are of other jobs, are not looked at"
             )
             assert page.next is None
+
+    with_store(body)
+
+
+def test_a_prefix_looks_at_the_last_ids_alone(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        ids = [f"a{number:05}" for number in range(MOST_WITH_PREFIX + 2)]
+        # Created in another order than that of their ids.
+        runs = [ended(run_id, tenant="rare" if run_id in (ids[1], ids[2]) else "default") for run_id in reversed(ids)]
+        await store.commit(created(ended("b"), *runs, ended("0")), NAME, lease.epoch)
+
+        found = await pages(store, RunFilter(id_prefix="a"), 300)
+        assert [run.id for page in found for run in page.runs] == ids[2:]
+        (page,) = await pages(store, RunFilter(id_prefix="a", tenant="rare"))
+        assert [run.id for run in page.runs] == [ids[2]]
+        (page,) = await pages(store, RunFilter(id_prefix=ids[0], job_id=runs[0].job_id))
+        assert [run.id for run in page.runs] == [ids[0]]
 
     with_store(body)
 

@@ -7,10 +7,10 @@ from interlock.model.command import Define
 from interlock.model.job import Job
 from interlock.model.message import Dispatch
 from interlock.model.request import SetPaused
-from interlock.model.run import replay
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
 from interlock.model.work import ProcessWork
+from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
 
 TRUE = ProcessWork(command=("true",))

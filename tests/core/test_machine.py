@@ -34,8 +34,9 @@ from interlock.model.message import (
     Stop,
 )
 from interlock.model.request import NewRun
-from interlock.model.run import Run, replay
+from interlock.model.run import Run
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, TERMINAL, State
+from soak.simulation.history import replay
 from tests.core.machine import START, Machine, at_once
 from tests.core.test_records import contents
 

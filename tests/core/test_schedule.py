@@ -39,7 +39,7 @@ def refused(**fields: Any) -> str:
         ({"every": "60s", "wait": "10s"}, "every", "every 1m after 10s", "every 60.0 10.0"),
         ({"every": 1}, "every", "every 1s", "every 1.0 0.0"),
         ({"every": timedelta(hours=36)}, "every", "every 36h", "every 129600.0 0.0"),
-        ({"every": 1.5, "wait": "800ms"}, "every", "every 1.5s after 0.8s", "every 1.5 0.8"),
+        ({"every": 1.5, "wait": "800ms"}, "every", "every 1.5s after 800ms", "every 1.5 0.8"),
         ({"cron": "0 2 * * *"}, "cron", "cron 0 2 * * *", "cron 0 2 * * * UTC"),
         ({"cron": "0 2 * * mon", "tz": "Asia/Tokyo"},
          "cron", "cron 0 2 * * mon Asia/Tokyo", "cron 0 2 * * MON Asia/Tokyo"),

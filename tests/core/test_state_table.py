@@ -10,8 +10,9 @@ from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import InvalidTransition
-from interlock.model.run import Run, replay
+from interlock.model.run import Run
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
+from soak.simulation.history import replay
 from tests.core.machine import Machine
 
 CONTRACT = {

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.model import payload
-from interlock.model.duration import brief, seconds
+from interlock.model.duration import brief, seconds, span
 from interlock.model.error import (
     BadDuration,
     BadValue,
@@ -50,6 +50,13 @@ def test_durations_are_read(text: Any, number: float) -> None:
 )
 def test_a_duration_is_shown_at_a_glance(number: float, text: str) -> None:
     assert brief(number) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(0.0, "<1ms"), (0.0004, "<1ms"), (0.0006, "1ms"), (0.099, "99ms"), (61.0, "1m 1s")]
+)
+def test_a_duration_is_shown_to_people(number: float, text: str) -> None:
+    assert span(number) == text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from typing import Any, TypeVar
 
 from interlock.core.decisions import Batch
 from interlock.engine.catalog import Catalog, Entry
-from interlock.engine.engine import Engine
-from interlock.engine.settings import EngineSettings
+from interlock.engine.engine import Engine, EngineSettings
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import StoreUnavailable

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from interlock.engine.settings import EngineSettings
+from interlock.engine.engine import EngineSettings
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.run_action import RunAction

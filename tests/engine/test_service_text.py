@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.service_text import in_words
+from interlock.engine.service_book import in_words
 from interlock.model.child_info import Change, ChildInfo, Exit, Status
 
 CODE = Exit(at=9.0, code=3)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
-from interlock.model.run import Transition, replay
+from interlock.model.run import Transition
 from interlock.model.state import ALLOWED, TERMINAL, State
+from soak.simulation.history import replay
 
 FIRST = (State.PRERUN, State.PENDING)
 STARTED = (State.DISPATCHED, State.RUNNING)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.model.run import replay
+from soak.simulation.history import replay
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until
 from tests.helpers.processes import children_of

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import interlock as il
-from interlock.model.run import replay
 from interlock.model.state import ALLOWED
+from soak.simulation.history import replay
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.server import Server

@@ -63,6 +63,7 @@ class Actor(Instance):
         self.birth = birth
         self._stage = stage
         self._part = part
+        self.can_suspend = part.can_suspend
         self._killed = asyncio.get_running_loop().create_future()
 
     async def start(self) -> None:
@@ -110,10 +111,6 @@ class Actor(Instance):
             if word:
                 self._stage.note(word, self.birth.name)
         self.settle(exit)
-
-    @property
-    def can_suspend(self) -> bool:
-        return self._part.can_suspend
 
     async def suspend(self) -> None:
         await self._shift("suspend")

@@ -214,7 +214,7 @@ def test_what_closes_the_tree_may_raise(monkeypatch: pytest.MonkeyPatch) -> None
 
         stage = Stage()
         tree = supervisor(stage.child("a"))
-        monkeypatch.setattr(tree._around, "_guard", Gone())
+        monkeypatch.setattr(tree.around, "guard", Gone())
         await tree.start()
         await tree.stop()
         assert tree.status is Status.STOPPED

@@ -21,7 +21,7 @@ from interlock.supervision.output import (
     LONGEST_LINE,
     Allowance,
     Lines,
-    Pipes,
+    Output,
     readable,
 )
 from tests.helpers.places import until
@@ -114,14 +114,14 @@ def test_a_long_line_is_not_cut_within_a_character(character: str, shift: int) -
 def test_so_many_lines_a_second_and_no_more() -> None:
     lines = Lines(Allowance())
     assert len(lines.feed(b"a\n" * LINES_A_SECOND, 0.0)) == LINES_A_SECOND
-    assert not lines.owes
+    assert not lines.left_out
     assert lines.feed(b"b\n" * 1_233, 0.5) == []
     assert lines.feed(b"b\n", 0.999) == []
-    assert lines.owes
+    assert lines.left_out
     assert lines.due(0.999) == []
     assert lines.due(1.0) == ["… 1,234 lines left out"]
     assert lines.feed(b"c\n", 1.0) == ["c"]
-    assert not lines.owes
+    assert not lines.left_out
 
 
 def test_so_many_bytes_a_second_and_no_more() -> None:
@@ -208,7 +208,7 @@ class Listener:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.shown: list[str] | None = None
-        self.pipes = Pipes(
+        self.pipes = Output(
             lambda stream, line: self.lines.append((stream, line)),
             lambda: self.shown.append if self.shown is not None else None,
         )

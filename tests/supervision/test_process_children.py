@@ -225,7 +225,7 @@ def test_a_guard_that_does_not_answer_is_killed_and_nothing_is_left(run: Run, mo
         tree = Supervisor("t", [Process(name="a", command=SLEEP, stop_timeout=0.1)])
         await tree.start()
         pid = tree.child("a").pid
-        guard = tree._around.guard.pid
+        guard = tree.around.guard.pid
         assert pid is not None
         assert guard is not None
         os.kill(guard, signal.SIGSTOP)

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.model.child_info import Exit, Status
 from interlock.supervision import Budget, OnExhausted, Restart, Strategy
-from interlock.supervision.restart import Decision, decide, status_after
+from interlock.supervision.restart import decide, status_after
 from tests.supervision.stage import Stage, running, virtually
 
 # strategy   policy      ended  budget on_exhausted     decision
@@ -84,6 +84,15 @@ rest_for_one never       badly  left   fail_supervisor  leave
 rest_for_one never       badly  spent  stop_child       leave
 rest_for_one never       badly  spent  fail_supervisor  leave
 """
+Decision = Strategy | OnExhausted | None
+DECISIONS: dict[str, Decision] = {
+    "restart_child": Strategy.ONE_FOR_ONE,
+    "restart_all": Strategy.ONE_FOR_ALL,
+    "restart_rest": Strategy.REST_FOR_ONE,
+    "leave": None,
+    "give_up": OnExhausted.STOP_CHILD,
+    "fail_supervisor": OnExhausted.FAIL_SUPERVISOR,
+}
 Row = tuple[Strategy, Restart, bool, bool, OnExhausted, Decision]
 
 
@@ -98,7 +107,7 @@ def rows() -> list[Row]:
                 {"well": True, "badly": False}[ended],
                 {"left": True, "spent": False}[budget],
                 OnExhausted(on_exhausted),
-                Decision[decision.upper()],
+                DECISIONS[decision],
             )
         )
     return found
@@ -114,7 +123,7 @@ def test_decision(
     on_exhausted: OnExhausted,
     decision: Decision,
 ) -> None:
-    found = decide(strategy, policy, ended_well=ended_well, within_budget=within_budget, on_exhausted=on_exhausted)
+    found = decide(strategy, policy, on_exhausted, ended_well=ended_well, within_budget=within_budget)
     assert found is decision
 
 
@@ -125,12 +134,12 @@ def test_the_table_has_every_combination_once() -> None:
 
 # What each decision does to the children a, b and c when b has ended: what happens then, in order, and who is up.
 FOLLOWS: dict[Decision, tuple[list[str], list[str]]] = {
-    Decision.RESTART_CHILD: (["start b"], ["a", "b", "c"]),
-    Decision.RESTART_ALL: (["stop c", "stop a", "start a", "start b", "start c"], ["a", "b", "c"]),
-    Decision.RESTART_REST: (["stop c", "start b", "start c"], ["a", "b", "c"]),
-    Decision.LEAVE: ([], ["a", "c"]),
-    Decision.GIVE_UP: ([], ["a", "c"]),
-    Decision.FAIL_SUPERVISOR: (["stop c", "stop a"], []),
+    Strategy.ONE_FOR_ONE: (["start b"], ["a", "b", "c"]),
+    Strategy.ONE_FOR_ALL: (["stop c", "stop a", "start a", "start b", "start c"], ["a", "b", "c"]),
+    Strategy.REST_FOR_ONE: (["stop c", "start b", "start c"], ["a", "b", "c"]),
+    None: ([], ["a", "c"]),
+    OnExhausted.STOP_CHILD: ([], ["a", "c"]),
+    OnExhausted.FAIL_SUPERVISOR: (["stop c", "stop a"], []),
 }
 
 
@@ -161,14 +170,14 @@ def test_what_follows_in_a_tree(
             assert stage.take() == ["end b", *happened]
             assert stage.names() == up
             after = tree.child("b")
-            assert after.exhausted is (decision in (Decision.GIVE_UP, Decision.FAIL_SUPERVISOR))
-            if decision is Decision.LEAVE:
+            assert after.exhausted is isinstance(decision, OnExhausted)
+            if decision is None:
                 assert after.status is (Status.FINISHED if ended_well else Status.FAILED)
             elif after.exhausted:
                 assert after.status is Status.FAILED
             else:
                 assert after.status is Status.RUNNING
-            assert tree.status is (Status.FAILED if decision is Decision.FAIL_SUPERVISOR else Status.RUNNING)
+            assert tree.status is (Status.FAILED if decision is OnExhausted.FAIL_SUPERVISOR else Status.RUNNING)
 
     virtually(body)
 

@@ -22,7 +22,7 @@ from interlock.supervision import (
     Restart,
     Strategy,
 )
-from interlock.supervision.field_checks import parse_address
+from interlock.supervision.spec import parse_address
 
 NAN, INF = float("nan"), float("inf")
 

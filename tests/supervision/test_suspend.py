@@ -48,10 +48,10 @@ def test_one_child_by_hand() -> None:
             assert (await tree.act("a", SUSPEND)).status is Status.SUSPENDED
             assert (await tree.act("a", RESUME)).status is Status.RUNNING
             assert (await tree.act("a", RESUME)).status is Status.RUNNING
-            with pytest.raises(WrongStatus, match=r"^b: .*custom.* running"):
+            with pytest.raises(WrongStatus, match=r"^b: .*custom"):
                 await tree.act("b", SUSPEND)
             await stage.end("c")
-            with pytest.raises(WrongStatus, match=r"^c: .*custom.* finished"):
+            with pytest.raises(WrongStatus, match=r"^c: .*finished"):
                 await tree.act("c", SUSPEND)
             assert status(tree) is Status.RUNNING
 

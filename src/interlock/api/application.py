@@ -4,8 +4,8 @@ import logging
 from typing import Any, NamedTuple
 
 from interlock.api import pages, problems
-from interlock.api.auth import Door
-from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader, Receive, Reply, Scope, Send
+from interlock.api.auth import Door, Scope
+from interlock.api.call import BodyReader, Call, Handler, Handlers, QueryReader, Receive, Reply, Send
 from interlock.api.events import EventStream
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from datetime import datetime
 from difflib import get_close_matches
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -10,18 +11,14 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from interlock.api import problems
+from interlock.api.auth import Scope
 from interlock.api.protocol import Connection, connection_of
+from interlock.model import error as e
 from interlock.model.access import Caller
 from interlock.model.duration import seconds
-from interlock.model.error import (
-    BadDuration,
-    BadValue,
-    BodyTooLarge,
-    ConnectionLost,
-    UnknownField,
-    UnsupportedMediaType,
-)
 from interlock.model.operation import Operation, Query
+from interlock.model.operations import OPERATIONS
+from interlock.model.schedule import instant
 
 LONGEST_WAIT = 300.0
 _WAIT = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(ms|s|m|h|d)")
@@ -30,7 +27,6 @@ _KEY = re.compile(r"[ -~]+")
 Q = TypeVar("Q", bound=Query)
 B = TypeVar("B")
 T = TypeVar("T")
-Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -43,26 +39,14 @@ class Reply(NamedTuple):
     status: int | None = None
 
 
-class Call(Generic[Q, B]):
-    __slots__ = ("body", "caller", "headers", "operation", "path", "query", "scope")
-
-    def __init__(
-        self,
-        operation: Operation[Any],
-        scope: Scope,
-        caller: Caller,
-        headers: Mapping[bytes, bytes],
-        path: Mapping[str, str],
-        query: Q,
-        body: B,
-    ) -> None:
-        self.operation = operation
-        self.scope = scope
-        self.caller = caller
-        self.headers = headers
-        self.path = path  # the values of the path's parameters
-        self.query = query
-        self.body = body
+class Call(msgspec.Struct, Generic[Q, B], frozen=True):
+    operation: Operation[Any]
+    scope: Scope
+    caller: Caller
+    headers: Mapping[bytes, bytes]
+    path: Mapping[str, str]  # the values of the path's parameters
+    query: Q
+    body: B
 
     @property
     def connection(self) -> Connection:
@@ -76,7 +60,7 @@ class Call(Generic[Q, B]):
             return None
         text, longest = key.decode("latin-1"), self.operation.key.longest
         if not (len(text) <= longest and _KEY.fullmatch(text)):
-            raise BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
+            raise e.BadValue("Idempotency-Key", text, f"a text of 1 to {longest} printable ASCII characters")
         return text
 
     async def while_connected(self, work: Coroutine[Any, Any, T]) -> T:
@@ -85,7 +69,7 @@ class Call(Generic[Q, B]):
         self.connection.when_lost(task.cancel)
         await asyncio.wait([task])
         if task.cancelled():
-            raise ConnectionLost("the question")
+            raise e.ConnectionLost("the question")
         return task.result()
 
 
@@ -93,16 +77,25 @@ Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
 Handlers = Mapping[Operation[Any], Handler]
 
 
+def handlers_of(part: object) -> Handlers:
+    """Return the handlers among the methods of `part`: each has the name of its operation."""
+    return {one: getattr(part, one.name) for one in OPERATIONS if hasattr(part, one.name)}
+
+
 def seconds_of(wait: str | None) -> float:
-    """The parameter `wait` in seconds."""
+    """Return the parameter `wait` in seconds."""
     if wait is None:
         return 0.0
     if not _WAIT.fullmatch(wait):
-        raise BadDuration("wait", wait)
+        raise e.BadDuration("wait", wait)
     limit = seconds(wait, "wait")
     if limit > LONGEST_WAIT:
-        raise BadValue("wait", wait, "300s at the most")
+        raise e.BadValue("wait", wait, "300s at the most")
     return limit
+
+
+def moment_of(value: datetime | float | None, field: str) -> float | None:
+    return None if value is None else instant(value, field)
 
 
 # ── query ───────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -115,10 +108,8 @@ class QueryReader(Generic[Q]):
     def __init__(self, kind: type[Q]) -> None:
         self._kind = kind
         self._empty = kind()
-        fields = msgspec.structs.fields(kind)
-        self._names = {field.encode_name: field.name for field in fields}
-        lists = {field.encode_name for field in fields if isinstance(getattr(self._empty, field.name), list)}
-        self._lists = frozenset(lists)
+        self._names = dict(zip(kind.__struct_encode_fields__, kind.__struct_fields__, strict=True))
+        self._lists = {name for name, field in self._names.items() if isinstance(getattr(self._empty, field), list)}
 
     def read(self, raw: bytes) -> Q:
         if not raw:
@@ -127,11 +118,11 @@ class QueryReader(Generic[Q]):
         for name, value in parse_qsl(raw.decode("latin-1"), keep_blank_values=True):
             if name not in self._names:
                 close = get_close_matches(name, self._names, 1)
-                raise UnknownField(name, close[0] if close else None)
+                raise e.UnknownField(name, close[0] if close else None)
             if name in self._lists:
                 given.setdefault(name, []).append(value)
             elif name in given:
-                raise BadValue(name, value, "the first value; give it once")
+                raise e.BadValue(name, value, "the first value; give it once")
             else:
                 given[name] = value
         try:
@@ -141,7 +132,7 @@ class QueryReader(Generic[Q]):
         for name, value in given.items():
             if getattr(found, self._names[name]) is None:
                 # The text `null` is read as if nothing were given.
-                raise BadValue(name, value, "a value; leave the parameter out instead")
+                raise e.BadValue(name, value, "a value; leave the parameter out instead")
         return found
 
 
@@ -160,7 +151,7 @@ class BodyReader:
     async def read(self, headers: Mapping[bytes, bytes], receive: Receive) -> Any:
         announced = headers.get(b"content-length", b"0")
         if len(announced) > 18 or int(announced) > self._longest:
-            raise BodyTooLarge(self._longest)
+            raise e.BodyTooLarge(self._longest)
         content_type = headers.get(b"content-type", b"")
         if content_type != b"application/json" and self._required:
             _check_type(content_type)
@@ -182,10 +173,10 @@ class BodyReader:
         while more:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ConnectionLost("the request")
+                raise e.ConnectionLost("the request")
             size += len(message["body"])
             if size > self._longest:
-                raise BodyTooLarge(self._longest)
+                raise e.BodyTooLarge(self._longest)
             parts.append(message["body"])
             more = message["more_body"]
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -194,4 +185,4 @@ class BodyReader:
 def _check_type(content_type: bytes) -> None:
     text = content_type.decode("latin-1")
     if text.partition(";")[0].strip().lower() != "application/json":
-        raise UnsupportedMediaType(f"content-type: {text[:80]!r} is not application/json")
+        raise e.UnsupportedMediaType(f"content-type: {text[:80]!r} is not application/json")

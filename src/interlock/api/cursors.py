@@ -12,8 +12,8 @@ JOBS = "j"
 JOB_FORM = "j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"  # form of a cursor in the list of jobs
 
 
-def cursor_of(kind: str, number: int) -> str:
-    return f"{kind}{number}"
+def cursor_of(kind: str, place: int | str) -> str:
+    return f"{kind}{place}"
 
 
 def read_cursor(kind: str, cursor: str | None) -> int | None:
@@ -27,15 +27,10 @@ def read_cursor(kind: str, cursor: str | None) -> int | None:
 
 def read_event_cursor(field: str, cursor: str) -> int:
     """Return the position that an event's id stands for."""
-    if cursor == START:
-        return 0
-    if not re.fullmatch(FORM.format(kind=EVENTS), cursor):
-        raise BadValue(field, cursor, f"the id of an event, or {START!r}")
-    return int(cursor[len(EVENTS) :])
-
-
-def job_cursor(job_id: str) -> str:
-    return f"{JOBS}{job_id}"
+    try:
+        return 0 if cursor == START else read_cursor(EVENTS, cursor) or 0
+    except BadCursor:
+        raise BadValue(field, cursor, f"the id of an event, or {START!r}") from None
 
 
 def read_job_cursor(cursor: str | None) -> str | None:

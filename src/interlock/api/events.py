@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from interlock.api.call import Call, Scope, Send
+from interlock.api.auth import Scope
+from interlock.api.call import Call, Send
 from interlock.api.cursors import read_event_cursor
 from interlock.api.feed import TYPES, Feed, Subscriber, Wish
 from interlock.api.protocol import connection_of
@@ -61,19 +62,19 @@ class EventStream:
         # A position beyond the last comes from an earlier store; new events are sent all the same.
         at = min(self._after, await feed.newest())
         await write(hello(at))
-        more = True
-        while more and not subscriber.over.is_set():
-            data, at, more = await feed.stored(subscriber, at)
-            if data:
-                await write(data)
+        at = await self._send_stored(subscriber, write, at, None)
         await feed.position()
         joined = feed.join(subscriber)
         subscriber.seen = max(at, joined)
-        more = at < joined
+        await self._send_stored(subscriber, write, at, joined)
+
+    async def _send_stored(self, subscriber: Subscriber, write: Any, at: int, until: int | None) -> int:
+        more = until is None or at < until
         while more and not subscriber.over.is_set():
-            data, at, more = await feed.stored(subscriber, at, joined)
+            data, at, more = await self._feed.stored(subscriber, at, until)
             if data:
                 await write(data)
+        return at
 
 
 async def open_stream(feed: Feed, call: Call[EventsQuery, None]) -> EventStream:

@@ -9,8 +9,9 @@ is cut off. Readers that go back take turns, and share a quarter of one core.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import chain
 from time import perf_counter, process_time
 from typing import Protocol
 
@@ -64,11 +65,12 @@ class Wish(msgspec.Struct, frozen=True):
         )
 
     @property
-    def single(self) -> "Single | None":
-        return None if self.run is None and self.service is None else (self.run, self.service)
+    def subject(self) -> "Subject":
+        return self.run, self.service
 
 
-Single = tuple[str | None, str | None]  # a run, or a service
+Subject = tuple[str | None, str | None]  # a run or a service
+EVERYTHING: Subject = (None, None)
 
 
 class Sink(Protocol):
@@ -125,9 +127,8 @@ class Feed:
         self._connection = connection
         connection.on_news = self._heard
         self._groups: dict[Wish, list[Subscriber]] = {}
-        self._singles: dict[Single, list[Wish]] = {}
-        """wishes for a single run or service: many, and kept apart from the few others"""
-        self._plain: list[Wish] = []
+        self._wishes: dict[Subject, list[Wish]] = {}
+        """by subject: wishes for a single run or service may be many, those for everything are few"""
         self._position = 0  # everything up to here has been sent
         self._newest = 0  # last known position of the store
         self._progress: dict[str, tuple[str, str, float, str]] = {}
@@ -165,10 +166,7 @@ class Feed:
         group = self._groups.get(wish)
         if group is None:
             group = self._groups[wish] = []
-            if wish.single is None:
-                self._plain.append(wish)
-            else:
-                self._singles.setdefault(wish.single, []).append(wish)
+            self._wishes.setdefault(wish.subject, []).append(wish)
         group.append(subscriber)
         return self._position
 
@@ -178,12 +176,9 @@ class Feed:
         with suppress(ValueError):
             group.remove(subscriber)
         if not group and self._groups.pop(wish, None) is not None:
-            if wish.single is None:
-                self._plain.remove(wish)
-            else:
-                self._singles[wish.single].remove(wish)
-                if not self._singles[wish.single]:
-                    del self._singles[wish.single]
+            self._wishes[wish.subject].remove(wish)
+            if not self._wishes[wish.subject]:
+                del self._wishes[wish.subject]
         if not self._groups:
             self._news.set()
 
@@ -211,9 +206,8 @@ class Feed:
                 await self._pumping
 
     def _end_all(self) -> None:
-        for group in self._groups.values():
-            for subscriber in group:
-                subscriber.over.set()
+        for subscriber in chain.from_iterable(self._groups.values()):
+            subscriber.over.set()
 
     # ── the pump ────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,7 +266,7 @@ class Feed:
 
     async def _round(self) -> None:
         behind = self._newest - self._position
-        plain = sum(len(self._groups[wish]) for wish in self._plain)
+        plain = sum(1 for _ in self._subscribers_of(EVERYTHING))
         most = max(FEWEST, min(ROUND, ROUND_BYTES // (EVENT_BYTES * max(1, plain))))
         self._rest = REST_AFTER_SKIP if behind > most else REST
         if behind > most:
@@ -287,19 +281,23 @@ class Feed:
         chunks: dict[Wish, list[Told]] = {}
         reached, size = rows.reached, 0
         for stored in rows.events:
-            one: Told | None = None
             of = whose(stored)
-            for wish in (*self._singles.get((of.run_id, of.service), ()), *self._plain):
-                if wish.wants(of):
-                    one = one or Told(stored.position, of, data_of(stored))
-                    chunks.setdefault(wish, []).append(one)
-            size += 0 if one is None else len(one.data)
+            if not (wishes := self._wishes_for(of)):
+                continue
+            one = Told(stored.position, of, data_of(stored))
+            for wish in wishes:
+                chunks.setdefault(wish, []).append(one)
+            size += len(one.data)
             if size > most_bytes:
                 reached = stored.position
                 break
         self._position = reached
         for wish, found in chunks.items():
             self._hand_out(wish, found)
+
+    def _wishes_for(self, of: Whose) -> list[Wish]:
+        near = (*self._wishes.get((of.run_id, of.service), ()), *self._wishes.get(EVERYTHING, ()))
+        return [wish for wish in near if wish.wants(of)]
 
     def _hand_out(self, wish: Wish, found: Sequence[Told]) -> None:
         chunk = framed(b"".join(one.data for one in found))
@@ -316,31 +314,30 @@ class Feed:
         """Leave out what cannot be sent in time, except for readers of single runs and services."""
         after, self._position = self._position, until
         whole = gap(after, until)
-        for wish in self._plain:
-            for subscriber in self._groups[wish]:
-                if subscriber.seen <= after:
-                    subscriber.push(whole)
-                elif subscriber.seen < until:
-                    subscriber.push(gap(subscriber.seen, until))
-        for single in list(self._singles):
+        for subscriber in self._subscribers_of(EVERYTHING):
+            if subscriber.seen <= after:
+                subscriber.push(whole)
+            elif subscriber.seen < until:
+                subscriber.push(gap(subscriber.seen, until))
+        for subject in [one for one in self._wishes if one != EVERYTHING]:
             try:
-                await self._send_single(single, after, until)
+                await self._send_single(subject, after, until)
             except InterlockError:
                 # Rather no stream than one with a hole: its readers reconnect, and resume.
-                for wish in self._singles.get(single, ()):
-                    for subscriber in self._groups[wish]:
-                        subscriber.over.set()
-                run_id, service = single
-                what = f"service {service}" if run_id is None else f"run {run_id}"
-                logger.warning("cannot read the events of %s now", what)
+                for subscriber in self._subscribers_of(subject):
+                    subscriber.over.set()
+                logger.warning("cannot read the events of %s now", subject[0] or subject[1])
 
-    async def _send_single(self, single: Single, after: int, until: int) -> None:
-        run_id, service = single
+    def _subscribers_of(self, subject: Subject) -> Iterator[Subscriber]:
+        return chain.from_iterable(self._groups[wish] for wish in self._wishes.get(subject, ()))
+
+    async def _send_single(self, subject: Subject, after: int, until: int) -> None:
+        run_id, service = subject
         more = True
         while more:
             rows = await self._reader.events(after, PAGE, EventFilter(run_id, service=service))
             found = [Told(one.position, whose(one), data_of(one)) for one in rows.events if one.position <= until]
-            for wish in self._singles.get(single, ()):
+            for wish in self._wishes.get(subject, ()):
                 mine = [one for one in found if wish.wants(one.whose)]
                 if mine:
                     self._hand_out(wish, mine)
@@ -352,11 +349,9 @@ class Feed:
         for run_id, (job_id, tenant, percent, text) in progress.items():
             event = ProgressEvent(run_id=run_id, job_id=job_id, tenant=tenant, percent=percent, text=text)
             data = framed(frame(event))
-            of = Whose("progress", run_id, job_id, tenant)
-            for wish in (*self._singles.get((run_id, None), ()), *self._plain):
-                if wish.wants(of):
-                    for subscriber in self._groups[wish]:
-                        subscriber.push(data)
+            for wish in self._wishes_for(Whose("progress", run_id, job_id, tenant)):
+                for subscriber in self._groups[wish]:
+                    subscriber.push(data)
 
     def _show_life(self) -> None:
         now = perf_counter()
@@ -364,6 +359,5 @@ class Feed:
             self._greeted = now
             # With the position, so that a reader of few events can resume from here as well.
             chunk = framed(id_line(self._position) + STILL_THERE)
-            for group in self._groups.values():
-                for subscriber in group:
-                    subscriber.push(chunk if subscriber.seen <= self._position else framed(STILL_THERE))
+            for subscriber in chain.from_iterable(self._groups.values()):
+                subscriber.push(chunk if subscriber.seen <= self._position else framed(STILL_THERE))

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from interlock.api.auth import NOBODY
-from interlock.api.call import Call, Handlers, Reply
+from interlock.api.call import Call, Reply, handlers_of
 from interlock.api.feed import Feed
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import operations as op
 from interlock.model import request as r
 from interlock.model.bodies import Check, Health, Readiness
 from interlock.model.error import InterlockError
@@ -29,12 +28,12 @@ class HealthChecks:
         self._reader = reader
         self._connection = connection
         self._feed = feed
-        self.handlers: Handlers = {op.healthz: self.alive, op.readyz: self.ready, op.metrics: self.metrics}
+        self.handlers = handlers_of(self)
 
-    async def alive(self, call: Asked) -> Health:
+    async def healthz(self, call: Asked) -> Health:
         return Health(alive=True)
 
-    async def ready(self, call: Asked) -> Reply:
+    async def readyz(self, call: Asked) -> Reply:
         checks = {"store": await _probe(self._check_store), "scheduler": await _probe(self._check_scheduler)}
         ready = all(check.ok for check in checks.values())
         if call.caller is NOBODY:
@@ -46,17 +45,14 @@ class HealthChecks:
 
     async def _check_scheduler(self) -> Check:
         status = await ask(self._connection, r.AskStatus(0))
-        problems = []
-        if not status.available:
-            problems.append("the store does not take writes")
-        if status.draining:
-            problems.append("it is stopping")
-        if status.since_pass > STANDSTILL:
-            problems.append(f"its loop has not turned for {status.since_pass:.0f}s")
-        if status.since_write > NO_WRITE:
-            problems.append(f"no write for {status.since_write:.0f}s")
-        if status.starved > STARVED:
-            problems.append(f"runs are due and no worker has taken any for {status.starved:.0f}s")
+        faults = (
+            (not status.available, "the store does not take writes"),
+            (status.draining, "it is stopping"),
+            (status.since_pass > STANDSTILL, f"its loop has not turned for {status.since_pass:.0f}s"),
+            (status.since_write > NO_WRITE, f"no write for {status.since_write:.0f}s"),
+            (status.starved > STARVED, f"runs are due and no worker has taken any for {status.starved:.0f}s"),
+        )
+        problems = [text for is_so, text in faults if is_so]
         detail = f"{status.live} live runs, {status.workers} workers, position {status.position}"
         return Check(ok=not problems, detail="; ".join([*problems, detail]))
 

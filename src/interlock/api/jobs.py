@@ -3,15 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 
 import msgspec
 
-from interlock.api.call import Call, Handlers
-from interlock.api.cursors import job_cursor, read_job_cursor
+from interlock.api.call import Call, handlers_of, moment_of
+from interlock.api.cursors import JOBS, cursor_of, read_job_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.core.fire_times import first_time, following
+from interlock.model import job_info as info
 from interlock.model import operations as op
 from interlock.model import payload
 from interlock.model import queries as q
@@ -21,23 +23,13 @@ from interlock.model.bodies import BackfillBody, Defined, JobsBody
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
 from interlock.model.job import Job
-from interlock.model.job_info import (
-    Backfilled,
-    FireTimes,
-    JobInfo,
-    JobLog,
-    JobPage,
-    JobTimes,
-    LastRun,
-    LoggedRun,
-    Timetable,
-)
 from interlock.model.run import Run
 from interlock.model.run_view import origin_of
 from interlock.model.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 
+S = TypeVar("S", bound=msgspec.Struct)
 ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}  # the states of a run that has begun or ended
@@ -58,56 +50,37 @@ class Jobs:
         self._reader = reader
         self._connection = connection
         self._read_job = read_job
-        self.handlers: Handlers = {
-            op.jobs: self.page,
-            op.job: self.job,
-            op.job_log: self.log,
-            op.next_times: self.next_times,
-            op.schedule_times: self.schedule_times,
-            op.timetable: self.timetable,
-            op.pause: self.pause,
-            op.resume: self.pause,
-            op.backfill: self.backfill,
-            op.put_job: self.put,
-            op.put_jobs: self.put_many,
-            op.delete_job: self.delete,
-        }
+        self.handlers = handlers_of(self)
 
     # ── looking ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def page(self, call: Call[q.JobsQuery, None]) -> JobPage:
+    async def jobs(self, call: Call[q.JobsQuery, None]) -> info.JobPage:
         after = read_job_cursor(call.query.cursor)
         report = await ask(self._connection, r.AskJobs(0, after, call.query.limit))
         jobs = await self._with_runs(report.jobs, call.caller)
-        return JobPage(jobs=jobs, next=job_cursor(jobs[-1].id) if report.more and jobs else None)
+        return info.JobPage(jobs=jobs, next=cursor_of(JOBS, jobs[-1].id) if report.more and jobs else None)
 
-    async def job(self, call: Call[Any, Any]) -> JobInfo:
+    async def job(self, call: Call[Any, Any]) -> info.JobInfo:
         return await self._shown(await self._info(call.path["job_id"]), call.caller)
 
-    async def _shown(self, job: JobInfo, caller: Caller) -> JobInfo:
+    async def _shown(self, job: info.JobInfo, caller: Caller) -> info.JobInfo:
         return (await self._with_runs([job], caller))[0]
 
-    async def _info(self, job_id: str) -> JobInfo:
+    async def _info(self, job_id: str) -> info.JobInfo:
         return (await ask(self._connection, r.AskJob(0, job_id))).jobs[0]
 
-    async def _with_runs(self, jobs: Sequence[JobInfo], caller: Caller) -> list[JobInfo]:
+    async def _with_runs(self, jobs: Sequence[info.JobInfo], caller: Caller) -> list[info.JobInfo]:
         """Add what the caller may see of their runs."""
         live = await self._reader.live_counts(None if caller.tenant == EVERY_TENANT else caller.tenant)
-        found: list[JobInfo] = []
+        last: list[info.LastRun | None] = []
         for place in range(0, len(jobs), TOGETHER):
-            some = jobs[place : place + TOGETHER]
-            for job, last in zip(
-                some, await asyncio.gather(*(self._last(one.id, caller) for one in some)), strict=True
-            ):
-                found.append(msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=last))
-        return found
+            last += await asyncio.gather(*(self._last(one.id, caller) for one in jobs[place : place + TOGETHER]))
+        both = zip(jobs, last, strict=True)
+        return [msgspec.structs.replace(job, live=live.get(job.id, 0), last_run=run) for job, run in both]
 
-    async def _last(self, job_id: str, caller: Caller) -> LastRun | None:
-        for run in await self._runs(job_id, caller, 1):
-            return LastRun(
-                id=run.id, state=run.state, reason=run.reason, scheduled_at=run.scheduled_at, ended_at=run.ended_at
-            )
-        return None
+    async def _last(self, job_id: str, caller: Caller) -> info.LastRun | None:
+        runs = await self._runs(job_id, caller, 1)
+        return _view(info.LastRun, runs[0]) if runs else None
 
     async def _runs(self, job_id: str, caller: Caller, limit: int) -> list[Run]:
         """Return the newest runs of a job that have begun or ended."""
@@ -123,39 +96,26 @@ class Jobs:
                 break
         return found
 
-    async def log(self, call: Call[q.JobLogQuery, None]) -> JobLog:
+    async def job_log(self, call: Call[q.JobLogQuery, None]) -> info.JobLog:
         job_id = call.path["job_id"]
         runs = await self._runs(job_id, call.caller, call.query.limit)
         if not runs:
             # A deleted job keeps its log; a job without runs must exist.
             await self._info(job_id)
-        return JobLog(runs=[await self._logged(run) for run in runs])
+        return info.JobLog(runs=[await self._logged(run) for run in runs])
 
-    async def _logged(self, run: Run) -> LoggedRun:
+    async def _logged(self, run: Run) -> info.LoggedRun:
         output, cut = await self._output(run.id)
-        return LoggedRun(
-            id=run.id,
-            state=run.state,
-            reason=run.reason,
-            origin=origin_of(run.origin),
-            scheduled_at=run.scheduled_at,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
-            attempt=run.attempt,
-            exit_code=run.exit_code,
-            error=run.error,
-            output=output,
-            cut=cut,
-        )
+        return _view(info.LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
 
     async def _output(self, run_id: str) -> tuple[str, bool]:
         """Return the output of a run, and whether it is cut."""
-        found, size, after = bytearray(), 0, 0
+        found, after = bytearray(), 0
         while lines := await self._reader.logs(run_id, after, LINES):
             for line in lines:
                 found += line.text.encode("utf-8", "replace") + b"\n"
-            after, size = lines[-1].position, len(found)
-            if size > LONGEST_OUTPUT:
+            after = lines[-1].position
+            if len(found) > LONGEST_OUTPUT:
                 # A character that is cut in two is left out.
                 return found[:LONGEST_OUTPUT].decode("utf-8", "ignore") + f"\n{CUT}", True
             if len(lines) < LINES:
@@ -164,33 +124,34 @@ class Jobs:
 
     # ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def next_times(self, call: Call[q.TimesQuery, None]) -> FireTimes:
-        after = _after(call.query)
+    async def next_times(self, call: Call[q.TimesQuery, None]) -> info.FireTimes:
+        after = moment_of(call.query.after, "after")
         # A time is shown cut to milliseconds, and the next after it is not the same one again.
         after = None if after is None else after + 0.000999
         message = r.AskNext(0, call.path["job_id"], call.query.count, after)
-        return FireTimes(times=(await ask(self._connection, message)).times)
+        return info.FireTimes(times=(await ask(self._connection, message)).times)
 
-    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> FireTimes:
+    async def schedule_times(self, call: Call[q.ScheduleQuery, None]) -> info.FireTimes:
         given = {name: getattr(call.query, name) for name in ("cron", "tz", "every", "wait", "at")}
         schedule = Schedule(**{name: value for name, value in given.items() if value is not None})
-        start = _after(call.query)
-        return _first_times(schedule, call.query.count, time.time() if start is None else start)
+        start = moment_of(call.query.after, "after")
+        start = time.time() if start is None else start
+        return info.FireTimes(times=_times(schedule, start, first_time(schedule, start), call.query.count))
 
-    async def timetable(self, call: Call[q.TimetableQuery, None]) -> Timetable:
+    async def timetable(self, call: Call[q.TimetableQuery, None]) -> info.Timetable:
         span = seconds(call.query.span, "for")
         if not 1 <= span <= LONGEST_SPAN:
             raise BadValue("for", call.query.span, "a duration from 1s to 31d")
         until = time.time() + span
         report = await ask(self._connection, r.AskTimetable(0, until, call.query.limit, SOME_TIMES))
-        jobs: list[JobTimes] = []
+        jobs: list[info.JobTimes] = []
         left = ALL_TIMES
         for job_id, times, more in report.jobs:
             if more:
                 times, more = await self._further(job_id, times, until, min(MOST_TIMES, left))
             left = max(0, left - len(times))
-            jobs.append(JobTimes(job_id=job_id, times=times, more=more))
-        return Timetable(now=report.now, until=until, jobs=jobs, left_out=report.left_out)
+            jobs.append(info.JobTimes(job_id=job_id, times=times, more=more))
+        return info.Timetable(now=report.now, until=until, jobs=jobs, left_out=report.left_out)
 
     async def _further(self, job_id: str, known: list[float], until: float, most: int) -> tuple[list[float], bool]:
         """Work out the times after the known ones here rather than in the scheduler."""
@@ -200,32 +161,39 @@ class Jobs:
             schedule = None
         if schedule is None or not known:
             return known, True
-        return await asyncio.to_thread(_extended, schedule, schedule.offset(job_id), known, until, most)
+        offset, room = schedule.offset(job_id), max(0, most - len(known))
+        nominal = known[-1] - offset
+        anchor = nominal - schedule.wait
+        begin = following(schedule, anchor, nominal)
+        later = await asyncio.to_thread(_times, schedule, anchor, begin, room + 1, until - offset)
+        return [*known, *(at + offset for at in later[:room])], len(later) > room
 
     # ── changing ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def put(self, call: Call[Any, dict[str, Any]]) -> JobInfo:
+    async def put_job(self, call: Call[Any, dict[str, Any]]) -> info.JobInfo:
         job_id, values = call.path["job_id"], call.body
         if (given := values.pop("id", job_id)) != job_id:
             raise BadValue("id", given, f"the one in the path ({job_id!r})")
         message = r.PutJobs(0, [self._read_job(values, job_id)], call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def put_many(self, call: Call[Any, JobsBody]) -> Defined:
+    async def put_jobs(self, call: Call[Any, JobsBody]) -> Defined:
         jobs = await asyncio.to_thread(_read_all, call.body.jobs, self._read_job)
         await ask(self._connection, r.PutJobs(0, jobs, call.caller.name))
         return Defined(ids=[job.id for job in jobs])
 
-    async def delete(self, call: Call[Any, None]) -> JobInfo:
+    async def delete_job(self, call: Call[Any, None]) -> info.JobInfo:
         before = await self.job(call)
         await ask(self._connection, r.DropJob(0, before.id, call.caller.name))
         return before
 
-    async def pause(self, call: Call[Any, None]) -> JobInfo:
+    async def pause(self, call: Call[Any, None]) -> info.JobInfo:
         message = r.SetPaused(0, call.path["job_id"], call.operation is op.pause, call.caller.name)
         return await self._shown((await ask(self._connection, message)).jobs[0], call.caller)
 
-    async def backfill(self, call: Call[Any, BackfillBody]) -> Backfilled:
+    resume = pause
+
+    async def backfill(self, call: Call[Any, BackfillBody]) -> info.Backfilled:
         body, caller = call.body, call.caller
         start, end = instant(body.start, "from"), instant(body.end, "to")
         if start >= end:
@@ -234,36 +202,21 @@ class Jobs:
         tenant = caller.tenant_for(body.tenant)
         message = r.Backfill(0, call.path["job_id"], start, end, body.max_parallel, data, tenant, caller.name)
         report = await ask(self._connection, message)
-        return Backfilled(created=report.created, existing=report.existing)
+        return info.Backfilled(created=report.created, existing=report.existing)
 
 
-def _after(query: q.TimesQuery) -> float | None:
-    return None if query.after is None else instant(query.after, "after")
-
-
-def _first_times(schedule: Schedule, count: int, start: float) -> FireTimes:
-    """Return the first times of a schedule that is declared at `start`."""
+def _times(schedule: Schedule, anchor: float, at: float | None, most: int, until: float = inf) -> list[float]:
+    """Return at most `most` fire times, from `at` up to `until`."""
     found: list[float] = []
-    at = first_time(schedule, start)
-    while at is not None and len(found) < count:
+    while at is not None and at <= until and len(found) < most:
         found.append(at)
-        at = following(schedule, start, at)
-    return FireTimes(times=found)
+        at = following(schedule, anchor, at)
+    return found
 
 
-def _extended(
-    schedule: Schedule, offset: float, known: list[float], until: float, most: int
-) -> tuple[list[float], bool]:
-    found = list(known)
-    nominal = known[-1] - offset
-    anchor = nominal - schedule.wait
-    while len(found) < most:
-        after = following(schedule, anchor, nominal)
-        if after is None or after + offset > until:
-            return found, False
-        nominal = after
-        found.append(nominal + offset)
-    return found, True
+def _view(kind: type[S], run: Run, **other: Any) -> S:
+    """Return a view of a run: the fields of `kind` that the run has, and others."""
+    return kind(**{name: getattr(run, name) for name in kind.__struct_fields__ if name not in other}, **other)
 
 
 def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Job]:
@@ -280,15 +233,10 @@ def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Jo
             places[job_id] = place
             jobs.append(read_job({name: value for name, value in values.items() if name != "id"}, job_id))
         except InterlockError as error:
-            faults += [f"jobs[{place}]: {line}" for line in _lines(error)]
-    if len(faults) == 1:
-        raise BadConfig(faults[0])
+            first, *below = str(error).split("\n")
+            faults += [f"jobs[{place}]: {line}" for line in below or [first]]
     if faults:
+        head = [f"{len(faults)} faults"] if len(faults) > 1 else []
         rest = [f"… and {len(faults) - MOST_FAULTS} more"] if len(faults) > MOST_FAULTS else []
-        raise BadConfig("\n".join([f"{len(faults)} faults", *faults[:MOST_FAULTS], *rest]))
+        raise BadConfig("\n".join([*head, *faults[:MOST_FAULTS], *rest]))
     return jobs
-
-
-def _lines(error: InterlockError) -> list[str]:
-    first, *below = str(error).split("\n")
-    return below or [first]

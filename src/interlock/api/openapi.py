@@ -1,14 +1,17 @@
 """The OpenAPI description, made from the table of operations and the types in it."""
 
+import json
+import re
 from collections import defaultdict
 from typing import Any
 
 import msgspec
 
-from interlock.api.job_schema import job_schemas
 from interlock.api.problems import MEDIA_TYPE
 from interlock.model import error as e
-from interlock.model.bodies import ProblemDetails
+from interlock.model.bodies import MOST_JOBS, ProblemDetails
+from interlock.model.field import definitions, object_schema
+from interlock.model.job import JOB_FIELDS
 from interlock.model.operation import PATH_PARAMETERS, Operation
 from interlock.model.operations import GROUPS, OPERATIONS
 from interlock.model.queries import EVENT_ID
@@ -68,6 +71,21 @@ def document(secured: bool) -> dict[str, Any]:
         "paths": paths,
         "components": {"schemas": schemas, "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}}},
     }
+
+
+def job_schemas() -> dict[str, Any]:
+    """Return the components JobBody, NamedJobBody, JobsBody, and those of the parts of a job."""
+    fields = JOB_FIELDS.values()
+    found: dict[str, Any] = {
+        "JobBody": {"description": "A job.", **object_schema(one for one in fields if one.name != "id")},
+        "NamedJobBody": {"description": "A job with its id.", **object_schema(fields)},
+        **{f"{name}Body": schema for name, schema in definitions(fields).items()},
+    }
+    text = re.sub(r"#/\$defs/(\w+)", r"#/components/schemas/\1Body", json.dumps(found))
+    jobs = {"type": "array", "items": {"$ref": "#/components/schemas/NamedJobBody"}, "minItems": 1}
+    described = {"description": "Jobs, each with its `id`.", **jobs, "maxItems": MOST_JOBS}
+    listed = {"type": "object", "properties": {"jobs": described}, "required": ["jobs"], "additionalProperties": False}
+    return {"JobsBody": listed, **json.loads(text)}
 
 
 def _with_times(schema: Any) -> Any:

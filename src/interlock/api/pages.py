@@ -14,8 +14,8 @@ LINKS = {
     "metrics": "/metrics",
     "api": "/api/v1",
 }
-INDEX = Operation(name="index", route="GET /", summary="Links", answer=dict[str, str])
-DOCS = Operation(name="docs", route="GET /docs", summary="Viewer", answer=str, media_type="text/html; charset=utf-8")
+INDEX = Operation("GET /", "Links.", dict[str, str], permission=None)
+DOCS = Operation("GET /docs", "Viewer.", str, media_type="text/html; charset=utf-8", permission=None)
 _POLICY = b"default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 _VIEWER = files("interlock.api").joinpath("docs.html").read_bytes()
 

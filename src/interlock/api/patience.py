@@ -12,10 +12,9 @@ from interlock.model.request import Change, Request
 T = TypeVar("T", bound=Message)
 
 
-async def ask(connection: Connection, message: Request[T], limit: float | None = None) -> T:
+async def ask(connection: Connection, message: Request[T]) -> T:
     """Return the scheduler's answer, if it comes in time."""
-    limit = message.patience if limit is None else limit
-    name = type(message).__name__
+    limit, name = message.patience, type(message).__name__
     doubt = IN_DOUBT if isinstance(message, Change) and not message.repeatable else ""
     try:
         async with asyncio.timeout(limit):

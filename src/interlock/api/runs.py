@@ -5,47 +5,26 @@ import hashlib
 import os
 import time
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, Reply, seconds_of
+from interlock.api.call import Call, Handlers, Reply, handlers_of, moment_of, seconds_of
 from interlock.api.cursors import LOGS, RUNS, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.client.submission import check_size, new_run
+from interlock.model import error as e
 from interlock.model import operations as op
 from interlock.model import payload
 from interlock.model import queries as q
 from interlock.model import request as r
+from interlock.model import run_view as v
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, SubmittedBatch
-from interlock.model.error import (
-    BadUse,
-    ConnectionLost,
-    InterlockError,
-    Overloaded,
-    RunPruned,
-    UnknownBulk,
-    UnknownRun,
-)
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import (
-    BulkInfo,
-    History,
-    LogLine,
-    LogPage,
-    ProgressInfo,
-    RunDetail,
-    RunPage,
-    bulk_info_of,
-    entries_of,
-    info_of,
-)
-from interlock.model.schedule import instant
 from interlock.model.secret import mask
 from interlock.model.state import TERMINAL
 from interlock.ports.store import Reader, RunFilter
@@ -67,14 +46,7 @@ class Runs:
         self._secret_names = tuple(secret_names)
         self._secrets: dict[str, tuple[str, ...]] = {}  # job version → its secret arguments
         self.handlers: Handlers = {
-            op.submit: self.submit,
-            op.submit_many: self.submit_many,
-            op.trigger: self.trigger,
-            op.runs: self.page,
-            op.run: self.run,
-            op.history: self.history,
-            op.logs: self.logs,
-            op.bulk: self.bulk,
+            **handlers_of(self),
             **dict.fromkeys(op.run_actions.values(), self.act),
             **dict.fromkeys(op.bulk_actions.values(), self.act_on_many),
         }
@@ -100,7 +72,7 @@ class Runs:
         if limit:
             return Reply(await call.while_connected(self._detail(run_id, call.caller, limit)), headers)
         run = accepted.run or await self._run(run_id, call.caller)
-        return Reply(info_of(run), headers)
+        return Reply(v.info_of(run), headers)
 
     async def submit_many(self, call: Call[Any, BatchBody]) -> SubmittedBatch:
         key, now = call.key, time.time()
@@ -115,7 +87,7 @@ class Runs:
         check_size(runs)
         size = sum(len(run.payload) for run in runs)
         if self._submitting and self._submitting + size > MOST_SUBMITTING:
-            raise Overloaded("the scheduler has not taken earlier submits yet; try again")
+            raise e.Overloaded("the scheduler has not taken earlier submits yet; try again")
         self._submitting += size
         try:
             return await ask(self._connection, r.Submit(0, runs, caller.name, len(runs) == 1))
@@ -124,7 +96,9 @@ class Runs:
 
     def _new(self, body: NewRunBody, key: str | None, caller: Caller, now: float, origin: str | None) -> r.NewRun:
         if key is not None and body.idempotency_key not in (None, key):
-            raise BadUse("idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header")
+            raise e.BadUse(
+                "idempotency_key", f"{body.idempotency_key!r} in the body differs from {key!r} in the header"
+            )
         given: dict[str, Any] = {name: getattr(body, name) for name in OPTIONS}
         given["tenant"] = caller.tenant_for(body.tenant)
         given["idempotency_key"] = body.idempotency_key if key is None else key
@@ -142,10 +116,7 @@ class Runs:
         body, caller, key = call.body, call.caller, call.key
         wanted = _filter(body)
         if wanted == RunFilter() and not body.everything:
-            raise BadUse(
-                "all",
-                "missing, and no filter is given; give one, such as job or state, or all: true for every run",
-            )
+            raise e.BadUse("all", "missing, and no filter is given; give one, such as job, or all: true for every run")
         if caller.tenant != EVERY_TENANT:
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant_for(wanted.tenant))
         # The same key is the same request, within a tenant.
@@ -153,7 +124,7 @@ class Runs:
         bulk_id = hashlib.blake2b(given, digest_size=12).hexdigest()
         action = RunAction(call.operation.path.rpartition("/")[2])
         message = r.StartBulk(0, bulk_id, action, wanted, body.reason, caller.name)
-        found = bulk_info_of((await ask(self._connection, message)).bulk)
+        found = v.bulk_info_of((await ask(self._connection, message)).bulk)
         return Reply(found, ((b"location", f"/api/v1/bulk/{found.id}".encode()),))
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -164,14 +135,14 @@ class Runs:
         if run is not None and caller.sees(run.tenant):
             return run
         pruned = await self._reader.tenant_of_pruned(run_id)
-        raise RunPruned(run_id) if pruned is not None and caller.sees(pruned) else UnknownRun(run_id)
+        raise e.RunPruned(run_id) if pruned is not None and caller.sees(pruned) else e.UnknownRun(run_id)
 
-    async def run(self, call: Call[q.WaitQuery, None]) -> RunDetail:
+    async def run(self, call: Call[q.WaitQuery, None]) -> v.RunDetail:
         wait = seconds_of(call.query.wait)
         detail = self._detail(call.path["run_id"], call.caller, wait)
         return await (call.while_connected(detail) if wait else detail)
 
-    async def _detail(self, run_id: str, caller: Caller, wait: float) -> RunDetail:
+    async def _detail(self, run_id: str, caller: Caller, wait: float) -> v.RunDetail:
         """Return the run as it is now, or once it has ended if that is within `wait` seconds."""
         run = await self._run(run_id, caller)
         if run.state not in TERMINAL and wait > 0:
@@ -179,8 +150,8 @@ class Runs:
             run = await self._run(run_id, caller)
         progress = None if run.state in TERMINAL else await self._progress(run_id)
         history = await self._reader.history(run_id)
-        return RunDetail(
-            **msgspec.structs.asdict(info_of(run, progress)),
+        return v.RunDetail(
+            **msgspec.structs.asdict(v.info_of(run, progress)),
             payload=mask(_json(run.payload), await self._secrets_of(run), self._secret_names),
             result=_json(run.result),
             stats=stats_of(run, history, time.time()),
@@ -195,13 +166,13 @@ class Runs:
         finally:
             task.cancel()
 
-    async def _progress(self, run_id: str) -> ProgressInfo | None:
+    async def _progress(self, run_id: str) -> v.ProgressInfo | None:
         """Ask the scheduler, which alone knows it. Without an answer the run is shown without."""
         try:
             report = await ask(self._connection, r.AskProgress(0, run_id))
-        except InterlockError:
+        except e.InterlockError:
             return None
-        return None if report.progress is None else ProgressInfo(*report.progress)
+        return None if report.progress is None else v.ProgressInfo(*report.progress)
 
     async def _secrets_of(self, run: Run) -> tuple[str, ...]:
         if run.job_version not in self._secrets:
@@ -211,44 +182,45 @@ class Runs:
             self._secrets[run.job_version] = () if job is None else job.secrets
         return self._secrets[run.job_version]
 
-    async def history(self, call: Call[Any, None]) -> History:
+    async def history(self, call: Call[Any, None]) -> v.History:
         run_id = call.path["run_id"]
         await self._run(run_id, call.caller)
-        return History(entries=entries_of(run_id, await self._reader.history(run_id)))
+        return v.History(entries=v.entries_of(run_id, await self._reader.history(run_id)))
 
-    async def logs(self, call: Call[q.LogsQuery, None]) -> LogPage:
+    async def logs(self, call: Call[q.LogsQuery, None]) -> v.LogPage:
         run_id, limit = call.path["run_id"], call.query.limit
         await self._run(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
-        return LogPage(
-            lines=[LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
+        return v.LogPage(
+            lines=[v.LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
             next=cursor_of(LOGS, lines[-1].position) if len(lines) == limit else None,
         )
 
     # ── many ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def page(self, call: Call[q.RunsQuery, None]) -> RunPage:
+    async def runs(self, call: Call[q.RunsQuery, None]) -> v.RunPage:
         query, caller = call.query, call.caller
         wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
         before = read_cursor(RUNS, query.cursor)
         if caller.tenant != EVERY_TENANT:
             if wanted.tenant not in (None, caller.tenant):
-                return RunPage(runs=[], next=None)
+                return v.RunPage(runs=[], next=None)
             wanted = msgspec.structs.replace(wanted, tenant=caller.tenant)
         async with self._listing:
             if call.connection.lost:
-                raise ConnectionLost("the list")
+                raise e.ConnectionLost("the list")
             found = await self._reader.runs(wanted, before, query.limit)
-        return RunPage(
-            runs=[info_of(run) for run in found.runs], next=None if found.next is None else cursor_of(RUNS, found.next)
+        return v.RunPage(
+            runs=[v.info_of(run) for run in found.runs],
+            next=None if found.next is None else cursor_of(RUNS, found.next),
         )
 
-    async def bulk(self, call: Call[Any, None]) -> BulkInfo:
+    async def bulk(self, call: Call[Any, None]) -> v.BulkInfo:
         bulk_id = call.path["bulk_id"]
         found = await self._reader.bulk(bulk_id)
         if found is None or call.caller.tenant not in (EVERY_TENANT, found.wanted.tenant):
-            raise UnknownBulk(bulk_id)
-        return bulk_info_of(found)
+            raise e.UnknownBulk(bulk_id)
+        return v.bulk_info_of(found)
 
 
 def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
@@ -258,13 +230,9 @@ def _filter(given: q.RunsQuery | BulkBody) -> RunFilter:
         tenant=given.tenant,
         session=given.session,
         lane=given.lane,
-        since=_seconds(given.since, "since"),
-        until=_seconds(given.until, "until"),
+        since=moment_of(given.since, "since"),
+        until=moment_of(given.until, "until"),
     )
-
-
-def _seconds(value: datetime | float | None, field: str) -> float | None:
-    return None if value is None else instant(value, field)
 
 
 def _json(data: bytes | None) -> Any:

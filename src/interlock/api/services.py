@@ -6,7 +6,7 @@ from difflib import get_close_matches
 
 import msgspec
 
-from interlock.api.call import Call, Handlers, seconds_of
+from interlock.api.call import Call, Handlers, handlers_of, seconds_of
 from interlock.api.cursors import SERVICE_LOGS, cursor_of, read_cursor
 from interlock.api.feed import Feed, Subscriber, Wish
 from interlock.api.patience import ask
@@ -39,18 +39,17 @@ class Services:
         self._connection = connection
         self._feed = feed
         self.handlers: Handlers = {
-            op.services: self.services,
-            op.service: self.service,
-            op.service_logs: self.logs,
+            **handlers_of(self),
             **dict.fromkeys(op.service_actions.values(), self.act),
         }
 
-    async def _top(self) -> ChildInfo:
-        return (await ask(self._connection, r.AskTree(0))).root
+    async def _below(self, *places: str) -> list[ChildInfo]:
+        """Return all descendants of these children of the top."""
+        top = (await ask(self._connection, r.AskTree(0))).root
+        return [one for name in places for child in top.children if child.name == name for one in _descendants(child)]
 
     async def services(self, call: Asked) -> ServiceList:
-        found = _below(await self._top(), SERVICES)
-        return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in found])
+        return ServiceList(services=[msgspec.structs.replace(one, children=[]) for one in await self._below(SERVICES)])
 
     async def service(self, call: Asked) -> ChildInfo:
         return await self._find(call.path["name"], WORKERS, SERVICES)
@@ -60,14 +59,13 @@ class Services:
         message = r.ActOnService(0, call.path["name"], action, call.caller.name)
         return (await call.while_connected(ask(self._connection, message))).service
 
-    async def logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
+    async def service_logs(self, call: Call[q.ServiceLogsQuery, None]) -> ServiceLogPage:
         wait = seconds_of(call.query.wait)
         reading = self._logs(call.path["name"], call.query, wait)
         return await (call.while_connected(reading) if wait else reading)
 
     async def _find(self, name: str, *places: str) -> ChildInfo:
-        top = await self._top()
-        known = {one.name: one for place in places for one in _below(top, place)}
+        known = {one.name: one for one in await self._below(*places)}
         if name not in known:
             close = get_close_matches(name, known, 1)
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
@@ -106,12 +104,6 @@ class Services:
             lines=[ServiceLine(row.at, row.stream, row.text) for row in rows],
             next=cursor_of(SERVICE_LOGS, rows[-1].position if rows else after),
         )
-
-
-def _below(top: ChildInfo, name: str) -> Iterator[ChildInfo]:
-    for child in top.children:
-        if child.name == name:
-            yield from _descendants(child)
 
 
 def _descendants(parent: ChildInfo) -> Iterator[ChildInfo]:

@@ -5,17 +5,8 @@ from typing import Any
 import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
+from interlock.model import run_view as v
 from interlock.model.json_form import encode
-from interlock.model.run_view import (
-    EVENT_NAMES,
-    GapEvent,
-    HelloEvent,
-    LogEvent,
-    RunEvent,
-    ServiceEvent,
-    ServiceLogEvent,
-    entries_of,
-)
 from interlock.ports.store import ServiceEntry, StoredEvent
 
 
@@ -31,16 +22,16 @@ def id_line(position: int) -> bytes:
 def frame(event: Any, position: int | None = None) -> bytes:
     """Return an event in the form of the stream."""
     head = b"" if position is None else id_line(position)
-    return b"%sevent: %s\ndata: %s\n\n" % (head, EVENT_NAMES[type(event)].encode(), encode(event))
+    return b"%sevent: %s\ndata: %s\n\n" % (head, v.EVENT_NAMES[type(event)].encode(), encode(event))
 
 
 def hello(position: int) -> bytes:
-    return b"retry: 2000\n" + frame(HelloEvent(cursor=cursor_of(EVENTS, position)), position)
+    return b"retry: 2000\n" + frame(v.HelloEvent(cursor=cursor_of(EVENTS, position)), position)
 
 
 def gap(after: int, until: int) -> bytes:
     """Return the chunk that announces a left-out range of positions."""
-    return framed(frame(GapEvent(after=cursor_of(EVENTS, after), until=cursor_of(EVENTS, until))))
+    return framed(frame(v.GapEvent(after=cursor_of(EVENTS, after), until=cursor_of(EVENTS, until))))
 
 
 class Whose(msgspec.Struct, frozen=True, gc=False):
@@ -55,8 +46,8 @@ class Whose(msgspec.Struct, frozen=True, gc=False):
 
 def whose(stored: StoredEvent | ServiceEntry) -> Whose:
     if isinstance(stored, ServiceEntry):
-        kind = ServiceLogEvent if stored.change is None else ServiceEvent
-        return Whose(EVENT_NAMES[kind], None, None, None, stored.service)
+        kind = v.ServiceLogEvent if stored.change is None else v.ServiceEvent
+        return Whose(v.EVENT_NAMES[kind], None, None, None, stored.service)
     return Whose("run" if stored.line is None else "log", stored.run_id, stored.job_id, stored.tenant)
 
 
@@ -66,25 +57,14 @@ def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
 
 
 def _event(stored: StoredEvent | ServiceEntry) -> Any:
+    of: dict[str, Any]
     if isinstance(stored, ServiceEntry):
-        return _event_of_service(stored)
+        of = {"service": stored.service, "at": stored.at, "text": stored.text}
+        if (change := stored.change) is None:
+            return v.ServiceLogEvent(**of, stream=stored.stream)
+        return v.ServiceEvent(**of, path=change.path, before=change.before, after=change.after)
     of = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
-    if stored.line is None:
-        entries = entries_of(stored.run_id, stored.transitions)
-        return RunEvent(**of, state=entries[-1].after, transitions=entries)
-    line = stored.line
-    return LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
-
-
-def _event_of_service(entry: ServiceEntry) -> ServiceEvent | ServiceLogEvent:
-    change = entry.change
-    if change is None:
-        return ServiceLogEvent(service=entry.service, at=entry.at, stream=entry.stream, text=entry.text)
-    return ServiceEvent(
-        service=entry.service,
-        at=entry.at,
-        text=entry.text,
-        path=change.path,
-        before=change.before,
-        after=change.after,
-    )
+    if (line := stored.line) is not None:
+        return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
+    entries = v.entries_of(stored.run_id, stored.transitions)
+    return v.RunEvent(**of, state=entries[-1].after, transitions=entries)

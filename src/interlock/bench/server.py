@@ -46,13 +46,7 @@ class Server:
 
 @contextmanager
 def running(
-    folder: Path,
-    workers: int,
-    *,
-    http: bool = False,
-    app: str = JOBS,
-    new: bool = True,
-    limit: float = START_LIMIT,
+    folder: Path, workers: int, *, http: bool = False, app: str = JOBS, new: bool = True, limit: float = START_LIMIT
 ) -> Iterator[Server]:
     """Run `interlock up` with the measured jobs on a database in `folder`."""
     database = folder / "bench.db"

@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -132,16 +133,13 @@ class SocketBus(Bus):
         self._server: asyncio.AbstractServer | None = None
 
     async def listen(self, endpoint: Endpoint) -> None:
-        listener = bind_unix(self.path)
-        self._server = await asyncio.get_running_loop().create_unix_server(
-            lambda: _SocketPeer(self, endpoint), sock=listener
-        )
+        make = partial(_SocketPeer, self, endpoint)
+        self._server = await asyncio.get_running_loop().create_unix_server(make, sock=bind_unix(self.path))
 
     async def connect(self, endpoint: Endpoint) -> Peer:
+        make = partial(_SocketPeer, self, endpoint)
         try:
-            _, peer = await asyncio.get_running_loop().create_unix_connection(
-                lambda: _SocketPeer(self, endpoint), str(self.path)
-            )
+            _, peer = await asyncio.get_running_loop().create_unix_connection(make, str(self.path))
         except OSError as error:
             raise NotRunning(str(self.path)) from error
         return peer

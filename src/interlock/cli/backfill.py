@@ -1,15 +1,18 @@
 """`interlock backfill`."""
 
-from typing import TYPE_CHECKING, Annotated
+import time
+from typing import Annotated
 
 import typer
 
+from interlock.cli.format import counted
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.server import JobArgument
-from interlock.cli.submit import ParameterOption, PayloadOption
-
-if TYPE_CHECKING:
-    from interlock.model.job_info import Backfilled
+from interlock.cli.payloads import read_one
+from interlock.cli.server import JobArgument, client_of, since
+from interlock.cli.submit import ParameterOption, PayloadOption, wait_for
+from interlock.cli.tables import present
+from interlock.model.duration import seconds
+from interlock.model.error import BadValue
 
 
 @takes(*FINDING)
@@ -35,14 +38,6 @@ def command(
     """Create the runs that a schedule has in a range of time. Occurrences that already have a run are left alone.
 
     Piped: `created` or `existing` and the id of the run, with a tab between them."""
-    import time
-
-    from interlock.cli.payloads import read_one
-    from interlock.cli.server import client_of, since
-    from interlock.cli.submit import wait_for
-    from interlock.model.duration import seconds
-    from interlock.model.error import BadValue
-
     now = time.time()
     limit = seconds(wait, "--wait") if wait else None
     first = now if start == "now" else since(start, "FROM", now)
@@ -55,23 +50,13 @@ def command(
     with client_of(flags) as client:
         found = client.backfill(job, first, last, max_parallel=max_parallel, payload=given, tenant=tenant)
         if wait is None:
-            _print(found, json)
+            rest = f", {len(found.existing):,} already there" if found.existing else ""
+            both = (("created", found.created), ("existing", found.existing))
+            present(
+                json,
+                lambda: found,
+                lambda: (f"{word}\t{run_id}" for word, run_ids in both for run_id in run_ids),
+                lambda: f"{counted(len(found.created), 'run')} created{rest}",
+            )
         elif found.created:
             wait_for(client, [client.handle(run_id) for run_id in found.created], limit, json)
-
-
-def _print(found: "Backfilled", json: bool) -> None:
-    import sys
-
-    from interlock.cli.format import counted
-    from interlock.cli.tables import out, print_json
-
-    if json:
-        print_json(found)
-    elif sys.stdout.isatty():
-        existing = f", {len(found.existing):,} already there" if found.existing else ""
-        out(f"{counted(len(found.created), 'run')} created{existing}")
-    else:
-        for word, run_ids in (("created", found.created), ("existing", found.existing)):
-            for run_id in run_ids:
-                out(f"{word}\t{run_id}")

@@ -4,20 +4,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli.format import ago, exact, span
-from interlock.cli.tables import GAP, LEAST, Column, console, plain, rich_table
+from interlock.cli.tables import GAP, LEAST, Column, columns_of, console, plain, rich_table, tabbed
 from interlock.model.child_info import UP, ChildInfo, Status
 
 STATUS_COLOURS = {
     Status.RUNNING: "green",
     Status.STARTING: "cyan",
-    Status.PENDING: "yellow",
-    Status.SUSPENDED: "yellow",
-    Status.STOPPING: "yellow",
-    Status.KILLED: "red",
-    Status.FAILED: "red",
-    Status.CREATED: "dim",
-    Status.STOPPED: "dim",
-    Status.FINISHED: "dim",
+    **dict.fromkeys((Status.PENDING, Status.SUSPENDED, Status.STOPPING), "yellow"),
+    **dict.fromkeys((Status.KILLED, Status.FAILED), "red"),
+    **dict.fromkeys((Status.CREATED, Status.STOPPED, Status.FINISHED), "dim"),
 }
 
 SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
@@ -36,22 +31,12 @@ def everybody(top: ChildInfo) -> Iterator[ChildInfo]:
 
 def line_of(child: ChildInfo) -> str:
     """Return the line for programs, separated by tabs."""
-    cells = (
-        child.path,
-        child.kind,
-        child.status.value,
-        "" if child.pid is None else child.pid,
-        exact(child.since),
-        child.restarts,
-        exact(child.next_try_at),
-        "" if child.last_exit is None else child.last_exit,
-        why(child),
-    )
-    return "\t".join(plain(cell) for cell in cells)
+    since, due = exact(child.since), exact(child.next_try_at)
+    status, ended = child.status.value, child.last_exit
+    return tabbed(child.path, child.kind, status, child.pid, since, child.restarts, due, ended, why(child))
 
 
 def sentence_of(child: ChildInfo, now: float) -> str:
-    """One line for a person."""
     parts = [child.status.value]
     if child.status in LIVES:
         parts += [f"pid {child.pid}"] if child.pid is not None else []
@@ -68,7 +53,6 @@ def why(child: ChildInfo) -> str:
 
 
 def drawing(top: ChildInfo, now: float) -> Any:
-    """The tree for a terminal."""
     return rich_table(*table_of([top], now, "name"))
 
 
@@ -76,13 +60,12 @@ def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Col
     """Columns and rows that fit the terminal; `title` stands above the names."""
     from rich.text import Text
 
-    columns = [Column(title), Column("kind"), Column("status"), Column("pid", right=True), Column("up", right=True)]
-    columns += [Column("restarts", right=True), Column("next try"), Column("last exit"), Column("why", gives_way=True)]
+    columns = columns_of(f"{title}, kind, status, >pid, >up, >restarts, next try, last exit, ~why")
     rows: list[list[Any]] = []
     for branches, child in (line for one in top for line in _branches(one, "", "")):
         name = Text.assemble((branches, "dim"), plain(child.name))
         status = Text(child.status.value, style=STATUS_COLOURS[child.status])
-        pid = "" if child.pid is None else str(child.pid)
+        pid = str(child.pid or "")
         up = span(now - child.since) if child.since is not None and child.status in LIVES else ""
         due = "" if child.next_try_at is None else f"in {span(child.next_try_at - now)}"
         cells = [name, child.kind, status, pid, up, str(child.restarts or "")]

@@ -22,13 +22,11 @@ def jobs(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
-    return _ask(
-        ctx,
-        incomplete,
-        lambda client: (
-            (run.id, f"{run.job_id} {run.state}") for run in client.runs(id_prefix=incomplete or None, limit=MOST)
-        ),
-    )
+    def find(client: "Client") -> Iterable[tuple[str, str]]:
+        found = client.runs(id_prefix=incomplete or None, limit=MOST)
+        return ((run.id, f"{run.job_id} {run.state}") for run in found)
+
+    return _ask(ctx, incomplete, find)
 
 
 def services(ctx: typer.Context, incomplete: str) -> Found:
@@ -36,7 +34,6 @@ def services(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def logged(ctx: typer.Context, incomplete: str) -> Found:
-    """What has a log."""
     return services(ctx, incomplete) + runs(ctx, incomplete)
 
 
@@ -56,9 +53,8 @@ def _ask(ctx: typer.Context, incomplete: str, find: "Callable[[Client], Iterable
     try:
         flags = Flags({name: given.get(name) for name in FINDING}, given.get("config"))
         resolved = flags.resolve()
-        with Client(
-            flags.url(resolved), token=resolved.client.token, timeout=PATIENCE, patience=0, first_contact=0
-        ) as client:
+        url, token = flags.url(resolved), resolved.client.token
+        with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             return list(islice((one for one in find(client) if one[0].startswith(incomplete)), MOST))
     except Exception:  # noqa: BLE001 - whatever is wrong, a person who types is not the one to hear of it
         return []

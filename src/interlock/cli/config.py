@@ -16,7 +16,7 @@ def command(
     schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of interlock.yaml instead.")] = False,
 ) -> None:
     """Show the effective settings, and the source of each."""
-    from interlock.cli.tables import Column, print_json, print_table
+    from interlock.cli.tables import Column, present, print_json, rich_table, tabbed
 
     if schema:
         from interlock.config.schema import json_schema
@@ -24,11 +24,16 @@ def command(
         print_json(json_schema(), indent=True)
         return
     rows = effective(flags)
-    if json:
-        print_json({"settings": {name: {"value": value, "source": source} for name, value, _, source in rows}})
-    else:
-        columns = [Column("setting"), Column("value", wrap=True), Column("from")]
-        print_table(columns, [[name, text, source] for name, _, text, source in rows])
+    columns, cells = (
+        [Column("setting"), Column("value", wrap=True), Column("from")],
+        [(one[0], *one[2:]) for one in rows],
+    )
+    present(
+        json,
+        lambda: {"settings": {name: {"value": value, "source": source} for name, value, _, source in rows}},
+        lambda: (tabbed(*row) for row in cells),
+        lambda: rich_table(columns, cells),
+    )
 
 
 def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
@@ -43,8 +48,8 @@ def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
         for name, setting in table.items():
             value = getattr(struct, name)
             if name == "lanes":
-                for lane, limit in sorted(resolved.settings.every_lane().items()):
-                    rows.append((f"lanes.{lane}", limit, str(limit), resolved.sources[f"lanes.{lane}"]))
+                lanes = ((f"lanes.{lane}", limit) for lane, limit in sorted(resolved.settings.every_lane().items()))
+                rows += [(lane, limit, str(limit), resolved.sources[lane]) for lane, limit in lanes]
                 continue
             text = setting.kind.show(value)
             if name == "tokens":

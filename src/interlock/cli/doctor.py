@@ -1,6 +1,6 @@
 """`interlock doctor`."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -26,19 +26,16 @@ def command(
     require_linux()
     from interlock.cli import doctor_checks
     from interlock.cli.server_checks import server
-    from interlock.cli.tables import console, out, plain, print_json
+    from interlock.cli.tables import console, out, plain, print_json, tabbed
     from interlock.config.resolve import defaults
     from interlock.model.error import InterlockError
 
-    findings: list[doctor_checks.Finding] = []
     try:
         resolved = flags.resolve()
-        findings.append(doctor_checks.settings_file(resolved))
+        findings = [doctor_checks.settings_file(resolved)]
     except InterlockError as error:
-        findings.append(
-            doctor_checks.Finding("settings", "failed", str(error), "fix it; the other checks use the defaults")
-        )
-        resolved = defaults()
+        fix = "fix it; the other checks use the defaults"
+        resolved, findings = defaults(), [doctor_checks.fail("settings", str(error), fix)]
     settings = resolved.settings
     if repair_copy is not None:
         findings += doctor_checks.repair(settings.database, repair_copy)
@@ -50,22 +47,19 @@ def command(
         findings += server(flags, resolved)
         findings += doctor_checks.app_and_files(settings)
     failed = any(one.level == "failed" for one in findings)
-    if json:
-        print_json({"ok": not failed, "checks": findings})
-    elif not sys.stdout.isatty():
-        for one in findings:
-            out("\t".join(plain(cell) for cell in (one.level, one.name, one.detail, one.fix)))
-    else:
+    if sys.stdout.isatty() and not json:
         from rich.text import Text
 
-        screen = console()
         width = max(len(one.name) for one in findings) + 2
         for one in findings:
             mark, colour = MARKS[one.level]
-            screen.print(
-                Text.assemble((f"{mark} ", colour), (f"{one.name:<{width}}", "bold"), plain(one.detail)), soft_wrap=True
-            )
-            if one.fix:
-                screen.print(Text(f"  {'':<{width}}→ {plain(one.fix)}", style=colour), soft_wrap=True)
+            parts: list[Any] = [(f"{mark} ", colour), (f"{one.name:<{width}}", "bold"), plain(one.detail)]
+            parts += [(f"\n  {'':<{width}}→ {plain(one.fix)}", colour)] if one.fix else []
+            console().print(Text.assemble(*parts), soft_wrap=True)
+    elif json:
+        print_json({"ok": not failed, "checks": findings})
+    else:
+        for one in findings:
+            out(tabbed(one.level, one.name, one.detail, one.fix))
     if failed:
         raise typer.Exit(1)

@@ -52,32 +52,38 @@ def _finding(level: Level) -> Callable[..., Finding]:
 ok, warn, fail = _finding("ok"), _finding("warning"), _finding("failed")
 
 
+def judge(name: str, is_bad: bool, detail: str, fix: str, level: Level = "failed") -> Finding:
+    return Finding(name, level, detail, fix) if is_bad else Finding(name, "ok", detail)
+
+
 def machine(settings: Settings) -> Iterator[Finding]:
     yield ok("python", sys.version.split()[0])
-    if sqlite3.sqlite_version_info < (3, 37):
-        fix = "install a Python with SQLite 3.37 or later"
-        yield fail("sqlite", sqlite3.sqlite_version, fix)
-    else:
-        yield ok("sqlite", sqlite3.sqlite_version)
-    yield _pidfd()
-    yield _files(settings)
-    if settings.http_address() is not None and not settings.tokens:
-        yield _loopback()
-    yield _clock()
-
-
-def _pidfd() -> Finding:
+    is_old = sqlite3.sqlite_version_info < (3, 37)
+    yield judge("sqlite", is_old, sqlite3.sqlite_version, "install a Python with SQLite 3.37 or later")
     try:
         os.close(os.pidfd_open(os.getpid()))
+        yield ok("pidfd", "available")
     except (AttributeError, OSError) as error:
-        return fail("pidfd", f"not available ({error})", "run on Linux 5.3 or later, without a filter on it")
-    return ok("pidfd", "available")
+        fix = "run on Linux 5.3 or later, without a filter on it"
+        yield fail("pidfd", f"not available ({error})", fix)
+    soft, wanted = resource.getrlimit(resource.RLIMIT_NOFILE)[0], settings.max_connections + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        fix = f"raise it with 'ulimit -n {wanted}' (LimitNOFILE= in a service file), or lower max_connections"
+        yield warn("open files", f"limit {soft:,}, {wanted:,} are wanted", fix)
+    else:
+        yield ok("open files", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
+    if settings.http_address() is not None and not settings.tokens:
+        yield _loopback()
+    now = time.time()
+    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
+    yield judge("clock", now < EARLIEST, text, "set the clock: runs would be due at the wrong time")
 
 
 def _loopback() -> Finding:
     """Check that a server without tokens can tell its own user from others."""
     from interlock.api.peer import is_own, owner_of_peer
 
+    why = "the owner of a connection is unknown (sock_diag)"
     try:
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,
@@ -86,51 +92,32 @@ def _loopback() -> Finding:
         ):
             if is_own(owner_of_peer(accepted)):
                 return ok("loopback", "the owner of a connection can be found")
-            why = "the owner of a connection is unknown (sock_diag)"
     except OSError as error:
         why = str(error)
     fix = "allow AF_NETLINK to this process, configure tokens, or serve HTTP on the Unix socket alone (http: local)"
     return warn("loopback", f"{why}, so every TCP connection is refused", fix)
 
 
-def _files(settings: Settings) -> Finding:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = settings.max_connections + SPARE_FILES
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        fix = f"raise it with 'ulimit -n {wanted}' (LimitNOFILE= in a service file), or lower max_connections"
-        return warn("open files", f"limit {soft:,}, {wanted:,} are wanted", fix)
-    return ok("open files", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
-
-
-def _clock() -> Finding:
-    now = time.time()
-    text = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
-    if now < EARLIEST:
-        return fail("clock", text, "set the clock: runs would be due at the wrong time")
-    return ok("clock", text)
-
-
 def settings_file(resolved: Resolved) -> Finding:
     if resolved.file is None:
         return ok("settings", "no settings file; defaults, INTERLOCK_* and flags count")
-    status = os.stat(resolved.file)
+    file, status, me = resolved.file, os.stat(resolved.file), os.geteuid()
     mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid not in (0, os.geteuid()):
-        detail = f"{resolved.file} belongs to another user (uid {status.st_uid}), who can decide what runs here"
-        return fail("settings", detail, f"read it, then chown {os.geteuid()} {resolved.file}")
+    if status.st_uid not in (0, me):
+        detail = f"{file} belongs to another user (uid {status.st_uid}), who can decide what runs here"
+        return fail("settings", detail, f"read it, then chown {me} {file}")
     if _others_may_write(status):
-        detail = f"{resolved.file} can be changed by other users (mode {mode:o}), who can decide what runs here"
-        return fail("settings", detail, f"read it, then chmod go-w {resolved.file}")
+        detail = f"{file} can be changed by other users (mode {mode:o}), who can decide what runs here"
+        return fail("settings", detail, f"read it, then chmod go-w {file}")
     for token in resolved.settings.tokens:
         try:
             token.grant()
         except InterlockError as error:
             return fail("settings", str(error), f"set {token.env} where 'interlock up' is started")
-    secret = any(token.token is not None for token in resolved.settings.tokens)
-    if secret and mode & 0o077:
-        detail = f"{resolved.file} has tokens, and others may read it (mode {mode:o})"
-        return warn("settings", detail, f"chmod 600 {resolved.file}, or give tokens as sha256 or env")
-    return ok("settings", f"{resolved.file} is valid")
+    if mode & 0o077 and any(token.token is not None for token in resolved.settings.tokens):
+        detail = f"{file} has tokens, and others may read it (mode {mode:o})"
+        return warn("settings", detail, f"chmod 600 {file}, or give tokens as sha256 or env")
+    return ok("settings", f"{file} is valid")
 
 
 def _others_may_write(status: os.stat_result) -> bool:
@@ -157,34 +144,26 @@ def folder(database: str) -> Iterator[Finding]:
         yield fail("folder", f"there is no directory {place}", f"mkdir -p {place}")
         return
     free = shutil.disk_usage(place).free
-    if free < LITTLE_SPACE:
-        fix = "make room: when the disk is full, nothing can be submitted and no run can go on"
-        yield Finding("disk space", "failed" if free < NO_SPACE else "warning", f"{free / 2**20:,.0f} MiB free", fix)
-    else:
-        yield ok("disk space", f"{free / 2**30:,.1f} GiB free")
-    kind = file_system(place)
-    if kind in NETWORK:
-        fix = "put the database on a local disk: SQLite's locks and its log do not work over a network"
-        yield fail("file system", f"{place} is on a network ({kind})", fix)
-    else:
-        yield ok("file system", kind or "unknown")
+    text = f"{free / 2**20:,.0f} MiB free" if free < LITTLE_SPACE else f"{free / 2**30:,.1f} GiB free"
+    fix = "make room: when the disk is full, nothing can be submitted and no run can go on"
+    yield judge("disk space", free < LITTLE_SPACE, text, fix, "failed" if free < NO_SPACE else "warning")
+    kind = file_system(place) or "unknown"
+    text = f"{place} is on a network ({kind})" if kind in NETWORK else kind
+    fix = "put the database on a local disk: SQLite's locks and its log do not work over a network"
+    yield judge("file system", kind in NETWORK, text, fix)
     yield _sync(place)
 
 
 def file_system(place: Path) -> str | None:
-    """Return the type of the file system."""
     try:
         lines = Path("/proc/self/mountinfo").read_text().splitlines()
     except OSError:
         return None
-    real, found, longest = os.path.realpath(place), None, -1
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        mount = before.split()[4].encode().decode("unicode_escape")
-        inside = real == mount or real.startswith(mount.rstrip("/") + "/")
-        if inside and len(mount) >= longest:
-            found, longest = after.split()[0], len(mount)
-    return found
+    found: dict[Path, str] = {}
+    for before, _, after in (line.partition(" - ") for line in lines):
+        found[Path(before.split()[4].encode().decode("unicode_escape"))] = after.split()[0]
+    real = place.resolve()
+    return next((found[one] for one in (real, *real.parents) if one in found), None)
 
 
 def _sync(place: Path) -> Finding:
@@ -199,32 +178,23 @@ def _sync(place: Path) -> Finding:
                 os.fsync(file.fileno())
                 times.append(time.perf_counter() - begun)
     except OSError as error:
-        detail = f"{place} cannot be written to ({error.strerror})"
-        return fail("write sync", detail, f"make {place} writable for this user, or choose another with --db")
+        fix = f"make {place} writable for this user, or choose another with --db"
+        return fail("write sync", f"{place} cannot be written to ({error.strerror})", fix)
     median = sorted(times)[2]
-    if median > SLOW_SYNC:
-        fix = "put the database on a faster disk: each submit waits for one write at least"
-        return warn("write sync", f"{median * 1000:.1f} ms, which is slow", fix)
-    return ok("write sync", f"{median * 1000:.1f} ms")
+    is_slow = median > SLOW_SYNC
+    text = f"{median * 1000:.1f} ms{', which is slow' * is_slow}"
+    fix = "put the database on a faster disk: each submit waits for one write at least"
+    return judge("write sync", is_slow, text, fix, "warning")
 
 
 def database(path: str) -> Iterator[Finding]:
     """Check the file, its modes, and who holds its lock."""
-    from interlock.stores.sqlite.database import (
-        check_files,
-        check_header,
-        connect_reader,
-        damage,
-        holder_of_deleted,
-        lock_path,
-        read_lock,
-    )
+    from interlock.stores.sqlite import database as sqlite
     from interlock.stores.sqlite.reader import read_position
 
     if path == MEMORY:
         return
-    deleted = holder_of_deleted(lock_path(path))
-    if deleted is not None:
+    if (deleted := sqlite.holder_of_deleted(sqlite.lock_path(path))) is not None:
         fix = f"restart process {deleted}; until then it acknowledges nothing"
         yield fail("database", f"the lock file of process {deleted} was deleted", fix)
         return
@@ -234,13 +204,13 @@ def database(path: str) -> Iterator[Finding]:
     if Path(path).is_dir():
         yield fail("database", f"{path} is a directory", "choose a file with --db")
         return
-    noted = read_lock(path)[1]
+    noted = sqlite.read_lock(path)[1]
     try:
-        check_header(Path(path))
-        readable = check_files(Path(path))
-        with closing(connect_reader(Path(path))) as connection:
+        sqlite.check_header(Path(path))
+        readable = sqlite.check_files(Path(path))
+        with closing(sqlite.connect_reader(Path(path))) as connection:
             version = connection.execute("PRAGMA user_version").fetchone()[0]
-            where = damage(connection, CHECK_SECONDS)
+            where = sqlite.damage(connection, CHECK_SECONDS)
             newest = None if where else connection.execute("SELECT max(created_at) FROM runs").fetchone()[0]
             position = noted if where else read_position(connection)
         if where:
@@ -264,20 +234,17 @@ def stored_runs(settings: Settings) -> Iterator[Finding]:
     """Check that pruning keeps up."""
     from interlock.stores.sqlite.database import connect_reader
 
+    live_runs = "SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL"
     try:
-        connection = connect_reader(Path(settings.database))
-        total, of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()
-        live = connection.execute("SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL").fetchone()[0]
-        connection.close()
+        with closing(connect_reader(Path(settings.database))) as connection:
+            total, of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()
+            live = connection.execute(live_runs).fetchone()[0]
     except (InterlockError, sqlite3.Error):
         return  # a fault of the file is reported by `database`
     surplus = max(of_jobs, total - (settings.keep_runs_total or sys.maxsize)) - live
-    if surplus > MANY_TOO_MANY:
-        detail = f"{total:,}, about {surplus:,} more than keep_runs and keep_runs_total allow"
-        fix = "pruning is behind: submit more slowly, use a faster disk, or raise the limits"
-        yield warn("stored runs", detail, fix)
-    else:
-        yield ok("stored runs", f"{total:,}")
+    more = f", about {surplus:,} more than keep_runs and keep_runs_total allow" if surplus > MANY_TOO_MANY else ""
+    fix = "pruning is behind: submit more slowly, use a faster disk, or raise the limits"
+    yield judge("stored runs", bool(more), f"{total:,}{more}", fix, "warning")
 
 
 def lock_holder(path: str) -> str | None:
@@ -303,10 +270,8 @@ def repair(path: str, target: str) -> Iterator[Finding]:
         return
     for one in tables:
         counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
-        if one.lost or not one.exact:
-            yield warn(f"repair: {one.table}", counted, f"a backup of {path} may have them")
-        else:
-            yield ok(f"repair: {one.table}", counted)
+        is_whole = one.exact and not one.lost
+        yield judge(f"repair: {one.table}", not is_whole, counted, f"a backup of {path} may have them", "warning")
     yield ok("repair", f"saved into {target}; use it with: interlock up --db {target}")
 
 
@@ -314,27 +279,21 @@ def app_and_files(settings: Settings) -> Iterator[Finding]:
     """Check both together: the app is imported once, and declares services too."""
     from interlock.config.sources import NO_APP, of_app
 
-    target = settings.app
     found: FromApp | None = None
-    if target is None:
+    if settings.app is None:
         yield ok("app", "not given; check it with -A MODULE:VARIABLE")
         found = NO_APP
     else:
         try:
             with redirect_stdout(sys.stderr):  # its output is not ours
-                found = of_app(target)
+                found = of_app(settings.app)
+            is_empty = not found.definitions and not found.services
+            text = f"{found.target} has {'no' if is_empty else len(found.definitions)} jobs"
+            yield judge("app", is_empty, text, "define one with @app.job('name')", "warning")
         except InterlockError as error:
             fix = "run the command in the folder of the module, and fix what it reports"
             yield fail("app", str(error), fix)
-        else:
-            yield _app(found)
     yield from _declared(settings, found)
-
-
-def _app(found: "FromApp") -> Finding:
-    if not found.definitions and not found.services:
-        return warn("app", f"{found.target} has no jobs", "define one with @app.job('name')")
-    return ok("app", f"{found.target} has {len(found.definitions)} jobs")
 
 
 def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
@@ -344,12 +303,10 @@ def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
     from interlock.config.sources import NO_APP, build
 
     faults = Faults(settings.strict)
-    # Declarations of an app that cannot be imported are not reported as missing.
-    faults.incomplete = app is None
+    faults.incomplete = app is None  # then its declarations are not reported as missing
+    app = NO_APP if app is None else app
     try:
-        loaded = build(
-            read(settings.files, faults), faults, NO_APP if app is None else app, lanes=settings.every_lane()
-        )
+        loaded = build(read(settings.files, faults), faults, app, lanes=settings.every_lane())
     except InterlockError as error:
         first, *rest = str(error).split("\n")
         for line in rest or [first]:
@@ -357,7 +314,5 @@ def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
         return
     for warning in loaded.warnings:
         yield warn("declared", warning, "fix it: it may not be what you meant")
-    if faults.incomplete:
-        yield ok("declared", "no fault in the files; the app could not be checked")
-    else:
-        yield ok("declared", loaded.counted(0 if app is None else len(app.definitions)))
+    unasked = "no fault in the files; the app could not be checked"
+    yield ok("declared", unasked if faults.incomplete else loaded.counted(len(app.definitions)))

@@ -1,9 +1,14 @@
 """Keep a drawing current: a thread listens to the event stream and wakes the one that draws."""
 
+import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+
+from interlock.cli.tables import full_screen
+from interlock.model.error import ConnectionLost, InterlockError, NotRunning
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
@@ -12,35 +17,31 @@ if TYPE_CHECKING:
 PACE = 0.1  # least seconds between two looks, however much happens
 REFRESH = 1.0  # most seconds between two looks: ages and durations grow though nothing happens
 
+T = TypeVar("T")
 
-def draw(
-    client: "Client", look: Callable[[], tuple[Any, bool]], transient: bool = False, **asked: "Unpack[EventFilter]"
-) -> None:
-    """Draw what `look` returns, now and after every change, until it also returns True. A server that stops meanwhile
-    is waited for."""
+
+def draw(client: "Client", look: Callable[[], tuple[Any, bool]], **asked: "Unpack[EventFilter]") -> None:
+    """Fill the screen with the drawing that `look` returns, now and after every change, until it also returns True. A
+    server that stops meanwhile is waited for."""
     from rich.console import Group
-    from rich.live import Live
     from rich.text import Text
 
-    from interlock.cli.tables import console
-    from interlock.model.error import ConnectionLost, NotRunning
-
     shown, _ = look()  # before anything is drawn: without a server this raises
-    with Live(shown, console=console(), auto_refresh=False, transient=transient, vertical_overflow="crop") as live:
-        for _ in looks(client, **asked):
-            try:
-                shown, done = look()
-                live.update(shown, refresh=True)
-                if done:
-                    return
-            except (NotRunning, ConnectionLost) as error:
-                live.update(Group(shown, Text(f"{error}; waiting for it", style="yellow")), refresh=True)
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # give the terminal its screen back
+    with full_screen() as screen:
+        for found in looks(client, look, **asked):
+            if isinstance(found, InterlockError):
+                screen.update(Group(Text(f"{found}; waiting for it", style="yellow"), shown), refresh=True)
+                continue
+            shown, done = found
+            screen.update(shown, refresh=True)
+            if done:
+                return
 
 
-def looks(client: "Client", **asked: "Unpack[EventFilter]") -> Iterator[None]:
-    """Yield at once, after each event, and at least every second; raise if the events are refused."""
-    from interlock.model.error import InterlockError
-
+def looks(client: "Client", look: Callable[[], T], **asked: "Unpack[EventFilter]") -> Iterator[T | InterlockError]:
+    """Yield what `look` returns at once, after each event, and at least every second; the error, if the server does not
+    answer. Raise if the events are refused."""
     changed = threading.Event()
     failures: list[InterlockError] = []
 
@@ -55,7 +56,11 @@ def looks(client: "Client", **asked: "Unpack[EventFilter]") -> Iterator[None]:
     threading.Thread(target=listen, name="events", daemon=True).start()
     while True:
         changed.clear()
-        yield
+        try:
+            found: T | InterlockError = look()
+        except (NotRunning, ConnectionLost) as error:
+            found = error
+        yield found
         time.sleep(PACE)
         changed.wait(REFRESH)
         if failures:

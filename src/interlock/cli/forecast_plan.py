@@ -77,7 +77,7 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
         start=question.start,
         until=question.until,
         lanes=settings.every_lane(declared),
-        lengths=_lengths(jobs, question, _database(resolved)),
+        lengths=_lengths(jobs, question, resolved),
         workers=settings.workers,
         slots=settings.slots,
         processes=settings.processes,
@@ -103,19 +103,12 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, int]
     return scheduled, loaded.lanes
 
 
-# ── how long runs last ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _database(resolved: Resolved) -> str | None:
-    """Return the database with earlier runs, if one is configured. One given as a flag must exist."""
+def _lengths(jobs: Mapping[str, Job], question: Question, resolved: Resolved) -> dict[str, Length]:
+    """Return how long runs last, by what was given or by earlier runs. A database given as a flag must exist."""
     database, source = resolved.settings.database, resolved.sources["database"]
-    is_there = source.startswith("flag") or (source != DEFAULT and os.path.exists(database))
-    return database if is_there else None
-
-
-def _lengths(jobs: Mapping[str, Job], question: Question, database: str | None) -> dict[str, Length]:
+    has_past = source.startswith("flag") or (source != DEFAULT and os.path.exists(database))
     unknown = [job_id for job_id in jobs if job_id not in question.by_job]
-    past = asyncio.run(past_lengths(database, unknown)) if database is not None and unknown else {}
+    past = asyncio.run(past_lengths(database, unknown)) if has_past and unknown else {}
     others = ASSUMED if question.others is None else Length(question.others, "given for all others")
     lengths = {job_id: past.get(job_id, others) for job_id in unknown}
     return lengths | {job_id: Length(length, "given") for job_id, length in question.by_job.items()}

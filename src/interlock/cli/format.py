@@ -4,18 +4,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.cli.output import safe
-from interlock.cli.tables import Column, console, on_one_line, out, plain, rich_table
+from interlock.cli.tables import columns_of, console, on_one_line, out, plain, rich_table, tabbed
 from interlock.model.duration import brief
 from interlock.model.duration import span as span
+from interlock.model.job_info import JobInfo, LoggedRun
 from interlock.model.json_form import rfc3339
+from interlock.model.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
-
-if TYPE_CHECKING:
-    from interlock.model.job_info import JobInfo, LoggedRun
-    from interlock.model.run_view import RunInfo
 
 COLOURS = {
     State.SUCCEEDED: "green",
@@ -30,9 +28,6 @@ LEVELS = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold
 def counted(number: int, noun: str) -> str:
     """Return a number with its noun: 1 run, 2,000 runs."""
     return f"{number:,} {noun}{'s' * (number != 1)}"
-
-
-# ── times ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def ago(at: float, now: float) -> str:
@@ -61,17 +56,14 @@ def when(at: float, now: float, zone: tzinfo | None = None) -> str:
     return day + (f"{there:%H:%M}" if there.second == 0 else f"{there:%H:%M:%S}")
 
 
-# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def took(run: "RunInfo", now: float) -> float | None:
+def took(run: RunInfo, now: float) -> float | None:
     """Return the seconds from the start of the first attempt to the end of the run, or to now."""
     if run.started_at is None:
         return None
     return (run.ended_at if run.ended_at is not None else now) - run.started_at
 
 
-def why(run: "RunInfo") -> str:
+def why(run: RunInfo) -> str:
     """Return what explains the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
         return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
@@ -80,7 +72,7 @@ def why(run: "RunInfo") -> str:
     return run.reason
 
 
-def print_log(runs: "Sequence[LoggedRun]") -> None:
+def print_log(runs: Sequence[LoggedRun]) -> None:
     """Print each run, and below it its output."""
     from rich.text import Text
 
@@ -93,60 +85,51 @@ def print_log(runs: "Sequence[LoggedRun]") -> None:
             console().print(Text.assemble((run.id, "bold"), "  ", state, "  ", (rest, "dim")))
         else:
             times = (exact(run.scheduled_at), exact(run.started_at), exact(run.ended_at))
-            code = "" if run.exit_code is None else run.exit_code
-            out("\t".join(plain(cell) for cell in (run.id, run.state, run.origin, *times, code, run.reason)))
+            out(tabbed(run.id, run.state, run.origin, *times, run.exit_code, run.reason))
         for line in safe(run.output.expandtabs()).splitlines():
             out(f"  {line}" if is_terminal else f"\t{line}")
 
 
-# ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+def job_line(job: JobInfo) -> str:
+    last, paused = job.last_run and job.last_run.state, "paused" if job.paused else ""
+    return tabbed(job.id, job.schedule_text, exact(job.next_at), last, job.live, paused, job.kind, job.lane, job.source)
 
 
-def job_line(job: "JobInfo") -> str:
-    """Return a job for programs: nothing cut, tabs between the values."""
-    cells = (
-        job.id, job.schedule_text or "", exact(job.next_at), "" if job.last_run is None else job.last_run.state,
-        job.live, "paused" if job.paused else "", job.kind, job.lane, job.source,
-    )  # fmt: skip
-    return "\t".join(plain(cell) for cell in cells)
-
-
-def next_fire(job: "JobInfo", now: float) -> str:
+def next_fire(job: JobInfo, now: float) -> str:
     if job.paused:
         return "paused"
     return "" if job.next_at is None else f"{when(job.next_at, now)} ({ago(job.next_at, now)})"
 
 
-def job_table(jobs: "Sequence[JobInfo]", now: float) -> Any:
-    """Return a table for a terminal. A long schedule is cut first."""
+def job_table(jobs: Sequence[JobInfo], now: float, most: int = sys.maxsize) -> Any:
+    """Return a table for a terminal, with the first `most` jobs. A long schedule is cut first."""
+    from rich.console import Group
     from rich.text import Text
 
-    columns = [Column("job"), Column("schedule", gives_way=True), Column("next"), Column("last run")]
-    columns.append(Column("live", right=True))
     rows: list[list[Any]] = []
-    for job in jobs:
+    for job in jobs[:most]:
         last, ended = job.last_run, Text("")
         if last is not None:
             ended = Text(f"{last.state} {ago(last.ended_at or last.scheduled_at, now)}", COLOURS.get(last.state, ""))
         fires = Text(next_fire(job, now), style="yellow" if job.paused else "")
         rows.append([job.id, plain(job.schedule_text or ""), fires, ended, str(job.live or "")])
-    return rich_table(columns, rows) if rows else Text("no jobs", style="dim")
+    if not rows:
+        return Text("no jobs", style="dim")
+    note = [f"only the first {most:,}; for more, use --limit"] if len(jobs) > most else []
+    return Group(rich_table(columns_of("job, ~schedule, next, last run, >live"), rows), *note)
 
 
-def job_facts(job: "JobInfo", time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
+def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
     """Return every field that has a value, by its name in JSON. `later` are the fire times after the next one."""
-    pairs: list[tuple[str, Any]] = [
-        *((name, getattr(job, name)) for name in ("id", "source", "kind", "command", "lane", "version")),
-        ("max_concurrent_runs", job.max_concurrent_runs),
-        ("schedule", job.schedule_text),
-    ]
-    if job.schedule is not None:
+    own = ("id", "source", "kind", "command", "lane", "version", "max_concurrent_runs")
+    pairs: list[tuple[str, Any]] = [*((name, getattr(job, name)) for name in own), ("schedule", job.schedule_text)]
+    if (schedule := job.schedule) is not None:
         pairs += [
-            ("schedule.jitter", brief(job.schedule.jitter)),
-            ("schedule.catch_up", job.schedule.catch_up),
-            ("schedule.catch_up_window", brief(job.schedule.catch_up_window)),
-            ("schedule.catch_up_max", job.schedule.catch_up_max),
-            ("schedule.keep", "yes" if job.schedule.keep else None),
+            ("schedule.jitter", brief(schedule.jitter)),
+            ("schedule.catch_up", schedule.catch_up),
+            ("schedule.catch_up_window", brief(schedule.catch_up_window)),
+            ("schedule.catch_up_max", schedule.catch_up_max),
+            ("schedule.keep", "yes" if schedule.keep else None),
         ]
     pairs += [
         ("paused", "yes" if job.paused else "no"),
@@ -157,8 +140,7 @@ def job_facts(job: "JobInfo", time_text: Callable[[float], str], later: Sequence
     if (last := job.last_run) is not None:
         pairs += [
             ("last_run", last.id),
-            ("last_run.state", last.state),
-            ("last_run.reason", last.reason),
+            *((f"last_run.{name}", getattr(last, name)) for name in ("state", "reason")),
             ("last_run.scheduled_at", time_text(last.scheduled_at)),
             ("last_run.ended_at", None if last.ended_at is None else time_text(last.ended_at)),
         ]

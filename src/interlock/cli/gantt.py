@@ -106,9 +106,6 @@ def gantt(forecast: Forecast, zone: tzinfo) -> str:
     return "\n".join(lines)
 
 
-# ── around the rows ─────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _style() -> str:
     light, dark = (
         "".join(f"{name}{{{'stroke' if name in LINES else 'fill'}:{both[place]}}}" for name, both in COLOURS.items())
@@ -148,9 +145,6 @@ def _legend(y: float, left_out: int) -> Iterator[str]:
         x += 46 + 6.1 * len(text)
     if left_out:
         yield _text(WIDTH - 16, y, f"{counted(left_out, 'more job')} left out", "dim end")
-
-
-# ── a row ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _row(

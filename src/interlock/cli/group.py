@@ -14,6 +14,7 @@ from typer.exceptions import TyperException
 
 from interlock.cli.output import say_error, say_failure
 from interlock.model.error import ExitCode, InterlockError
+from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 
 
@@ -59,13 +60,9 @@ class Commands(TyperGroup):
 def _function(name: str) -> Any:
     if name in set(RunAction):
         return import_module("interlock.cli.run_actions").command_of(RunAction(name))
+    if name in ("pause", "resume"):
+        return import_module("interlock.cli.job_actions").command_of(name)
     return import_module(f"interlock.cli.{name}").command
-
-
-def did_you_mean(word: str, known: Any) -> str:
-    from interlock.model.field_types import did_you_mean as ending
-
-    return ending(word, known)
 
 
 def _version(asked: bool) -> None:

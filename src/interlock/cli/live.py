@@ -1,5 +1,4 @@
-"""The live table of `interlock up`. Every drawing fills the whole screen, so nothing of an earlier one stays behind.
-Standard error is held back meanwhile; its last lines are part of the drawing."""
+"""The live table of `interlock up`. Standard error is held back meanwhile; its last lines are part of the drawing."""
 
 import asyncio
 import os
@@ -7,17 +6,17 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from heapq import heappop, heappush
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from rich.console import Console, Group, RenderableType
-from rich.live import Live
 from rich.text import Text
 
 from interlock.cli import children
 from interlock.cli.format import COLOURS, ago, span
-from interlock.cli.tables import Column, console, plain, rich_table
+from interlock.cli.tables import Column, columns_of, console, full_screen, plain, rich_table
 from interlock.core.schedule_table import Table
 from interlock.model.child_info import UP
 from interlock.model.run import Run
@@ -55,12 +54,14 @@ class HeldErrors:
                 else:
                     os.write(self._terminal, line)
 
-    def hold(self) -> None:
+    @contextmanager
+    def held(self) -> Iterator[None]:
         self.lines = deque(maxlen=MOST_HELD)
-
-    def release(self) -> None:
-        held, self.lines = self.lines, None
-        os.write(self._terminal, b"".join(held or ()))
+        try:
+            yield
+        finally:
+            held, self.lines = self.lines, None
+            os.write(self._terminal, b"".join(held or ()))
 
     def close(self) -> None:
         """Write to the terminal itself again."""
@@ -78,10 +79,10 @@ class Section(NamedTuple):
         return max(len(self.rows), self.total or 0)
 
     def fitted(self, share: int) -> Iterator[RenderableType]:
-        hidden = self.wanted - share
-        shown = self.rows[: share - 1] if hidden > 0 and self.total is not None else self.rows[:share]
+        is_cut = self.wanted > share and self.total is not None
+        shown = self.rows[: share - is_cut]
         yield rich_table(self.columns, shown)
-        if hidden > 0 and self.total is not None:
+        if is_cut:
             yield Text(f"… and {self.wanted - len(shown):,} more", style="dim")
 
 
@@ -90,23 +91,17 @@ async def show_live(scheduler: Scheduler, steps: Sequence[str], errors: HeldErro
     screen = console()
     started = at = time.monotonic()
     before, rate = 0, 0.0
-    errors.hold()
-    try:
-        with Live(
-            console=screen, screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
-        ) as live:
-            while True:
-                done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
-                if now > at:
-                    latest = (done - before) / (now - at)
-                    rate = 0.7 * rate + 0.3 * latest if rate else latest
-                before, at = done, now
-                lines = [plain(line.decode(errors="replace")) for line in errors.lines or ()]
-                head = _head(scheduler, rate, now - started)
-                live.update(_view(screen, head, steps, _sections(scheduler, screen.height), lines), refresh=True)
-                await asyncio.sleep(REFRESH)
-    finally:
-        errors.release()
+    with errors.held(), full_screen() as live:
+        while True:
+            done, now = sum(scheduler.engine.metrics.ended.values()), time.monotonic()
+            if now > at:
+                latest = (done - before) / (now - at)
+                rate = 0.7 * rate + 0.3 * latest if rate else latest
+            before, at = done, now
+            lines = [plain(line.decode(errors="replace")) for line in errors.lines or ()]
+            head = _head(scheduler, rate, now - started)
+            live.update(_view(screen, head, steps, _sections(scheduler, screen.height), lines), refresh=True)
+            await asyncio.sleep(REFRESH)
 
 
 def summary(scheduler: Scheduler) -> str:
@@ -140,11 +135,10 @@ def _view(
 
 def _shares(wanted: Sequence[int], room: int) -> list[int]:
     shares = [0] * len(wanted)
-    while room > 0 and shares != list(wanted):
-        for place, most in enumerate(wanted):
-            if shares[place] < most and room > 0:
-                shares[place] += 1
-                room -= 1
+    while room > 0 and (hungry := [place for place, most in enumerate(wanted) if shares[place] < most]):
+        for place in hungry[:room]:
+            shares[place] += 1
+        room -= len(hungry)
     return shares
 
 
@@ -167,13 +161,9 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
 def _sections(scheduler: Scheduler, most: int) -> list[Section]:
     """Those that have anything to show, with `most` rows at the most."""
     now = time.time()
-    services = Section(*children.table_of(scheduler.tree.child(SERVICES).children, now, "service"))
-    found = [
-        services._replace(total=len(services.rows)),
-        _jobs(scheduler, most, now),
-        _lanes(scheduler),
-        _recent(scheduler.engine.metrics.recent),
-    ]
+    columns, rows = children.table_of(scheduler.tree.child(SERVICES).children, now, "service")
+    recent = _recent(scheduler.engine.metrics.recent)
+    found = (Section(columns, rows, len(rows)), _jobs(scheduler, most, now), _lanes(scheduler), recent)
     return [section for section in found if section.rows]
 
 
@@ -224,13 +214,11 @@ def _lanes(scheduler: Scheduler) -> Section:
     for worker in state.workers.values():
         note = "" if worker.connected else " (away)"
         rows.append([f"worker {worker.id}{note}", f"{len(worker.attempts):,}", f"{worker.slots:,}", ""])
-    columns = [Column("lane or worker"), *(Column(name, right=True) for name in ("active", "limit", "waiting"))]
-    return Section(columns, rows, len(rows))
+    return Section(columns_of("lane or worker, >active, >limit, >waiting"), rows, len(rows))
 
 
 def _recent(runs: Sequence[Run]) -> Section:
-    columns = [Column("ended last"), Column("job"), Column("state"), Column("attempts", right=True)]
-    columns += [Column("took", right=True), Column("reason", gives_way=True)]
+    columns = columns_of("ended last, job, state, >attempts, >took, ~reason")
     rows = []
     for run in reversed(runs):
         took = "" if run.started_at is None or run.ended_at is None else span(run.ended_at - run.started_at)

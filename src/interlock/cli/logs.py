@@ -1,19 +1,25 @@
 """`interlock logs`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interlock.cli import completion
+from interlock.cli.format import exact
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.output import safe
+from interlock.cli.picture import log_text, service_text
 from interlock.cli.server import LATEST, RUN_HELP, client_of, run_of
-from interlock.cli.tables import console, json_text, on_one_line, out
+from interlock.cli.tables import console, json_text, on_one_line, out, tabbed
+from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
+from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent, ServiceLine
+from interlock.model.state import TERMINAL
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.run_view import LogLine
 
 
 @takes(*FINDING)
@@ -35,8 +41,6 @@ def command(
     """Print the log of a run or of a service.
 
     Piped: time, attempt, level and text of a run, or time, stream and text of a service, separated by tabs."""
-    from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
-
     with client_of(flags) as client:
         try:
             if name not in LATEST:
@@ -53,18 +57,18 @@ def command(
             raise rebuild(error.code, f"{error}{no_service}") from None
 
 
-def _print_service(client: "Client", name: str, follow: bool, tail: int | None, json: bool) -> None:
-    from interlock.cli.format import exact
-    from interlock.cli.picture import service_text
+def _print_line(line: LogLine | ServiceLine, json: bool, drawn: Callable[[], Any], cells: tuple[Any, ...]) -> None:
+    if json:
+        out(json_text(line))
+    elif sys.stdout.isatty():
+        console().print(drawn(), soft_wrap=True)
+    else:
+        out(f"{exact(line.at)}\t{tabbed(*cells)}\t{on_one_line(line.text)}")
 
-    screen = console() if sys.stdout.isatty() and not json else None
+
+def _print_service(client: "Client", name: str, follow: bool, tail: int | None, json: bool) -> None:
     for line in client.service_logs(name, follow=follow, last=tail):
-        if json:
-            out(json_text(line))
-        elif screen is not None:
-            screen.print(service_text(name, line), soft_wrap=True)
-        else:
-            out(f"{exact(line.at)}\t{safe(line.stream)}\t{on_one_line(line.text)}")
+        _print_line(line, json, partial(service_text, name, line), (line.stream,))
         if follow:
             sys.stdout.flush()
 
@@ -74,26 +78,15 @@ class RunPrinter:
 
     def __init__(self, json: bool, tail: int | None) -> None:
         self._json = json
-        self._console = console() if sys.stdout.isatty() and not json else None
         self._tail = tail  # how many lines of those that are read first to print; None for all
         self._shown: list[LogLine] = []
 
-    def show(self, line: "LogLine") -> None:
-        from interlock.cli.format import exact
-        from interlock.cli.picture import log_text
-
+    def show(self, line: LogLine) -> None:
         self._shown.append(line)
-        if self._json:
-            out(json_text(line))
-        elif self._console is not None:
-            self._console.print(log_text(line), soft_wrap=True)
-        else:
-            out(f"{exact(line.at)}\t{line.attempt}\t{line.level}\t{on_one_line(line.text)}")
+        _print_line(line, self._json, partial(log_text, line), (line.attempt, line.level))
 
-    def show_new(self, lines: "list[LogLine]") -> None:
+    def show_new(self, lines: list[LogLine]) -> None:
         """Print the lines that were not printed yet; a line that occurs twice is printed twice."""
-        from collections import Counter
-
         if self._tail is not None:
             self._shown += lines[: max(0, len(lines) - self._tail)]
             self._tail = None
@@ -107,9 +100,6 @@ class RunPrinter:
 
 def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter) -> None:
     """Print the stored lines; with `follow`, then every line as it comes, until the run has ended."""
-    from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent
-    from interlock.model.state import TERMINAL
-
     ended = not follow or client.get(run_id).state in TERMINAL
     early: list[LogLine] = []
     for _, event in client.events(run=run_id, types=("run", "log")) if not ended else ():

@@ -1,17 +1,20 @@
 """`interlock next`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+import time
+from datetime import tzinfo
+from math import inf
+from typing import Annotated, Any
 
 import typer
 
 from interlock.cli import completion
+from interlock.cli.format import ago, exact
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-from interlock.cli.zones import ZoneOption
-
-if TYPE_CHECKING:
-    from datetime import tzinfo
-
-    from interlock.model.schedule import Schedule
+from interlock.cli.server import client_of
+from interlock.cli.tables import present
+from interlock.cli.zones import ZoneOption, clock_changes, wall, zone_for, zone_name
+from interlock.model.error import BadUse, BadValue
+from interlock.model.schedule import Schedule
 
 MOST = 100
 
@@ -34,16 +37,7 @@ def command(
     """Print the next fire times of a job or of a schedule, in one time zone.
 
     Piped: a time on each line, in UTC."""
-    import sys
-    import time
-    from math import inf
-
-    from interlock.cli.format import exact
-    from interlock.cli.server import client_of
-    from interlock.cli.tables import out, print_json
-    from interlock.cli.zones import zone_for
     from interlock.core.fire_times import first_time, times_between
-    from interlock.model.error import BadValue
 
     if not 1 <= count <= MOST:
         raise BadValue("--count", count, f"a number from 1 to {MOST}")
@@ -56,21 +50,11 @@ def command(
         with client_of(flags) as client:
             times = client.next_times(what, count)
             zone = zone_for(tz, [client.job(what).schedule] if tz is None else [])
-    if json:
-        print_json({"times": times})
-    elif sys.stdout.isatty():
-        for line in lines_of(times, now, zone):
-            out(line)
-    else:
-        for at in times:
-            out(exact(at))
+    present(json, lambda: {"times": times}, lambda: map(exact, times), lambda: "\n".join(lines_of(times, now, zone)))
 
 
-def schedule_of(text: str, tz: str | None) -> "Schedule":
+def schedule_of(text: str, tz: str | None) -> Schedule:
     """Read a schedule as `interlock jobs` prints it."""
-    from interlock.model.error import BadUse, BadValue
-    from interlock.model.schedule import Schedule
-
     words = text.split()
     match words:
         case ["every", span] | ["every", span, "after", "0s"]:
@@ -88,11 +72,8 @@ def schedule_of(text: str, tz: str | None) -> "Schedule":
     return Schedule(**given)
 
 
-def lines_of(times: list[float], now: float, zone: "tzinfo | None") -> list[str]:
+def lines_of(times: list[float], now: float, zone: tzinfo | None) -> list[str]:
     """Return the zone's name, then a line for each time and, before it, the clock change since the previous line."""
-    from interlock.cli.format import ago
-    from interlock.cli.zones import clock_changes, wall, zone_name
-
     if not times:
         return ["it does not fire"]
     lines, previous = [f"times in {zone_name(zone)}"], now

@@ -55,7 +55,9 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
         parameters = [_parameter(name) for name in names if name not in last]
         parameters += [one.replace(kind=one.KEYWORD_ONLY) for name, one in own.items() if name != "flags"]
         parameters += [_parameter(name) for name in names if name in last]
-        parameters.append(inspect.Parameter("config", _KEYWORD, annotation=ConfigOption, default=None))
+        parameters.append(
+            inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, annotation=ConfigOption, default=None)
+        )
         command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by Typer
         command.__annotations__ = {one.name: one.annotation for one in parameters}
         command.__doc__ = function.__doc__
@@ -64,23 +66,14 @@ def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return decorate
 
 
-_KEYWORD = inspect.Parameter.KEYWORD_ONLY
-
-
 def _parameter(name: str) -> inspect.Parameter:
-    kind: Any = list[str] | None if name == "lanes" else bool | None if _is_truth(name) else str | None
-    return inspect.Parameter(name, _KEYWORD, annotation=Annotated[kind, _option(name)], default=None)
-
-
-def _is_truth(name: str) -> bool:
-    return isinstance((SETTINGS.get(name) or CLIENT_SETTINGS[name]).kind, Truth)
-
-
-def _option(name: str) -> Any:
-    setting = SETTINGS.get(name) or CLIENT_SETTINGS[name]
-    default = DEFAULTS[name]
+    setting, default = SETTINGS.get(name) or CLIENT_SETTINGS[name], DEFAULTS[name]
     names = (flag_of(name), "-A") if name == "app" else (flag_of(name),)
     if isinstance(setting.kind, Truth):
-        return typer.Option(*names, help=setting.help)
-    meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
-    return typer.Option(*names, metavar=setting.kind.metavar, help=meaning)
+        kind: Any = bool | None
+        option = typer.Option(*names, help=setting.help)
+    else:
+        kind = list[str] | None if name == "lanes" else str | None
+        meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
+        option = typer.Option(*names, metavar=setting.kind.metavar, help=meaning)
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, option], default=None)

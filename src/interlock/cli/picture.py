@@ -1,12 +1,12 @@
 """One run as `show` presents it: facts, the timeline of its states, error, result, last log lines."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.output import safe
-from interlock.cli.tables import Column, json_text, on_one_line, out, plain, rich_table
+from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.state import TERMINAL, State
 
@@ -48,6 +48,10 @@ def stays(history: list[HistoryEntry], now: float) -> list[Stay]:
 def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str, str]]:
     """Return the names and values of fields that have one; `when` formats a time."""
     failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
+
+    def facet(fields: dict[str, Any]) -> str:
+        return ", ".join(f"{name} {when(one) if isinstance(one, float) else one}" for name, one in fields.items())
+
     pairs: Iterable[tuple[str, Any]] = (
         ("run", run.id),
         ("job", f"{run.job_id} ({run.job_version})"),
@@ -58,44 +62,35 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("lane", run.lane),
         ("session", run.session),
         ("key", run.idempotency_key),
-        ("created", when(run.created_at)),
-        ("due", when(run.due_at)),
-        ("deadline", when(run.deadline_at)),
-        ("started", when(run.started_at)),
-        ("ended", when(run.ended_at)),
+        *((name, when(getattr(run, f"{name}_at"))) for name in ("created", "due", "deadline", "started", "ended")),
         ("attempts", f"{run.attempt}" + (f" ({', '.join(failed)})" if failed else "")),
         ("worker", run.worker_id),
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
-        *((name, _facet(fields, when)) for name, fields in run.facets.items()),
+        *((name, facet(fields)) for name, fields in run.facets.items()),
         ("payload", json_text(run.payload)),
     )
     return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]
 
 
-def _facet(fields: dict[str, Any], when: Callable[[float | None], str]) -> str:
-    return ", ".join(f"{name} {when(value) if isinstance(value, float) else value}" for name, value in fields.items())
-
-
-def print_plain(picture: Picture) -> None:
-    """Print tabbed lines for programs: fields, then states, then the rest, nothing cut."""
+def lines_of(picture: Picture) -> Iterator[str]:
+    """Yield tabbed lines for programs: fields, then states, then the rest, nothing cut."""
     run = picture.run
     for name, value in facts(run, exact):
-        out(f"{name}\t{plain(value)}")
+        yield tabbed(name, value)
     if run.state is State.SUCCEEDED:
-        out(f"result\t{json_text(run.result)}")
+        yield f"result\t{json_text(run.result)}"
     for line in (run.error or "").splitlines():
-        out(f"error\t{on_one_line(line)}")
+        yield f"error\t{on_one_line(line)}"
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
-        out(f"state\t{entry.after}\t{exact(entry.at)}\t{lasted}\t{entry.attempt}\t{plain(entry.reason)}")
+        yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
     for one in picture.logs[-LAST_LINES:]:
-        out(f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}")
+        yield f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}"
 
 
 def drawing(picture: Picture) -> Any:
-    """Return the same for a terminal."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
@@ -126,16 +121,14 @@ def drawing(picture: Picture) -> Any:
 def _timeline(history: list[HistoryEntry], now: float) -> Any:
     from rich.text import Text
 
-    columns = [Column("state"), Column("at", right=True), Column("for", right=True), Column("timeline")]
-    columns += [Column("try", right=True), Column("why", gives_way=True)]
-    found, rows = stays(history, now), []
+    found, rows = stays(history, now), list[list[Any]]()
     total = max((stay.start + (stay.seconds or 0.0) for stay in found), default=0.0)
     for stay in found:
         entry, colour = stay.entry, COLOURS.get(stay.entry.after, "")
-        lasted = "" if stay.seconds is None else span(stay.seconds)
-        cells = [Text(entry.after, style=colour), f"+{span(stay.start)}", lasted, Text(stay.bar(total), style=colour)]
+        after, lasted = span(stay.start) if rows else "", "" if stay.seconds is None else span(stay.seconds)
+        cells = [Text(entry.after, style=colour), after, lasted, Text(stay.bar(total), style=colour)]
         rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
-    return rich_table(columns, rows)
+    return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
 
 
 def log_text(line: LogLine) -> Any:

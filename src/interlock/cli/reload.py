@@ -1,15 +1,11 @@
 """`interlock reload`."""
 
-import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import client_of
-from interlock.cli.tables import out, plain, print_json
-
-if TYPE_CHECKING:
-    from interlock.model.reload_report import Reloaded
+from interlock.cli.tables import plain, present, tabbed
+from interlock.model.reload_report import Reloaded
 
 MOST_NAMES = 10  # of one kind in one line
 
@@ -21,26 +17,24 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     If any file has a fault, nothing changes. Piped: what happened, job or service, and its name, separated by tabs."""
     with client_of(flags) as client:
         reloaded = client.reload()
-    if json:
-        print_json(reloaded)
-        return
     found = list(_changes(reloaded))
-    for what, kind, names in found:
-        if sys.stdout.isatty():
-            out(f"{what} {kind}s: {plain(', '.join(names))}")
-        else:
-            for name in names:
-                out(f"{what}\t{kind}\t{plain(name)}")
-    if sys.stdout.isatty() and not found:
-        out("no jobs and no services")
+    present(
+        json,
+        lambda: reloaded,
+        lambda: (tabbed(what, kind, name) for what, kind, names in found for name in names),
+        lambda: (
+            "\n".join(f"{what} {kind}s: {plain(', '.join(names))}" for what, kind, names in found)
+            or "no jobs and no services"
+        ),
+    )
 
 
-def in_one_line(reloaded: "Reloaded") -> str:
+def in_one_line(reloaded: Reloaded) -> str:
     found = [f"{what} {kind} {_some(names)}" for what, kind, names in _changes(reloaded) if what != "unchanged"]
     return f"reloaded: {'; '.join(found) or 'nothing has changed'}"
 
 
-def _changes(reloaded: "Reloaded") -> Iterator[tuple[str, str, list[str]]]:
+def _changes(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
     """What happened, to jobs or to services, and their names."""
     for what in ("added", "changed", "removed", "unchanged"):
         for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli import completion
+from interlock.cli.format import counted
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import WrongUsage, say
 from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption, StateOption, TenantOption, filter_of
 from interlock.cli.server import RUN_HELP, client_of, run_of
-from interlock.cli.tables import out, print_json
+from interlock.cli.tables import out, present, print_json
+from interlock.model.error import UnknownRun
 from interlock.model.run_action import RunAction
+from interlock.model.run_view import BulkInfo
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.run_view import BulkInfo
 
 MOST_COUNTED = 1000  # runs that are counted before a person is asked
 
 
 def command_of(action: RunAction) -> Callable[..., None]:
-    """The command of that name."""
-
     def command(
         flags: Flags,
         runs: Annotated[
@@ -42,7 +42,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
         no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for a bulk request to finish.")] = False,
         json: JsonOption = False,
     ) -> None:
-        asked = filter_of(state, job, tenant, session, lane, since)
+        asked = filter_of(state, since, job=job, tenant=tenant, session=session, lane=lane)
         filtered = everything or any(asked.values())
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
@@ -80,20 +80,15 @@ def _follow(client: "Client", action: RunAction, request: str, wait: bool, json:
     finally:
         if drawn:
             sys.stderr.write("\r\x1b[K")
-    if json:
-        print_json(found)
-    elif not sys.stdout.isatty():
-        out(f"{found.id}\t{found.done}\t{found.asked}\t{'under way' if found.ended_at is None else 'finished'}")
-    elif found.ended_at is not None:
-        out(_told(found))
-    else:
-        out(f"{_told(found)}; to follow it: interlock {action} --request {request}")
+    follow = f"; to follow it: interlock {action} --request {request}" if found.ended_at is None else ""
+    line = f"{found.id}\t{found.done}\t{found.asked}\t{'under way' if found.ended_at is None else 'finished'}"
+    present(json, lambda: found, lambda: [line], lambda: _told(found) + follow)
 
 
-def _told(bulk: "BulkInfo") -> str:
-    asked = f", asked {_count(bulk.asked)} to stop" if bulk.asked else ""
-    left = f", {_count(bulk.left)} left to look at" if bulk.ended_at is None else ""
-    return f"{bulk.action.done} {_count(bulk.done)}{asked}{left}"
+def _told(bulk: BulkInfo) -> str:
+    asked = f", asked {counted(bulk.asked, 'run')} to stop" if bulk.asked else ""
+    left = f", {counted(bulk.left, 'run')} left to look at" if bulk.ended_at is None else ""
+    return f"{bulk.action.done} {counted(bulk.done, 'run')}{asked}{left}"
 
 
 def _ask(action: RunAction, runs: Iterable[object]) -> bool:
@@ -102,7 +97,7 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
     if not count:
         say(f"no run to {action}")
         return False
-    many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else _count(count)
+    many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else counted(count, "run")
     if not sys.stdin.isatty():
         raise WrongUsage(f"add --yes to {action} {many}: standard input is not a terminal")
     # Not on standard output, which may be a pipe.
@@ -113,14 +108,8 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
     return True
 
 
-def _count(runs: int) -> str:
-    return f"{runs:,} {'run' if runs == 1 else 'runs'}"
-
-
 def _act(client: "Client", action: RunAction, named: list[str], reason: str, json: bool) -> None:
     """Act on each run, whatever comes of the others; raise the first error at the end."""
-    from interlock.model.error import UnknownRun
-
     failure: UnknownRun | None = None
     told: list[dict[str, Any]] = []
     try:

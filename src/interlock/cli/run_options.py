@@ -2,9 +2,14 @@
 
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, NamedTuple
 
 import typer
+
+from interlock.cli.server import looks_like_duration, moment
+from interlock.model.duration import seconds
+from interlock.model.error import BadUse, BadValue
 
 
 class RunFlag(NamedTuple):
@@ -14,31 +19,14 @@ class RunFlag(NamedTuple):
     kind: Any = str | None
 
 
-def _delay(text: str) -> float:
-    from interlock.model.duration import seconds
-
-    return seconds(text, "--delay")
-
-
-def _at(text: str) -> Any:
-    from interlock.cli.server import moment
-
-    return moment(text, "--at")
-
-
 def _deadline(text: str) -> Any:
     """Return seconds for a duration, or a time."""
-    from interlock.cli.server import looks_like_duration, moment
-    from interlock.model.duration import seconds
-
     if looks_like_duration(text):
         return seconds(text, "--deadline")
     return moment(text, "--deadline", or_duration=True)
 
 
 def _labels(given: list[str]) -> dict[str, str]:
-    from interlock.model.error import BadUse, BadValue
-
     found: dict[str, str] = {}
     for one in given:
         name, equals, text = one.partition("=")
@@ -53,8 +41,10 @@ RUN_FLAGS = {
     "idempotency_key": RunFlag(
         typer.Option("--key", metavar="TEXT", help="Idempotency key: a repeated submit finds the same run.")
     ),
-    "delay": RunFlag(typer.Option(metavar="DURATION", help="Run it after this time."), _delay, True),
-    "at": RunFlag(typer.Option(metavar="TIME", help="Run it at this time."), _at, True),
+    "delay": RunFlag(
+        typer.Option(metavar="DURATION", help="Run it after this time."), partial(seconds, field="--delay"), True
+    ),
+    "at": RunFlag(typer.Option(metavar="TIME", help="Run it at this time."), partial(moment, field="--at"), True),
     "deadline": RunFlag(typer.Option(metavar="DURATION|TIME", help="Time by which it must have ended."), _deadline),
     "lane": RunFlag(typer.Option(metavar="TEXT", help="Lane; by default the job's own.")),
     "session": RunFlag(typer.Option(metavar="TEXT", help="Session of the run.")),
@@ -83,10 +73,8 @@ def takes_run_options(function: Callable[..., None], trigger: bool = False) -> C
             parameters.append(one.replace(kind=one.KEYWORD_ONLY))
             continue
         for field, flag in flags.items():
-            kind: Any = flag.kind
-            parameters.append(
-                inspect.Parameter(field, one.KEYWORD_ONLY, annotation=Annotated[kind, flag.option], default=None)
-            )
+            made: Any = Annotated[flag.kind, flag.option]
+            parameters.append(inspect.Parameter(field, one.KEYWORD_ONLY, annotation=made, default=None))
     command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by `takes`
     command.__doc__ = function.__doc__
     return command

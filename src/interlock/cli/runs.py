@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from interlock.cli import completion, server
+from interlock.cli.format import COLOURS, exact, print_log, span, took, why
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import WrongUsage
-from interlock.cli.server import client_of
-from interlock.cli.tables import Column, console, out, plain, print_json, rich_table
+from interlock.cli.server import at_least_one, client_of
+from interlock.cli.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
+from interlock.model.error import BadValue, ConnectionLost, NotRunning
+from interlock.model.field_types import did_you_mean
+from interlock.model.run_view import HelloEvent, RunEvent, RunInfo
+from interlock.model.state import POSSIBLE, TERMINAL, State
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
-    from interlock.model.run_view import RunInfo
 
 StateOption = Annotated[
     list[str] | None,
@@ -60,57 +64,36 @@ def command(
     Piped: id, job, state, attempt, created, started, ended, tenant, lane, session and reason, separated by tabs. With
     `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
     tab."""
-    from interlock.model.error import BadValue
-
-    if limit is not None and limit < 1:
-        raise BadValue("--limit", limit, "1 or more")
-    asked = filter_of(state, job, tenant, session, lane, since) | {"live": live}
+    at_least_one("--limit", limit)
+    asked = filter_of(state, since, job=job, tenant=tenant, session=session, lane=lane) | {"live": live}
     if output:
-        _print_log(flags, asked, LOGGED if limit is None else limit, watch, json)
+        _print_log(flags, asked, limit or LOGGED, watch, json)
         return
-    limit = LISTED if limit is None else limit
+    most = limit or LISTED
     with client_of(flags) as client:
         if watch and sys.stdout.isatty() and not json:
-            _draw(client, asked, limit)
+            _draw(client, asked, most)
         elif watch:
-            _follow(client, asked, limit, json)
+            _follow(client, asked, most, json)
         else:
-            _list(client, asked, limit, json)
+            present(
+                json,
+                lambda: {"runs": list(client.runs(**asked, limit=most))},
+                lambda: map(_line, client.runs(**asked, limit=most)),
+                lambda: _table(list(client.runs(**asked, limit=most + 1)), most),
+            )
 
 
-def filter_of(
-    state: list[str] | None,
-    job: str | None,
-    tenant: str | None,
-    session: str | None,
-    lane: str | None,
-    since: str | None,
-) -> dict[str, Any]:
-    """The filter as the client takes it."""
-    from interlock.model.error import BadValue
-    from interlock.model.field_types import did_you_mean
-    from interlock.model.state import POSSIBLE, State
-
+def filter_of(state: list[str] | None, since: str | None, **others: str | None) -> dict[str, Any]:
+    """Return the filter as the client takes it."""
     for one in state or []:
         if one not in list(State):
             raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, POSSIBLE)])}")
     when = None if since is None else server.since(since, "--since", time.time())
-    return {"state": state or (), "job": job, "tenant": tenant, "session": session, "lane": lane, "since": when}
-
-
-def _list(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> None:
-    if json:
-        print_json({"runs": list(client.runs(**asked, limit=limit))})
-    elif not sys.stdout.isatty():
-        for run in client.runs(**asked, limit=limit):
-            out(_line(run))
-    else:
-        console().print(_table(list(client.runs(**asked, limit=limit + 1)), limit))
+    return {"state": state or (), "since": when, **others}
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
-    from interlock.cli.format import print_log
-
     others = {name: value for name, value in asked.items() if name != "job"}
     if asked["job"] is None or watch or any(value not in (None, ()) for value in others.values()):
         raise WrongUsage("--output: needs --job, and takes no other filter and no --watch")
@@ -119,24 +102,17 @@ def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, jso
     print_json({"runs": runs}) if json else print_log(runs)
 
 
-def _line(run: "RunInfo") -> str:
-    from interlock.cli.format import exact, why
-
+def _line(run: RunInfo) -> str:
     times = (exact(run.created_at), exact(run.started_at), exact(run.ended_at))
-    cells = (run.id, run.job_id, run.state, run.attempt, *times, run.tenant, run.lane, run.session or "", why(run))
-    return "\t".join(plain(cell) for cell in cells)
+    return tabbed(run.id, run.job_id, run.state, run.attempt, *times, run.tenant, run.lane, run.session, why(run))
 
 
-def _table(runs: "list[RunInfo]", limit: int) -> Any:
-    """A table that fits the terminal; the reason is cut before anything else."""
+def _table(runs: list[RunInfo], limit: int) -> Any:
+    """Return a table that fits the terminal; the reason is cut before anything else."""
     from rich.console import Group
     from rich.text import Text
 
-    from interlock.cli.format import COLOURS, span, took, why
-
     now = time.time()
-    columns = [Column("run"), Column("job"), Column("state"), Column("age", right=True), Column("took", right=True)]
-    columns.append(Column("what", gives_way=True))
     rows = []
     for run in runs[:limit]:
         spent = took(run, now)
@@ -146,7 +122,7 @@ def _table(runs: "list[RunInfo]", limit: int) -> Any:
     if not rows:
         return Text("no runs", style="dim")
     note = [Text(f"the newest {limit:,}; for more: --limit", style="dim")] if len(runs) > limit else []
-    return Group(rich_table(columns, rows), *note)
+    return Group(rich_table(columns_of("run, job, state, >age, >took, ~what"), rows), *note)
 
 
 def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
@@ -160,13 +136,10 @@ def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
 
 
 def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> None:
-    """Print a line for each run, and again whenever it has changed. Goes on after a restart of the server."""
-    from interlock.model.run_view import HelloEvent, RunEvent
-    from interlock.model.state import TERMINAL
-
+    """Print a line for each run, and again whenever it has changed. Go on after a restart of the server."""
     seen: dict[str, int] = {}
 
-    def show(run: "RunInfo") -> None:
+    def show(run: RunInfo) -> None:
         if seen.get(run.id, 0) < run.internals.seq:
             seen[run.id] = run.internals.seq
             print_json(run) if json else out(_line(run))
@@ -184,10 +157,8 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
         sys.stdout.flush()
 
 
-def _read(client: "Client", asked: dict[str, Any], run_id: str) -> "list[RunInfo]":
-    """The run, if it matches the filter, as soon as the server answers."""
-    from interlock.model.error import ConnectionLost, NotRunning
-
+def _read(client: "Client", asked: dict[str, Any], run_id: str) -> list[RunInfo]:
+    """Return the run, if it matches the filter, as soon as the server answers."""
     while True:
         try:
             return [run for run in client.runs(**asked, id_prefix=run_id) if run.id == run_id]

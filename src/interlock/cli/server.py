@@ -1,15 +1,20 @@
 """Find the server and the run that a command is about, and read the times that people write."""
 
+import os
 import re
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from interlock.cli import completion
 from interlock.cli.options import Flags
+from interlock.model.duration import seconds
+from interlock.model.error import BadValue, NotRunning, UnknownRun, rebuild
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
@@ -26,9 +31,8 @@ JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job."
 
 @contextmanager
 def client_of(flags: Flags) -> "Iterator[Client]":
-    """A client for the server that --url, --socket or --db names, or else the environment or the current folder."""
+    """Open a client for the server that a flag names, or else the environment or the current folder."""
     from interlock.client.http.client import Client
-    from interlock.model.error import NotRunning, rebuild
 
     resolved = flags.resolve()
     url = flags.url(resolved)
@@ -40,15 +44,15 @@ def client_of(flags: Flags) -> "Iterator[Client]":
 
 
 def _where_looked(url: str, resolved: "Resolved") -> str:
-    """Why no server was found, and what to do."""
+    """Say why no server was found, and what to do."""
     settings, sources = resolved.settings, resolved.sources
     if url == resolved.client.url:
         return f"server: nothing answers at {url} ({sources['url']}); start it there, or correct the address"
-    if _listens(str(settings.socket_path())):
-        return (
-            f"server: the scheduler at {settings.socket_path()} does not serve HTTP (http: off), which commands need; "
-            "start it with --http local"
-        )
+    with socket.socket(socket.AF_UNIX) as probe:
+        listens = probe.connect_ex(str(settings.socket_path())) == 0
+    if listens:
+        silent = f"server: the scheduler at {settings.socket_path()} does not serve HTTP (http: off)"
+        return f"{silent}, which commands need; start it with --http local"
     name = "database" if settings.socket is None else "socket"
     looked = f"server: nothing answers at {url} ({name} {getattr(settings, name)}, {sources[name]})"
     if others := _running():
@@ -56,18 +60,8 @@ def _where_looked(url: str, resolved: "Resolved") -> str:
     return f"{looked}; start one with 'interlock up', or name another with --db, --socket or --url"
 
 
-def _listens(path: str) -> bool:
-    import socket
-
-    with socket.socket(socket.AF_UNIX) as probe:
-        return probe.connect_ex(path) == 0
-
-
 def _running() -> list[str]:
-    """Servers of this user in other folders: the sockets for HTTP that processes listen on."""
-    import os
-    from pathlib import Path
-
+    """Return servers of this user in other folders: the sockets for HTTP that processes listen on."""
     try:
         lines = Path("/proc/net/unix").read_text().splitlines()[1:]
     except OSError:
@@ -82,10 +76,13 @@ def _running() -> list[str]:
     return sorted(found)[:MOST_NAMED]
 
 
-def run_of(client: "Client", given: str) -> str:
-    """The id of the run that was named, by its whole id or by a beginning that no other run has."""
-    from interlock.model.error import BadValue, UnknownRun
+def at_least_one(field: str, number: int | None) -> None:
+    if number is not None and number < 1:
+        raise BadValue(field, number, "1 or more")
 
+
+def run_of(client: "Client", given: str) -> str:
+    """Return the id of the run that was named, by its whole id or by a beginning that no other run has."""
     if given in LATEST:
         newest = next(iter(client.runs(limit=1)), None)
         if newest is None:
@@ -101,9 +98,7 @@ def run_of(client: "Client", given: str) -> str:
 
 
 def moment(text: str, field: str, or_duration: bool = False) -> datetime:
-    """A time as people write it; without a zone it is local."""
-    from interlock.model.error import BadValue
-
+    """Read a time as people write it; without a zone it is local."""
     try:
         return datetime.fromisoformat(text).astimezone()
     except (ValueError, OverflowError) as error:
@@ -117,9 +112,7 @@ def looks_like_duration(text: str) -> bool:
 
 
 def since(text: str, field: str, now: float) -> float:
-    """The instant that a time names, or that lies a duration back."""
+    """Return the instant that a time names, or that lies a duration back."""
     if looks_like_duration(text):
-        from interlock.model.duration import seconds
-
         return now - seconds(text, field)
     return moment(text, field, or_duration=True).timestamp()

@@ -4,15 +4,11 @@ import socket
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from interlock.cli.doctor_checks import Finding, fail, ok, warn
+from interlock.cli.doctor_checks import Finding, fail, judge, ok, warn
 from interlock.cli.options import Flags
 from interlock.config import Resolved, Settings
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
 
 PATIENCE = 5.0
 
@@ -20,10 +16,8 @@ PATIENCE = 5.0
 def server(flags: Flags, resolved: Resolved) -> Iterator[Finding]:
     settings = resolved.settings
     scheduler = _unix("socket", settings.socket_path())
-    yield scheduler
     http = _unix("http socket", settings.http_socket_path())
-    yield http
-    yield _port(settings)
+    yield from (scheduler, http, _port(settings))
     url = flags.url(resolved)
     if _answers(http) or url == resolved.client.url:
         yield from _ready(url, resolved.client.token)
@@ -67,8 +61,8 @@ def _port(settings: Settings) -> Finding:
         return ok("port", f"none: http is {settings.http!r}")
     host, port = address
     if not is_loopback(host) and not settings.tokens:
-        error = TokensNeeded(settings.http)
-        return fail("port", str(error), "add tokens to interlock.yaml, or listen on 127.0.0.1")
+        fix = "add tokens to interlock.yaml, or listen on 127.0.0.1"
+        return fail("port", str(TokensNeeded(settings.http)), fix)
     name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     if port == 0:
         return ok("port", "any that is free")
@@ -112,19 +106,14 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()
-            yield _allowed(client)
+            try:  # anybody may ask for readiness, but not for runs
+                next(client.runs(limit=1), None)
+                yield ok("token", "this user may ask the server")
+            except (Unauthorized, Forbidden) as error:
+                yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:
         yield fail("server", str(error), "read the output of 'interlock up', and restart it")
         return
+    fix = "read the output of 'interlock up', and restart it if that goes on"
     for name, check in found.checks.items():
-        fix = "" if check.ok else "read the output of 'interlock up', and restart it if that goes on"
-        yield Finding(f"server: {name}", "ok" if check.ok else "failed", check.detail or "works", fix)
-
-
-def _allowed(client: "Client") -> Finding:
-    """Check the token: anybody may ask for readiness, but not for runs."""
-    try:
-        next(client.runs(limit=1), None)
-    except (Unauthorized, Forbidden) as error:
-        return fail("token", str(error), "set INTERLOCK_TOKEN to one that the server's settings have")
-    return ok("token", "this user may ask the server")
+        yield judge(f"server: {name}", not check.ok, check.detail or "works", fix)

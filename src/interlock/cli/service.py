@@ -1,17 +1,19 @@
 """`interlock service`."""
 
-import sys
 import time
 from typing import Annotated
 
 import typer
 
 from interlock.cli import completion
+from interlock.cli.children import line_of, sentence_of
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import NotUp
 from interlock.cli.server import client_of
-from interlock.cli.tables import out, print_json
+from interlock.cli.tables import present
 from interlock.model.child_info import UP, ServiceAction, Status
+from interlock.model.error import BadValue
+from interlock.model.field_types import did_you_mean
 
 
 @takes(*FINDING)
@@ -39,19 +41,10 @@ def command(
 
     Returns when that is done. The exit code says whether a service that was started is up. Piped: a line as of
     `interlock tree`."""
-    from interlock.cli.children import line_of, sentence_of
-    from interlock.model.error import BadValue
-    from interlock.model.field_types import did_you_mean
-
-    if action not in list(ServiceAction):
-        raise BadValue(
-            "action", action, f"one of {', '.join(ServiceAction)}{did_you_mean(action, map(str, ServiceAction))}"
-        )
+    if action not in (known := list(map(str, ServiceAction))):
+        raise BadValue("action", action, f"one of {', '.join(known)}{did_you_mean(action, known)}")
     with client_of(flags) as client:
         child = client.act(name, action)
-    if json:
-        print_json(child)
-    else:
-        out(sentence_of(child, time.time()) if sys.stdout.isatty() else line_of(child))
+    present(json, lambda: child, lambda: [line_of(child)], lambda: sentence_of(child, time.time()))
     if action in (ServiceAction.START, ServiceAction.RESTART) and child.status not in UP | {Status.FINISHED}:
         raise NotUp(f"{child.name} is not up: {child.reason or child.status}")

@@ -7,7 +7,10 @@ import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import RunArgument, client_of, run_of
-from interlock.cli.tables import console, print_json
+from interlock.cli.tables import present
+from interlock.model.duration import seconds
+from interlock.model.error import InterlockError, RunEnded, WaitTimeout
+from interlock.model.state import TERMINAL
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
@@ -26,55 +29,37 @@ def command(
     """Show a run: its facts, the timeline of its states, error, result and last log lines.
 
     With `--wait` the exit code says whether it succeeded."""
-    from interlock.model.duration import seconds
+    from interlock.cli.picture import Picture, drawing, lines_of
 
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         run_id = run_of(client, run)
         if follow:
             _follow(client, run_id, json)
-        failure = None if wait is None else _wait(client, run_id, limit)
-        found, history, logs = client.get(run_id), client.history(run_id), client.logs(run_id)
-        if json:
-            print_json({"run": found, "history": history, "logs": logs})
-        else:
-            from interlock.cli.picture import Picture, drawing, print_plain
-
-            picture = Picture(found, history, logs)
-            console().print(drawing(picture)) if sys.stdout.isatty() else print_plain(picture)
+        failure = None
+        try:
+            if wait is not None:
+                client.result(run_id, limit)
+        except (RunEnded, WaitTimeout) as error:
+            failure = error
+        picture = Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
+        present(json, picture._asdict, lambda: lines_of(picture), lambda: drawing(picture))
         if failure is not None:
             raise failure
-
-
-def _wait(client: "Client", run_id: str, limit: float | None) -> Exception | None:
-    """The error to raise once the run has been shown."""
-    from interlock.model.error import RunEnded, WaitTimeout
-
-    try:
-        client.result(run_id, limit)
-    except (RunEnded, WaitTimeout) as error:
-        return error
-    return None
 
 
 def _follow(client: "Client", run_id: str, json: bool) -> None:
     """Wait for the end of the run, in a terminal with a drawing that stays current."""
     from interlock.cli.event_watch import draw, looks
-    from interlock.model.error import ConnectionLost, NotRunning
-    from interlock.model.state import TERMINAL
+    from interlock.cli.picture import Picture, drawing
 
     def look() -> tuple[Any, bool]:
-        from interlock.cli.picture import Picture, drawing
-
         picture = Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
         return drawing(picture), picture.run.state in TERMINAL
 
     if sys.stdout.isatty() and not json:
-        draw(client, look, transient=True, run=run_id)
+        draw(client, look, run=run_id)
         return
-    for _ in looks(client, run=run_id):
-        try:
-            if client.get(run_id).state in TERMINAL:
-                return
-        except (NotRunning, ConnectionLost):
-            continue
+    for found in looks(client, lambda: client.get(run_id), run=run_id):
+        if not isinstance(found, InterlockError) and found.state in TERMINAL:
+            return

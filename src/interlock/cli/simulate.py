@@ -1,10 +1,16 @@
 """`interlock simulate`."""
 
+import errno
+import os
 from typing import Annotated
 
+import msgspec
 import typer
 
 from interlock.cli.options import Flags, JsonOption, takes
+from interlock.cli.output import say
+from interlock.cli.tables import present
+from interlock.model.error import BadValue
 
 
 @takes("app", "database", "workers", "slots", "processes", "lanes")
@@ -37,14 +43,8 @@ def command(
     seconds a run lasts and how that is known, runs, waited, longest wait, missed, overlaps, most at once and seconds in
     all; `lane`, name, limit, most at once, since when and seconds full; with --runs also `run`, job, nominal, due,
     started and ended time, state, seconds waited and for what, attempts and reason."""
-    import sys
-
-    import msgspec
-
     from interlock.cli.forecast_plan import forecast_of, question_of
-    from interlock.cli.forecasts import drawing, print_plain
-    from interlock.cli.output import say
-    from interlock.cli.tables import console, print_json
+    from interlock.cli.forecasts import drawing, lines_of
 
     if svg is not None:
         _check_writable(svg)
@@ -57,34 +57,26 @@ def command(
             with open(svg, "w", encoding="utf-8") as file:
                 file.write(gantt(found, question.zone))
         except OSError as error:
-            raise _not_writable(svg, error.errno or 0) from None
+            raise BadValue("--svg", svg, f"a file that can be written ({error.strerror})") from None
         say(f"drawn: {svg}")
-    if json:
-        fields = msgspec.structs.asdict(found)
-        print_json({name: value for name, value in fields.items() if runs or name != "runs"})
-    elif sys.stdout.isatty():
-        console().print(drawing(found, question.zone, runs))
-    else:
-        print_plain(found, runs)
+    fields = msgspec.structs.asdict(found)
+    present(
+        json,
+        lambda: {name: value for name, value in fields.items() if runs or name != "runs"},
+        lambda: lines_of(found, runs),
+        lambda: drawing(found, question.zone, runs),
+    )
 
 
 def _check_writable(svg: str) -> None:
     """Refuse an impossible path before a long computation; write nothing yet."""
-    import errno
-    import os
-
     folder = os.path.dirname(os.path.abspath(svg))
+    number = 0
     if os.path.isdir(svg):
-        raise _not_writable(svg, errno.EISDIR)
-    if not os.path.isdir(folder):
-        raise _not_writable(svg, errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT)
-    if not os.access(svg if os.path.exists(svg) else folder, os.W_OK):
-        raise _not_writable(svg, errno.EACCES)
-
-
-def _not_writable(svg: str, number: int) -> Exception:
-    import os
-
-    from interlock.model.error import BadValue
-
-    return BadValue("--svg", svg, f"a file that can be written ({os.strerror(number)})")
+        number = errno.EISDIR
+    elif not os.path.isdir(folder):
+        number = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+    elif not os.access(svg if os.path.exists(svg) else folder, os.W_OK):
+        number = errno.EACCES
+    if number:
+        raise BadValue("--svg", svg, f"a file that can be written ({os.strerror(number)})")

@@ -2,21 +2,23 @@
 
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import say
+from interlock.cli.payloads import read_many, read_one
 from interlock.cli.run_options import takes_run_options
 from interlock.cli.server import JobArgument, client_of
 from interlock.cli.tables import out, print_json
+from interlock.model.duration import seconds
+from interlock.model.error import RunEnded, WaitTimeout
+from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from interlock.client.http.client import BlockingRunHandle, Client
-    from interlock.model.request import NewRun
 
 PayloadOption = Annotated[
     str | None,
@@ -48,9 +50,6 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
-    from interlock.cli.payloads import read_many, read_one
-    from interlock.model.duration import seconds
-
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         if many:
@@ -80,25 +79,20 @@ def _submit_many(
         for place, one in enumerate(payloads)
     ]
     handles: list[BlockingRunHandle[Any]] = []
-    whole = False
     try:
         for batch in batches(runs):
             handles += client.submit_many(batch)
-        whole = True
     finally:
         # If a batch failed nothing will be waited for, so the ids are printed now.
-        if handles and not (wait and whole):
-            if json:
-                print_json({"ids": [one.id for one in handles]})
-            else:
-                out("\n".join(one.id for one in handles))
+        if handles and not (wait and len(handles) == len(runs)):
+            ids = [one.id for one in handles]
+            print_json({"ids": ids}) if json else out("\n".join(ids))
     return handles
 
 
-def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
+def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
     """Split into batches as large as the server takes, in number and in bytes."""
     from interlock.client.submission import MOST_BYTES
-    from interlock.model.request import MOST_RUNS_OVER_HTTP
 
     batch: list[NewRun] = []
     size = 0
@@ -113,8 +107,6 @@ def batches(runs: "list[NewRun]") -> "Iterator[list[NewRun]]":
 
 def wait_for(client: "Client", handles: "list[BlockingRunHandle[Any]]", limit: float | None, json: bool) -> None:
     """Print each result on a line of its own; once all have ended, raise for the first run that did not succeed."""
-    from interlock.model.error import RunEnded, WaitTimeout
-
     if sys.stderr.isatty() and not json:
         say(f"waiting for {handles[0].id if len(handles) == 1 else f'{len(handles):,} runs'} …")
     end = None if limit is None else time.monotonic() + limit

@@ -1,13 +1,14 @@
 """Tables and JSON on standard output: drawn to fit a terminal, plain and complete when piped."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from interlock.cli.output import safe, safe_json
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live
     from rich.table import Table
 
 
@@ -23,7 +24,6 @@ class Column(NamedTuple):
 
 
 def out(text: str) -> None:
-    """One line of output."""
     sys.stdout.write(text + "\n")
 
 
@@ -41,10 +41,37 @@ def print_json(value: Any, indent: bool = False) -> None:
     out(json_text(value, indent or sys.stdout.isatty()))
 
 
+def present(
+    json: bool, value: Callable[[], Any], lines: Callable[[], Iterable[str]], drawing: Callable[[], Any]
+) -> None:
+    """Print the value as JSON if asked to, else the drawing in a terminal, else the lines for a program."""
+    if json:
+        print_json(value())
+    elif not sys.stdout.isatty():
+        for line in lines():
+            out(line)
+    elif isinstance(drawn := drawing(), str):
+        out(drawn)
+    else:
+        console().print(drawn)
+
+
 def console() -> "Console":
     from rich.console import Console
 
     return Console(highlight=False, markup=False, emoji=False)
+
+
+def full_screen() -> "Live":
+    """Return the terminal's other screen. Every drawing fills it, so no line of an earlier one stays behind."""
+    from rich.live import Live
+
+    return Live(console=console(), screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+
+
+def columns_of(titles: str) -> list[Column]:
+    """Read titles between commas; ">" marks a column of numbers, "~" one that gives way."""
+    return [Column(one.lstrip(">~"), right=one[0] == ">", gives_way=one[0] == "~") for one in titles.split(", ")]
 
 
 def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Table":
@@ -70,23 +97,17 @@ def fitted(columns: Sequence[Column], natural: Sequence[int], room: int) -> list
     """Return the width of each column. Columns that give way are cut first, then those that wrap, then the longest."""
     widths = list(natural)
     excess = sum(widths) + GAP * (len(widths) - 1) - room
-    for place in sorted(
-        range(len(widths)), key=lambda at: (not columns[at].gives_way, not columns[at].wrap, -natural[at])
-    ):
-        spare = widths[place] - (1 if columns[place].gives_way else LEAST)
-        cut = max(0, min(excess, spare))
+    order = sorted(range(len(widths)), key=lambda at: (not columns[at].gives_way, not columns[at].wrap, -natural[at]))
+    for place in order:
+        cut = max(0, min(excess, widths[place] - (1 if columns[place].gives_way else LEAST)))
         widths[place] -= cut
         excess -= cut
     return widths
 
 
-def print_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> None:
-    """Print a table in a terminal; elsewhere the values separated by tabs, nothing cut."""
-    if sys.stdout.isatty():
-        console().print(rich_table(columns, rows))
-        return
-    for row in rows:
-        out("\t".join(plain(cell) for cell in row))
+def tabbed(*cells: Any) -> str:
+    """Return a line for programs: tabs between the values, nothing cut; None is empty."""
+    return "\t".join("" if cell is None else plain(cell) for cell in cells)
 
 
 def plain(cell: Any) -> str:

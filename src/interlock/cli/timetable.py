@@ -1,13 +1,21 @@
 """`interlock timetable`."""
 
-from typing import TYPE_CHECKING, Annotated
+import sys
+from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
+from interlock.cli.chart import LEAST_WIDTH, chart
+from interlock.cli.format import counted, exact
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
-
-if TYPE_CHECKING:
-    from interlock.model.job_info import Timetable
+from interlock.cli.output import say
+from interlock.cli.server import client_of
+from interlock.cli.tables import console, out, print_json
+from interlock.cli.zones import named_zone
+from interlock.model.duration import seconds
+from interlock.model.error import BadValue
+from interlock.model.job_info import Timetable
 
 MOST = 1000  # rows of a chart, and jobs that the server returns
 MOST_FIRES = 50_000
@@ -38,16 +46,6 @@ def command(
     """Draw what fires in the next hours: a row for each job, time from left to right.
 
     Piped: time and job of each fire, with a tab between them, the earliest first."""
-    import sys
-
-    from interlock.cli.chart import LEAST_WIDTH, chart
-    from interlock.cli.format import counted
-    from interlock.cli.server import client_of
-    from interlock.cli.tables import console, out
-    from interlock.cli.zones import named_zone
-    from interlock.model.duration import seconds
-    from interlock.model.error import BadValue
-
     length = seconds(ahead, "--for")
     is_chart = not json and (width is not None or sys.stdout.isatty())
     most = MOST if is_chart else MOST_FIRES
@@ -72,14 +70,8 @@ def command(
             out(f"{counted(found.left_out, 'more job')} left out; for more, use --limit")
 
 
-def print_fires(found: "Timetable", limit: int, json: bool) -> None:
+def print_fires(found: Timetable, limit: int, json: bool) -> None:
     """Print the earliest fires, and say on standard error what is left out."""
-    from msgspec.structs import replace
-
-    from interlock.cli.format import counted, exact
-    from interlock.cli.output import say
-    from interlock.cli.tables import out, print_json
-
     fires = sorted((at, job.job_id) for job in found.jobs for at in job.times)
     is_cut = found.left_out > 0 or any(job.more for job in found.jobs)
     left_out = len(fires) - limit

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from interlock.cli.children import drawing, everybody, line_of
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import client_of
-from interlock.cli.tables import console, json_text, out, print_json
+from interlock.cli.tables import json_text, out, present
+from interlock.model.error import InterlockError
 
 if TYPE_CHECKING:
     from interlock.client.http.client import Client
@@ -24,7 +26,6 @@ def command(
 
     Piped: path, kind, status, process, since, restarts, next try, last exit and the reason for not being up, separated
     by tabs."""
-    from interlock.cli.children import drawing, everybody, line_of
     from interlock.cli.event_watch import draw
 
     with client_of(flags) as client:
@@ -36,27 +37,18 @@ def command(
             _follow(client, json)
         elif follow:
             draw(client, look, types=("service",))
-        elif json:
-            print_json(client.tree())
-        elif not sys.stdout.isatty():
-            for child in everybody(client.tree()):
-                out(line_of(child))
         else:
-            console().print(look()[0])
+            present(json, client.tree, lambda: map(line_of, everybody(client.tree())), lambda: look()[0])
 
 
 def _follow(client: "Client", json: bool) -> None:
     """Print a line for each child, and again whenever it has changed; in JSON the whole tree."""
-    from interlock.cli.children import everybody, line_of
     from interlock.cli.event_watch import looks
-    from interlock.model.error import ConnectionLost, NotRunning
 
     known: dict[str, str] = {}
-    top = client.tree()
-    for _ in looks(client, types=("service",)):
-        try:
-            top = client.tree()
-        except (NotRunning, ConnectionLost):
+    client.tree()  # without a server this raises
+    for top in looks(client, client.tree, types=("service",)):
+        if isinstance(top, InterlockError):
             continue
         found = {"": json_text(top)} if json else {child.path: line_of(child) for child in everybody(top)}
         for path, line in found.items():

@@ -4,9 +4,11 @@ from functools import partial
 from typing import Any
 
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.payloads import read_one
 from interlock.cli.run_options import takes_run_options
 from interlock.cli.server import JobArgument, client_of
 from interlock.cli.submit import ParameterOption, PayloadOption, WaitOption, print_id, wait_for
+from interlock.model.duration import seconds
 
 
 @takes(*FINDING)
@@ -24,9 +26,6 @@ def command(
     """Run a job now, beside its schedule, and print the id of the run. `--wait` prints the result instead.
 
     A paused job can be triggered too. Without a payload the run gets the job's own."""
-    from interlock.cli.payloads import read_one
-    from interlock.model.duration import seconds
-
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         handle = client.trigger(job, read_one(payload, parameter or []), **options)

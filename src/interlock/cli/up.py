@@ -181,7 +181,7 @@ def _has_terminal() -> bool:
 
 
 def _say(text: str) -> None:
-    """Say it, whether or not anybody can read it any more."""
+    """Say it, even if nobody can read it any more."""
     with suppress(OSError):
         say(text)
 

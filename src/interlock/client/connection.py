@@ -135,9 +135,6 @@ class Connection(Endpoint, RunAccess):
         finally:
             self._waiting.pop(number, None)
 
-    def opened(self, peer: Peer) -> None:
-        pass
-
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         for message in messages:
             if isinstance(message, r.News):

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from interlock.config.documents import Document
 from interlock.config.faults import Spot
 from interlock.core.state import DEFAULT_LANES
+from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import Checked, read_fields, settable
 from interlock.model.field_types import Kind, Place, Schema, Whole, Word
@@ -47,8 +47,8 @@ class Lanes(Kind):
 
 
 class LaneFields(Checked, frozen=True, kw_only=True):
-    id: Annotated[str, Meta(description="Name of the lane."), Word(NAME.pattern, NAME_RULE.format(64))]
-    limit: Annotated[int, Meta(description="Runs that may execute in it at once."), Lanes.LIMIT]
+    id: Annotated[str, doc("Name of the lane."), Word(NAME.pattern, NAME_RULE.format(64))]
+    limit: Annotated[int, doc("Runs that may execute in it at once."), Lanes.LIMIT]
 
 
 LANE_FIELDS = settable(LaneFields)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
 
 from interlock.config.lanes import Lanes, lanes
 from interlock.config.tokens import Token, Tokens
+from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import fields_of
 from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
@@ -78,83 +78,57 @@ KEEP = Span("0s", "36500d")
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one scheduler."""
 
-    app: Annotated[str | None, Meta(description="Where the app is defined."), APP] = None
-    files: Annotated[
-        list[str], Meta(description="Files and folders with jobs and services."), PATHS, Given(flag="PATH")
-    ] = []
-    strict: Annotated[bool, Meta(description="Refuse files that cause warnings.")] = False
-    watch: Annotated[bool, Meta(description="Reload the files whenever they change.")] = False
-    database: Annotated[str, Meta(description="SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = (
-        "interlock.db"
+    app: Annotated[str | None, doc("Where the app is defined."), APP] = None
+    files: Annotated[list[str], doc("Files and folders with jobs and services."), PATHS, Given(flag="PATH")] = []
+    strict: Annotated[bool, doc("Refuse files that cause warnings.")] = False
+    watch: Annotated[bool, doc("Reload the files whenever they change.")] = False
+    database: Annotated[str, doc("SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = "interlock.db"
+    socket: Annotated[str | None, doc("Unix socket of the scheduler; default beside the database."), FILE] = None
+    http: Annotated[str, doc("Address of HTTP; 'local': only on the Unix socket; 'off': nowhere."), Address()] = (
+        "127.0.0.1:8420"
     )
-    socket: Annotated[
-        str | None, Meta(description="Unix socket of the scheduler; default beside the database."), FILE
-    ] = None
-    http: Annotated[
-        str, Meta(description="Address of HTTP; 'local': only on the Unix socket; 'off': nowhere."), Address()
-    ] = "127.0.0.1:8420"
-    workers: Annotated[int, Meta(description="Number of worker processes."), Whole(0, 1000)] = 1
-    slots: Annotated[int, Meta(description="Runs a worker executes at once."), Whole(1, 100_000)] = 64
+    workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
+    slots: Annotated[int, doc("Runs a worker executes at once."), Whole(1, 100_000)] = 64
     processes: Annotated[
-        int, Meta(description="Runs a worker executes at once, besides, each in its own process."), Whole(1, 10_000)
+        int, doc("Runs a worker executes at once, besides, each in its own process."), Whole(1, 10_000)
     ] = 2
     lanes: Annotated[
-        dict[str, int] | None, Meta(description="Runs that may execute in a lane at once."), Lanes(),
+        dict[str, int] | None, doc("Runs that may execute in a lane at once."), Lanes(),
         Given(flag="--lane"),
     ] = None  # fmt: skip
     """over the defaults and INTERLOCK_LANE_<NAME>"""
-    heartbeat: Annotated[float, Meta(description="Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
-    drain: Annotated[float, Meta(description="Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = (
-        30.0
-    )
+    heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
+    drain: Annotated[float, doc("Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = 30.0
     memory_limit: Annotated[
-        int, Meta(description="Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
+        int, doc("Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
     ] = 0
     log_level: Annotated[
-        str,
-        Meta(description="Lowest level to log; transitions are logged at info."),
-        Choice("debug", "info", "warning", "error"),
+        str, doc("Lowest level to log; transitions are logged at info."), Choice("debug", "info", "warning", "error")
     ] = "warning"
-    log_format: Annotated[str, Meta(description="Format of the log."), Choice("text", "json")] = "text"
+    log_format: Annotated[str, doc("Format of the log."), Choice("text", "json")] = "text"
     """of the worker processes too; a program that embeds the scheduler sets up its own logging"""
-    tokens: Annotated[
-        list[Token], Meta(description="Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)
-    ] = []
-    origins: Annotated[
-        list[str], Meta(description="Origins whose pages may use the API, besides the server's own."), ORIGINS
-    ] = []
-    hosts: Annotated[
-        list[str], Meta(description="Names the server answers to, besides its address and localhost."), HOSTS
-    ] = []
-    max_body: Annotated[int, Meta(description="Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
-    max_connections: Annotated[int, Meta(description="Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
-    request_timeout: Annotated[float, Meta(description="Time for a client to send a request."), Span("100ms", "1h")] = (
-        30.0
-    )
+    tokens: Annotated[list[Token], doc("Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)] = []
+    origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
+    hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
+    max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
+    max_connections: Annotated[int, doc("Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
+    request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0
     secret_names: Annotated[
         list[str],
-        Meta(description="Words that end the name of a secret argument or variable, such as `token`."),
+        doc("Words that end the name of a secret argument or variable, such as `token`."),
         Texts(Text(r"\S+", "a word like token or api_key")),
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
-    log_lines: Annotated[int, Meta(description="Log lines kept for each run and service."), Whole(0, 10_000_000)] = (
-        10_000
+    log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000
+    log_bytes: Annotated[int, doc("Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
+    prerun: Annotated[float, doc("Time before an occurrence is due at which its run is created."), Span("0s", "1h")] = (
+        10.0
     )
-    log_bytes: Annotated[int, Meta(description="Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
-    prerun: Annotated[
-        float, Meta(description="Time before an occurrence is due at which its run is created."), Span("0s", "1h")
-    ] = 10.0
-    keep_runs: Annotated[int, Meta(description="Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
-    keep_for: Annotated[float, Meta(description="Time a run is kept after its end; 0s is for ever."), KEEP] = (
-        90 * 86400.0
-    )
+    keep_runs: Annotated[int, doc("Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
+    keep_for: Annotated[float, doc("Time a run is kept after its end; 0s is for ever."), KEEP] = 90 * 86400.0
     """live runs, and those with a dead letter, stay in any case"""
-    keep_runs_total: Annotated[int, Meta(description="Newest runs kept over all jobs; 0 keeps all."), COUNT] = (
-        10_000_000
-    )
+    keep_runs_total: Annotated[int, doc("Newest runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
     keep_keys: Annotated[
-        float,
-        Meta(description="Time an idempotency key is kept, even if its run is pruned; 0s is for ever."),
-        KEEP,
+        float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
     ] = 30 * 86400.0
 
     def __post_init__(self) -> None:
@@ -181,12 +155,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a command needs to find a server, besides the settings that name its socket."""
 
-    url: Annotated[
-        str | None, Meta(description="Server: http://host:port or unix:/path; default the local socket."), URL
-    ] = None
+    url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[
         str | None,
-        Meta(description="Token for the server; INTERLOCK_TOKEN is safer, as other users cannot see it."),
+        doc("Token for the server; INTERLOCK_TOKEN is safer, as other users cannot see it."),
         Text(r"[!-~]+", "text of printable characters without spaces", hidden=True),
         Given(secret=True),
     ] = None

@@ -7,7 +7,7 @@ that stores the changes also stores the counts and the last run looked at, and a
 
 from msgspec.structs import replace
 
-from interlock.core.run_actions import ACTIONS
+from interlock.core.actions import ACTIONS
 from interlock.core.transition import Pass
 from interlock.model.bulk import BulkRequest
 from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild

@@ -22,13 +22,10 @@ Row = tuple[Any, ...]
 class Batch(msgspec.Struct):
     """The writes of one step, stored together or not at all."""
 
-    created: list[Row] = []
-    """the fields of `Run` in order, or only the first `Run.PLAIN` where the others have their defaults"""
-    updated: dict[str, list[Row]] = {}
-    """group of `UPDATES` → rows: the id, then the fields of the group; a run is in one group"""
+    created: list[Row] = []  # the fields of `Run` in order; only the first `Run.PLAIN` if the others are defaults
+    updated: dict[str, list[Row]] = {}  # group of `UPDATES` → the id, then its fields; a run is in one group
     history: list[tuple[str, list[Transition]]] = []
-    keys: list[tuple[str, str | None, str, bytes, float]] = []
-    """tenant, idempotency key (None for an occurrence without one), run id, digest, time"""
+    keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
     jobs: list[Job] = []  # versions that runs refer to
     put_jobs: list[Job] = []  # jobs that exist only in the store
     dropped_jobs: list[str] = []
@@ -37,8 +34,7 @@ class Batch(msgspec.Struct):
     checkpoints: list[tuple[str, bytes]] = []
     logs: list[tuple[str, int, int, float, str, str]] = []  # run id, attempt, number of the line, time, level, text
     dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error
-    kept: list[tuple[str, Kept | None]] = []
-    """service → what outlasts it; None forgets it, and the last entry of a name wins"""
+    kept: list[tuple[str, Kept | None]] = []  # service → its record, None to delete it; the last entry wins
     service_log: list[ServiceRow] = []
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
     walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request

@@ -18,8 +18,7 @@ class Needs(msgspec.Struct):
     keys: dict[tuple[str, str], None] = {}  # tenants and idempotency keys
     digests: dict[str, str] = {}  # run id → job, for each run whose digest of job and payload is needed
     states: dict[str, None] = {}  # ids of runs whose state is needed
-    passed: dict[str, tuple[str, float]] = {}
-    """run id → job and time, for those of the above that a schedule has already passed; a missing one was pruned"""
+    passed: dict[str, tuple[str, float]] = {}  # run id → job and time, for runs before the schedule's cursor
     runs: dict[str, None] = {}  # ids of runs that are needed whole
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
 
@@ -37,8 +36,7 @@ class Facts(msgspec.Struct):
 
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # used key → run id and digest
     digests: dict[str, bytes | None] = {}  # run that exists or did → its digest, None if it is no longer known
-    states: dict[str, State | None] = {}
-    """each requested run → its state or None; a pruned run counts as succeeded, so that it does not run again"""
+    states: dict[str, State | None] = {}  # requested run → its state; succeeded if pruned, None if unknown
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
     latest: dict[str, float] = {}  # job → its latest fire time that has a run, if that is in the future

@@ -62,9 +62,6 @@ def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> 
             needs.latest[job.id] = None
 
 
-# ── defining ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def define(p: Pass, origin: str, command: Define) -> None:
     """Adopt the declarations. Runs in prerun change with them; the others keep the version they started with."""
     state, jobs = p.state, command.jobs
@@ -232,9 +229,6 @@ def adopt_changes(p: Pass) -> None:
             let_go(p, p.state.series[job_id, ""])
 
 
-# ── pausing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def pause(p: Pass, origin: str, command: SetPaused) -> None:
     entry = p.state.timetable.entries.get(p.state.job(command.job_id).id)
     if entry is None:
@@ -260,9 +254,6 @@ def _resume(p: Pass, entry: Entry) -> None:
         entry.next = following(schedule, entry.anchor, entry.cursor)
     elif only <= since:
         raise BadSchedule(f"schedule: the time of job {entry.job.id!r} ({schedule}) has passed; give it a new one")
-
-
-# ── backfill ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def needs_states(state: SchedulerState, command: Refill, needs: Needs) -> None:

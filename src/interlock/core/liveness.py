@@ -6,11 +6,13 @@ sends the run another way. A worker that connects, to this scheduler or the next
 sides drop those that the other does not know.
 """
 
+from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
 from interlock.core.state import NOT_OUT, Attempt, Lines, Worker
 from interlock.core.transition import Pass
-from interlock.model.command import Stalled, WorkerDown, WorkerUp
-from interlock.model.message import Checkpoint, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
+from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
+from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
+from interlock.model.run import Run
 from interlock.model.state import State
 
 STALE = "stale"
@@ -85,6 +87,28 @@ def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
 def _forget(p: Pass, worker: Worker) -> None:
     if not worker.connected and not worker.attempts:
         p.state.workers.pop(worker.id, None)
+
+
+def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
+    """Send a dispatch whose payload and checkpoint had to be read first."""
+    worker = p.state.workers[str(run.worker_id)]
+    if run.stop is not None or run.is_held:
+        give_back(p, worker.attempts[run.id], "not yet sent to its worker")
+    else:
+        send(p, run, worker, *inputs)
+
+
+def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
+    """Count silence from now on for the attempts that these messages begin."""
+    for worker_id, messages in command.sends.items():
+        worker = p.state.workers.get(worker_id)
+        attempts = {} if worker is None else worker.attempts
+        for message in messages:
+            if type(message) is Dispatch:
+                attempt = attempts.get(message.run_id)
+                if attempt is not None and attempt.run.fence == message.fence and not attempt.accepted:
+                    attempt.heard = command.at
+                    p.state.watch_silence(command.at)
 
 
 def check_silence(p: Pass) -> None:

@@ -6,18 +6,8 @@ from math import inf
 import msgspec
 
 from interlock.core.schedule_table import ScheduleRow, series_of
-from interlock.core.state import (
-    ATTEMPT_RUNTIME,
-    RUNTIME,
-    WAIT,
-    Attempt,
-    Limits,
-    Lines,
-    Room,
-    SchedulerState,
-    Worker,
-    waits_for_span,
-)
+from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, Room, SchedulerState, Worker
+from interlock.core.timers import waits_for_span
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
 from interlock.model.run import Now, Run
@@ -27,17 +17,14 @@ from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 class Snapshot(msgspec.Struct, frozen=True):
     """The live part of a store."""
 
-    runs: list[Run]
-    """every run that has not ended, in the order they were stored; payloads above the requested size are None"""
+    runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
     jobs: list[Job]  # every version of a job that these runs refer to
     position: int  # the highest one stored, or 0
     log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
-    log_marks: dict[str, tuple[int, int]] = {}
-    """run id → its attempt and the number of that attempt's last log line, if no line before it is missing"""
+    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and last log line, where none before it is missing
     put_jobs: list[Job] = []  # in the order they were put
     schedules: list[ScheduleRow] = []
-    bulks: list[tuple[BulkRequest, int]] = []
-    """oldest first, each with how many of `runs`, from the first, it has yet to look at"""
+    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with how many of the first `runs` it has yet to see
 
 
 def rebuild(

@@ -53,14 +53,11 @@ class Entry(msgspec.Struct, gc=False):
         return self.job.id, identity, self.anchor, self.cursor, self.next, self.paused, self.done, self.reached
 
 
-class Series:
+class Series(msgspec.Struct, eq=False):
     """The occurrences of a job, or of one backfill of it, that share a bound on how many are live at once."""
 
-    __slots__ = ("live", "waiting")
-
-    def __init__(self) -> None:
-        self.live: set[str] = set()  # due and not ended
-        self.waiting: deque[Run] = deque()  # due, but still in prerun; a run that ended meanwhile is dropped when met
+    live: set[str] = set()  # due and not ended
+    waiting: deque[Run] = msgspec.field(default_factory=deque)  # due, but in prerun; some may have ended
 
 
 class Table:
@@ -68,12 +65,10 @@ class Table:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.heap: list[tuple[float, int, str]] = []
-        """(fire time, order, job); an item that no longer fits its entry is dropped when met"""
+        self.heap: list[tuple[float, int, str]] = []  # (fire time, order, job); stale items are dropped when met
         self.ahead: dict[str, list[Run]] = {}  # job → its occurrences that were created ahead of their time
         self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
-        self.unsure: dict[str, list[str]] = {}
-        """job → ids of runs that may exist and are not live: the next pass needs their states"""
+        self.unsure: dict[str, list[str]] = {}  # job → possible runs whose states the next pass needs
         self.recorded = 0  # missed occurrences recorded one by one in an unbroken sequence of passes
         self.wall = 0.0  # wall time of the last pass
         self.orders = 0

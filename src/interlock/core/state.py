@@ -1,6 +1,7 @@
 """What the scheduler keeps in memory: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
 from collections import deque
+from collections.abc import Iterable
 from difflib import get_close_matches
 from enum import IntEnum
 from heapq import heapify, heappush
@@ -73,8 +74,7 @@ WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
 """The kinds of spans: the wait for a delay or a retry, the run time of a run, and that of an attempt. Each is the name
 of a field of the run; a change of that field voids the span."""
 
-Span = tuple[float, int, str, str, float]
-"""elapsed time of its end, tie-breaker, run id, kind, and the value of the field"""
+Span = tuple[float, int, str, str, float]  # elapsed time of its end, tie-breaker, run id, kind, value of the field
 
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
@@ -105,21 +105,18 @@ class Attempt(msgspec.Struct, gc=False):
     order: int  # its place in the queue it came from
 
 
-class Worker:
+class Worker(msgspec.Struct, eq=False):
     """A worker as the scheduler sees it. Its load is the number of its attempts, counted on demand."""
 
-    __slots__ = ("apart", "attempts", "connected", "draining", "id", "jobs", "processes", "silent", "slots")
-
-    def __init__(self, worker_id: str) -> None:
-        self.id = worker_id
-        self.slots = 0
-        self.processes = 0
-        self.jobs: frozenset[str] = frozenset()
-        self.connected = False
-        self.draining = False
-        self.silent = False  # an attempt of its was lost to silence, and it has sent nothing since
-        self.attempts: dict[str, Attempt] = {}
-        self.apart: dict[str, Room] = {}  # attempts in a process of their own
+    id: str
+    slots: int = 0
+    processes: int = 0
+    jobs: frozenset[str] = frozenset()
+    connected: bool = False
+    draining: bool = False
+    silent: bool = False  # lost an attempt to silence, and has sent nothing since
+    attempts: dict[str, Attempt] = {}
+    apart: dict[str, Room] = {}  # attempts in a process of their own
 
     @property
     def takes_work(self) -> bool:
@@ -141,22 +138,16 @@ class Worker:
         self.apart.pop(run_id, None)
 
 
-class Lane:
+class Lane(msgspec.Struct, eq=False):
     """A bound on how many runs execute at once, and the queues before it."""
 
-    __slots__ = ("dead", "heads", "holding", "limit", "moved", "name", "queues")
-
-    def __init__(self, name: str, limit: int) -> None:
-        self.name = name
-        self.limit = limit
-        self.holding: dict[str, Run] = {}  # the runs that have a slot; their number is the number of slots taken
-        self.queues: dict[RouteKey, deque[tuple[int, Run]]] = {}
-        """waiting runs in order of arrival; a run that left otherwise stays as a dead entry until met or swept"""
-        self.heads: list[tuple[int, RouteKey]] = []
-        """a heap with the first of every queue; stale ones are dropped when met"""
-        self.dead = 0
-        self.moved: dict[str, int] = {}
-        """run that left the queue and came back → its current order; its other entries are dead"""
+    name: str
+    limit: int
+    holding: dict[str, Run] = {}  # the runs that have a slot; their number is the number of slots taken
+    queues: dict[RouteKey, deque[tuple[int, Run]]] = {}  # in order of arrival; may contain dead entries
+    heads: list[tuple[int, RouteKey]] = []  # a heap of the first in each queue; may contain stale ones
+    dead: int = 0  # entries of runs that left the queue otherwise; they stay until met or swept
+    moved: dict[str, int] = {}  # run that left and came back → its order; its other entries are dead
 
     def add(self, key: RouteKey, order: int, run: Run) -> None:
         queue = self.queues.get(key)
@@ -183,23 +174,16 @@ class SchedulerState:
         self.lanes = {name: Lane(name, limit) for name, limit in lanes.items()}
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
         self.jobs: dict[str, Job] = {}  # the current definitions by id, in order of declaration
-        self.declared: dict[str, str] = {}
-        """jobs that each start declares anew → version, in order; the other jobs are stored"""
+        self.declared: dict[str, str] = {}  # job declared at each start → version, in order
         self.sources: dict[str, str] = {}  # declared job → where it is declared
-        self.versions: dict[str, Job] = {}
-        """version → definition, for those that are stored because a run refers to them"""
+        self.versions: dict[str, Job] = {}  # version → definition, for stored versions
         self.timetable = Table()
-        self.series: dict[tuple[str, str], Series] = {}
-        """job and, if any, its backfill → the occurrences that are live or wait for those"""
-        self.bulks: dict[str, BulkRequest] = {}
-        """oldest first, with finished ones, so that a repeated request is recognised"""
-        self.walks: dict[str, list[Run]] = {}
-        """bulk request under way → the runs it has yet to look at, the next one last"""
+        self.series: dict[tuple[str, str], Series] = {}  # (job, its backfill or nothing) → live and waiting runs
+        self.bulks: dict[str, BulkRequest] = {}  # oldest first; finished ones too, to recognise a repeat
+        self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
         self.workers: dict[str, Worker] = {}
-        self.timers: list[tuple[float, int, str]] = []
-        """a heap of (wall time, tie-breaker, run id): when to look at a run"""
-        self.spans: list[Span] = []
-        """a heap of spans in elapsed time; a run's record has the same in wall time, for a restart"""
+        self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
+        self.spans: list[Span] = []  # a heap; a run's record has the same ends in wall time, for a restart
         self.wall_ahead = 0.0  # seconds by which the wall clock is ahead of elapsed time, in the recorded ends of waits
         self.unsettled: list[str] = []  # runs to look at in the next step whatever the time
         self.progress: dict[str, tuple[float, str]] = {}
@@ -222,8 +206,7 @@ class SchedulerState:
     def job(self, job_id: str) -> Job:
         job = self.jobs.get(job_id)
         if job is None:
-            close = get_close_matches(job_id, islice(self.jobs, MOST_COMPARED), 1)
-            raise UnknownJob(job_id, close[0] if close else None)
+            raise unknown_job(job_id, self.jobs)
         return job
 
     def job_of(self, run: Run) -> Job:
@@ -266,6 +249,6 @@ class SchedulerState:
             self.liveness_due = due
 
 
-def waits_for_span(run: Run) -> bool:
-    """Whether `due_at` is the end of a delay, of a submit or a retry, rather than a requested instant."""
-    return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
+def unknown_job(job_id: str, names: Iterable[str]) -> UnknownJob:
+    close = get_close_matches(job_id, islice(names, MOST_COMPARED), 1)
+    return UnknownJob(job_id, close[0] if close else None)

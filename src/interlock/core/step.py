@@ -3,23 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import (
-    admission,
-    bulk,
-    effects,
-    handover,
-    job_changes,
-    lanes,
-    liveness,
-    run_actions,
-    series,
-    settle,
-    stop,
-    timers,
-    timetable,
-)
+from interlock.core import actions, admission, bulk, effects, job_changes, lanes, liveness, settle, timers, timetable
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.facts import Facts, Needs
+from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import command, effect, message, request
@@ -66,11 +53,11 @@ def step(
     effects.proceed(p, _APPLIERS)
     timetable.fire(p)
     timers.fire(p)
-    series.release(p)
+    release(p)
     timetable.fire_ahead(p)
     while p.entering:
         _enter(p)
-        series.release(p)
+        release(p)
     lanes.fill(p)
     return p.finish()
 
@@ -108,7 +95,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Checkpoint: liveness.checkpoint,
     message.Leaving: liveness.worker_leaving,
     command.Create: admission.create,
-    request.ActOnRun: run_actions.act,
+    request.ActOnRun: actions.act,
     request.StartBulk: bulk.start,
     request.SetPaused: job_changes.pause,
     request.DropJob: job_changes.drop,
@@ -117,7 +104,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.Refill: job_changes.refill,
     command.Quarantine: settle.quarantine,
     command.Answered: effects.answered,
-    command.HandedOver: handover.handed_over,
+    command.HandedOver: liveness.handed_over,
     command.WorkerUp: liveness.worker_up,
     command.WorkerDown: liveness.worker_down,
     command.Stalled: liveness.stalled,
@@ -127,16 +114,16 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
 
 _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Create: admission.create_needs,
-    request.ActOnRun: run_actions.needs_run,
-    command.Quarantine: run_actions.needs_run,
+    request.ActOnRun: actions.needs_run,
+    command.Quarantine: actions.needs_run,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
 }
 """the facts of each command that needs any"""
 
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (stop.has_expired, run_actions.stays_held)
+_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (actions.has_expired, actions.stays_held)
 """the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
 
-_APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: handover.inputs_read}
+_APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: liveness.inputs_read}
 """applies the answer to an effect to its run"""

@@ -3,9 +3,9 @@
 from heapq import heappop, heappush
 
 from interlock.core import timetable
+from interlock.core.actions import has_expired, overrun
 from interlock.core.schedule_table import goes_early
-from interlock.core.state import WAIT, waits_for_span
-from interlock.core.stop import has_expired, overrun
+from interlock.core.state import WAIT
 from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -50,6 +50,11 @@ def _look(p: Pass, run: Run) -> None:
             _go_on(p, run)
     elif run.state is State.PENDING:
         p.entering.append(run)
+
+
+def waits_for_span(run: Run) -> bool:
+    """Whether `due_at` is the end of a delay, of a submit or a retry, rather than a requested instant."""
+    return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
 
 
 def _go_on(p: Pass, run: Run) -> None:

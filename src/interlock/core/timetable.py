@@ -202,9 +202,6 @@ def fall_due(p: Pass, run: Run) -> None:
     go(p, run)
 
 
-# ── missed occurrences ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 def _catch_up(p: Pass, entry: Entry) -> None:
     """Run the missed occurrences that `catch_up` selects, and record the others as missed."""
     before, table = _missed_before(p, entry), p.state.timetable

@@ -29,18 +29,13 @@ TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES
 REWRITES = int(Effect.REWRITES)
 
 _DEFAULTS = Run.__struct_defaults__[Run.PLAIN - len(Run.__struct_fields__) :]
-_ROW_OF = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
+UPDATE_ROW = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
 
 
 def created_row(run: Run) -> Row:
     """Return all fields of a run, or only the first where the others have their defaults."""
     row = astuple(run)
     return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
-
-
-def update_row(run: Run, group: str) -> Row:
-    row: Row = _ROW_OF[group](run)
-    return row
 
 
 class Pass(Decisions, kw_only=True):
@@ -157,7 +152,7 @@ class Pass(Decisions, kw_only=True):
         for run_id, run in self.changed.items():
             if run_id not in created:
                 group = "all" if run_id in self.rewritten else UPDATE_AFTER[run.state]
-                batch.updated.setdefault(group, []).append(_ROW_OF[group](run))
+                batch.updated.setdefault(group, []).append(UPDATE_ROW[group](run))
         batch.history = list(self.history.items())
         batch.schedules = [row for row in self.schedules.values() if row is not None]
         batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]

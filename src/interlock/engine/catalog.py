@@ -1,23 +1,27 @@
 """The declared jobs of a scheduler, their sources and payload checks, and its lanes. Jobs that were put are in the
-state, and take any object."""
+state, and take any object. New declarations are adopted as a whole or not at all."""
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
-from itertools import islice
+from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.core.state import DEFAULT_LANES
+from interlock.core.job_changes import refusals
+from interlock.core.state import DEFAULT_LANES, unknown_job
 from interlock.model import payload
 from interlock.model.command import Define
-from interlock.model.error import BadPayload, UnknownJob
+from interlock.model.error import BadConfig, BadPayload
 from interlock.model.job import Job
+from interlock.model.reload_report import Difference
+
+if TYPE_CHECKING:
+    from interlock.engine.engine import Engine
 
 PayloadCheck = Callable[[bytes], None]  # raises `BadPayload`, which names the argument
 PayloadMark = Callable[[bytes], bytes]  # marks the secrets that the handler takes
-PUT = "api"
-PYTHON = "python"  # sources that are no files
-MOST_COMPARED = 10_000  # names compared with an unknown one to suggest the closest
+PYTHON = "python"  # the source of a job that is declared in no file
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -30,34 +34,21 @@ class Entry(msgspec.Struct, frozen=True):
 class Catalog:
     def __init__(self, entries: Iterable[Entry], lanes: dict[str, int] = DEFAULT_LANES) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
+        self.jobs = [entry.job for entry in self._entries.values()]
+        self.sources = {entry.job.id: entry.source for entry in self._entries.values()}
         self.lanes = lanes
 
-    def jobs(self) -> list[Job]:
-        return [entry.job for entry in self._entries.values()]
-
     def define(self, request: int, actor: str = "scheduler") -> Define:
-        sources = {entry.job.id: entry.source for entry in self._entries.values()}
-        return Define(request, self.jobs(), actor, sources, self.lanes)
-
-    def replace(self, catalog: "Catalog") -> None:
-        """Take over the declarations of another one."""
-        self._entries, self.lanes = catalog._entries, catalog.lanes
-
-    def source(self, job_id: str) -> str:
-        entry = self._entries.get(job_id)
-        return PUT if entry is None else entry.source
+        return Define(request, self.jobs, actor, self.sources, self.lanes)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""
         entry = self._entries.get(job_id)
         if entry is not None:
             return entry
-        job = known.get(job_id)
-        if job is None:
-            names = {**self._entries, **dict.fromkeys(islice(known, MOST_COMPARED))}
-            close = get_close_matches(job_id, names, 1)
-            raise UnknownJob(job_id, close[0] if close else None)
-        return Entry(job, any_object(job_id), None, PUT)
+        if job_id not in known:
+            raise unknown_job(job_id, chain(self._entries, known))
+        return Entry(known[job_id], any_object(job_id))
 
 
 def any_object(job_id: str) -> PayloadCheck:
@@ -72,3 +63,43 @@ def any_object(job_id: str) -> PayloadCheck:
             raise BadPayload(job_id, f"a JSON object is expected, not {type(value).__name__}")
 
     return check
+
+
+class Declarations:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._count = 0
+        self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}  # those that are not stored yet
+
+    async def declare(self, catalog: Catalog, actor: str) -> Difference:
+        """Replace the declared jobs and the lanes. Raises `BadConfig` with every fault, and then changes nothing."""
+        self.check(catalog)
+        future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
+        self._count += 1
+        self._waiting[self._count] = (future, catalog)
+        self._engine.post("", catalog.define(self._count, actor))
+        return await future
+
+    def check(self, catalog: Catalog) -> None:
+        found = []
+        for job, text in refusals(self._engine.state, catalog.jobs, self._engine.now()):
+            source = catalog.sources[job.id]
+            found.append(f"{f'job {job.id!r}' if source == PYTHON else source}: {text}")
+        if len(found) > 1:
+            found.insert(0, f"{len(found)} faults in the declared jobs")
+        if found:
+            raise BadConfig("\n".join(found))
+
+    def settle(self, request: int, outcome: Difference | Exception) -> None:
+        """Finish a declaration that is stored or void; that of a start has the number 0, and nobody waits for it."""
+        if request not in self._waiting:
+            return
+        future, catalog = self._waiting.pop(request)
+        if isinstance(outcome, Difference):
+            self._engine.catalog = catalog
+        if future.done():
+            return
+        if isinstance(outcome, Difference):
+            future.set_result(outcome)
+        else:
+            future.set_exception(outcome)

@@ -56,11 +56,8 @@ class Effects:
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     found = await store.inputs([effect.run_id for effect in effects])
-    return [
-        (effect, (found[effect.run_id].payload, found[effect.run_id].checkpoint))
-        for effect in effects
-        if effect.run_id in found
-    ]
+    known = ((effect, found.get(effect.run_id)) for effect in effects)
+    return [(effect, (one.payload, one.checkpoint)) for effect, one in known if one is not None]
 
 
 Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]

@@ -17,11 +17,10 @@ import msgspec
 
 from interlock.core.decisions import Decisions
 from interlock.core.rebuild import rebuild
-from interlock.core.state import SchedulerState
+from interlock.core.state import Limits, SchedulerState
 from interlock.core.step import NO_FACTS, Command, needs, step
 from interlock.engine import facts
-from interlock.engine.catalog import Catalog
-from interlock.engine.declarations import Declarations
+from interlock.engine.catalog import Catalog, Declarations
 from interlock.engine.delivery import Delivery
 from interlock.engine.effects import Effects
 from interlock.engine.inbox import Inbox
@@ -29,7 +28,6 @@ from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
 from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
-from interlock.engine.settings import EngineSettings
 from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
@@ -44,6 +42,16 @@ logger = logging.getLogger("interlock.engine")
 AFTER_FAULT = 0.2  # seconds to wait after an internal error, in case it repeats
 MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients have to wait
 MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait so
+
+
+class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
+    limits: Limits = Limits()
+    lease_ttl: float = 10.0
+    batch_runs: int = 2000  # runs that one pass takes in at most
+    cell: str = "main"  # the name of its lease, and of what it owns: positions are those of the cell
+    holder: str = "scheduler"
+    instance: str = ""  # the id of this start; a worker of an earlier one finishes its work and leaves
+    longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
 
 
 class _Flight(msgspec.Struct):
@@ -67,11 +75,11 @@ class Engine:
         self._owner = Ownership(leases, settings.cell, settings.holder, settings.lease_ttl)
         self._clock = clock
         self._rng = rng
-        self._catalog = catalog
+        self.catalog = catalog
         self.settings = settings
         self.state: SchedulerState = SchedulerState(settings.limits, catalog.lanes)
         self.links = Links(self, settings.instance)
-        self.requests = Requests(self, catalog, store, self.links.tell)
+        self.requests = Requests(self, store, self.links.tell)
         self.effects = Effects(store, self.post)
         self.delivery = Delivery(self)
         self._inbox = Inbox()
@@ -90,14 +98,12 @@ class Engine:
         self._has_led = False  # whether `state` was ever taken over from the store
         self.trouble = StoreUnavailable("it is being recovered")  # the reason while it is not available
         self.is_settled = False
-        self.declarations = Declarations(self, catalog)
+        self.declarations = Declarations(self)
         self.metrics = Metrics()
         self.on_noted: Callable[[NoteServices], None] = lambda command: None  # called when this command is stored
         self.on_failed: Callable[[], None] = lambda: None  # called when every command that waited is void
         self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
         """calls back when the process of a worker without a link ends, where that can be known"""
-
-    # ── from outside ────────────────────────────────────────────────────────────────────────────────────────────────
 
     def post(self, origin: str, content: object) -> None:
         """Add a command to the next pass."""
@@ -138,7 +144,7 @@ class Engine:
         """Take the lease and load the state. Raises if another scheduler has the lease, or a job cannot be declared."""
         if not await self._take_over():
             raise LeaseLost(self.settings.cell, "held by another scheduler")
-        self.declarations.check(self._catalog)
+        self.declarations.check(self.catalog)
 
     def now(self) -> float:
         return self._clock.now().wall
@@ -201,8 +207,6 @@ class Engine:
             self._starved_since = None
         elif self._starved_since is None:
             self._starved_since = now
-
-    # ── one pass ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _wait(self) -> None:
         """Sleep until a command arrives, a timer is due, or the pending commit has ended."""
@@ -297,8 +301,6 @@ class Engine:
         """The pending commit."""
         return None if self._flight is None else self._flight.commit
 
-    # ── ownership and recovery ──────────────────────────────────────────────────────────────────────────────────────
-
     async def _take_over(self) -> bool:
         now, settings = self._clock.now(), self.settings
         if not await self._owner.take(now, self._rng):
@@ -306,12 +308,12 @@ class Engine:
         self._wrote_at = now.elapsed
         snapshot = await self._store.load(settings.limits.small_payload)
         before = self.state if self._has_led else None
-        self.state = rebuild(settings.limits, self._catalog.lanes, snapshot, self._clock.now(), before)
+        self.state = rebuild(settings.limits, self.catalog.lanes, snapshot, self._clock.now(), before)
         self.metrics.begin(self.state)
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
-        self._inbox.put_first(self._catalog.define(0))
+        self._inbox.put_first(self.catalog.define(0))
         self.available = self._has_led = True
         self.is_settled = False
         self.requests.check_watched()

@@ -16,8 +16,7 @@ logger = logging.getLogger("interlock.housekeeping")
 EVERY = 60.0  # seconds between two rounds, unless many runs end in between
 MANY_ENDED = 10_000  # ended runs after which the next round comes early
 LOOK = 1.0  # seconds between two looks at the number of ended runs
-STAY = 3600.0
-"""seconds for which scheduled runs are always kept: no occurrence runs twice if the clock is set back by less"""
+STAY = 3600.0  # seconds to keep every scheduled run, so that none runs twice if the clock is set back by less
 CALL_KEYS = 3600.0  # seconds to keep keys that clients made up for one call: longer than any client repeats it
 BEHIND = 60.0  # seconds of pruning without catching up after which a warning is logged
 SAID_AGAIN = 600.0

@@ -10,13 +10,22 @@ from interlock.model.message import Started
 
 def _weight(content: object) -> int:
     """Return how much of a pass a command takes. A start takes nothing: it often shares a row with its end."""
-    return 0 if type(content) is Started else 1
+    return len(content.runs) if type(content) is Create else 0 if type(content) is Started else 1
+
+
+def _fit(commands: Sequence[Command], most: int) -> tuple[int, int]:
+    """Return how many of these commands one pass takes, and their weight."""
+    weight = 0
+    for count, (_, content) in enumerate(commands):
+        if weight >= most:
+            return count, weight
+        weight += _weight(content)
+    return len(commands), weight
 
 
 class Inbox:
     def __init__(self) -> None:
-        self.answers: list[Command] = []
-        """answers to effects; they have a pass of their own, which rarely needs a commit"""
+        self.answers: list[Command] = []  # answers to effects; their own pass rarely needs a commit
         self._first: list[Command] = []
         self._first_weight = 0
         self._submits: list[Command] = []
@@ -61,26 +70,12 @@ class Inbox:
             self._first, self._first_weight = [], 0
             self._submits, self.runs, self.bytes = [], 0, 0
             return taken
-        taken, weight = self._take_first(most)
-        # Submits always get a share, however many messages the workers send.
-        return taken + self._take_submits(max(most - weight, most // 4))
-
-    def _take_first(self, most: int) -> tuple[list[Command], int]:
-        weight, limit = 0, 0
-        while limit < len(self._first) and weight < most:
-            weight += _weight(self._first[limit][1])
-            limit += 1
-        taken, self._first = self._first[:limit], self._first[limit:]
+        count, weight = _fit(self._first, most)
+        taken, self._first = self._first[:count], self._first[count:]
         self._first_weight -= weight
-        return taken, weight
-
-    def _take_submits(self, most: int) -> list[Command]:
-        runs, limit = 0, 0
-        while limit < len(self._submits) and runs < most:
-            create = self._submits[limit][1]
-            runs += len(create.runs)
-            self.bytes -= create.size
-            limit += 1
-        taken, self._submits = self._submits[:limit], self._submits[limit:]
+        # Submits always get a share, however many messages the workers send.
+        count, runs = _fit(self._submits, max(most - weight, most // 4))
+        submits, self._submits = self._submits[:count], self._submits[count:]
         self.runs -= runs
-        return taken
+        self.bytes -= sum(create.size for _, create in submits)
+        return taken + submits

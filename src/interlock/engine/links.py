@@ -34,9 +34,6 @@ class Links(Endpoint):
         self._paused: list[Peer] = []
         self._count = 0
 
-    def opened(self, peer: Peer) -> None:
-        pass
-
     def closed(self, peer: Peer) -> None:
         name = self._names.pop(peer, None)
         if name is None:

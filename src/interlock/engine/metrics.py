@@ -94,8 +94,6 @@ class Metrics:
         """Final state → runs."""
         return sum(self.by_job.values(), Counter())
 
-    # ── counting ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def begin(self, state: SchedulerState) -> None:
         """Read gauges from this state from now on; its counts continue those before."""
         self._stale_before += self._state.stale_messages
@@ -170,8 +168,6 @@ class Metrics:
             if state is State.SKIPPED:
                 self._missed[job_id] += count
         self.recent = [*self.recent, *ended[-8:]][-8:]
-
-    # ── reporting ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
         """Return the families; computing them anew takes at most a hundredth of the time."""

@@ -2,15 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from interlock.core import job_queries
-from interlock.core.state import SchedulerState
 from interlock.engine import intake
-from interlock.engine.catalog import Catalog
 from interlock.model import request as r
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.frames import LARGEST
@@ -30,30 +28,25 @@ Asker = tuple[str, int]  # a client, and the number of its request
 
 
 class Requests:
-    def __init__(self, engine: "Engine", catalog: Catalog, store: Store, tell: Callable[[str, Message], None]) -> None:
+    def __init__(self, engine: "Engine", store: Store, tell: Callable[[str, Message], None]) -> None:
         self.engine = engine
-        self.catalog = catalog
         self.store = store
         self.tell = tell
         self.operations: Operations | None = None  # the tree that the scheduler is part of, if any
         self.waiting: dict[Asker, str] = {}  # request → the run whose end it waits for
         self._watched: dict[str, dict[Asker, None]] = {}  # run → the requests that wait for its end
         self._watchers: set[str] = set()  # clients that get news of every commit
-        self._too_early: list[tuple[str, r.Request[Message]]] = []
-        """requests that need the jobs, and came before these were known"""
+        self._too_early: list[tuple[str, r.Request[Message]]] = []  # requests that wait for the jobs to be known
         self._tasks = TaskSet()
 
     def take(self, name: str, message: Message) -> None:
         """Carry out a request, or answer with an error."""
         try:
             self._take(name, message)
-        except InterlockError as error:
-            self.problem(name, getattr(message, "request", 0), error)
-            if isinstance(message, r.Submit):
+        except Exception as error:  # noqa: BLE001 - `_fail` logs it
+            self._fail((name, getattr(message, "request", 0)), error)
+            if isinstance(message, r.Submit) and isinstance(error, InterlockError):
                 self.engine.metrics.refused(error.code)
-        except Exception as error:
-            logger.exception("a message of %s could not be handled", name)
-            self.problem(name, getattr(message, "request", 0), InterlockError(f"internal error: {error!r}"))
 
     def _take(self, name: str, message: Message) -> None:
         if isinstance(message, r.Forget):
@@ -62,15 +55,20 @@ class Requests:
         way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
         if way is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
-        if way.needs is not NOTHING and not self.engine.available:
+        needs, carry_out = way
+        if needs is not NOTHING and not self.engine.available:
             trouble = self.engine.trouble
             if type(trouble) is StoreUnavailable and not isinstance(message, r.Change):
                 raise StoreUnavailable(trouble.why, asked=True)
             raise trouble
-        if way.needs is JOBS and not self.engine.is_settled:
+        if needs is JOBS and not self.engine.is_settled:
             self._too_early.append((name, message))
-        else:
-            way.take(self, name, message)
+            return
+        answer = carry_out(self, name, message)
+        if isinstance(answer, Message):
+            self.tell(name, answer)
+        elif answer is not None:
+            self._answer_later((name, message.request), answer)
 
     def settled(self) -> None:
         """Go on with the requests that needed the jobs; these are known now, or the store has failed."""
@@ -107,14 +105,10 @@ class Requests:
         for name in self._watchers:
             self.tell(name, news)
 
-    # ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def wait_for(self, name: str, question: r.Ask) -> None:
-        asker = (name, question.request)
-        self._watched.setdefault(question.run_id, {})[asker] = None
-        self.waiting[asker] = question.run_id
-        if question.run_id not in self.engine.state.runs:
-            self.do(asker, self._find_end(asker, question))
+    def wait_for(self, asker: Asker, run_id: str) -> Coroutine[Any, Any, None] | None:
+        self._watched.setdefault(run_id, {})[asker] = None
+        self.waiting[asker] = run_id
+        return None if run_id in self.engine.state.runs else self._find_end(asker, run_id)
 
     def announce(self, ended: Sequence[Run]) -> None:
         """Answer the requests that wait for these runs."""
@@ -128,14 +122,14 @@ class Requests:
         """Look again for awaited runs that are no longer live after a rebuild."""
         for asker, run_id in list(self.waiting.items()):
             if run_id not in self.engine.state.runs:
-                self.do(asker, self._find_end(asker, r.Ask(asker[1], run_id, True)))
+                self._answer_later(asker, self._find_end(asker, run_id))
 
-    async def _find_end(self, asker: Asker, question: r.Ask) -> None:
+    async def _find_end(self, asker: Asker, run_id: str) -> None:
         """Look up a run that is not live. If it has just ended, its end may not be stored yet."""
         while asker in self.waiting:
             writing = self.engine.writing
             try:
-                run = await self.run(question.run_id)
+                run = await self.run(run_id)
             except InterlockError:
                 if asker not in self.waiting:
                     return
@@ -145,7 +139,7 @@ class Requests:
                 run = None
             if run is not None and run.state in TERMINAL:
                 self._tell_end(asker, run)
-            elif question.run_id in self.engine.state.runs or not self.engine.available:
+            elif run_id in self.engine.state.runs or not self.engine.available:
                 # Its end will be announced; after a rebuild `check_watched` looks again.
                 return
             elif writing is None:
@@ -173,19 +167,22 @@ class Requests:
             raise UnknownRun(run_id) if pruned is None else RunPruned(run_id)
         return run
 
-    # ── answers beside the loop ─────────────────────────────────────────────────────────────────────────────────────
+    def _answer_later(self, asker: Asker, work: Coroutine[Any, Any, Message | None]) -> None:
+        self._tasks.begin(self._answer(asker, work))
 
-    def do(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.begin(self._guarded(asker, work))
-
-    async def _guarded(self, asker: Asker, work: Coroutine[Any, Any, None]) -> None:
+    async def _answer(self, asker: Asker, work: Coroutine[Any, Any, Message | None]) -> None:
         try:
-            await work
-        except InterlockError as error:
-            self.problem(*asker, error)
-        except Exception as error:
-            logger.exception("a request of %s could not be carried out", asker[0])
-            self.problem(*asker, InterlockError(f"internal error: {error!r}"))
+            answer = await work
+            if answer is not None:
+                self.tell(asker[0], answer)
+        except Exception as error:  # noqa: BLE001 - `_fail` logs it
+            self._fail(asker, error)
+
+    def _fail(self, asker: Asker, error: Exception) -> None:
+        if not isinstance(error, InterlockError):
+            logger.error("a request of %s could not be carried out", asker[0], exc_info=error)
+            error = InterlockError(f"internal error: {error!r}")
+        self.problem(*asker, error)
 
     async def finish(self) -> None:
         """Wait for the answers under way."""
@@ -212,66 +209,30 @@ def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
     return kept
 
 
-# ── the table ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-NOTHING, STORE, JOBS = "nothing", "store", "jobs"
-"""what a request needs: only the process, a working store, or also the jobs of this start"""
-
-
-class Way(NamedTuple):
-    take: Callable[[Requests, str, Any], None]
-    needs: str
+def _submit(requests: Requests, name: str, message: r.Submit) -> None:
+    create = intake.create(message, message.actor or name, requests.engine.catalog, requests.engine.state.jobs)
+    requests.engine.post(name, create)
 
 
-def _tells(find: Callable[[Requests, str, Any], Message], needs: str = NOTHING) -> Way:
-    """Answer at once from memory."""
-    return Way(lambda requests, name, message: requests.tell(name, find(requests, name, message)), needs)
+def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
+    if requests.operations is not None:
+        requests.operations.have_workers()
+    requests.engine.post(name, intake.put(message, message.actor or name))
 
 
-def _knows(find: Callable[[Any, SchedulerState, float], Message]) -> Way:
-    """Answer at once from the state of the scheduler."""
-    return _tells(lambda one, _, message: find(message, one.engine.state, one.engine.now()), JOBS)
+def _backfill(requests: Requests, name: str, message: r.Backfill) -> None:
+    engine, actor = requests.engine, message.actor or name
+    engine.post(name, intake.refill(message, engine.state, engine.catalog, actor, engine.now()))
 
 
-def _awaits(start: Callable[[Requests, str, Any], Awaitable[Message]], needs: str) -> Way:
-    """Answer beside the loop, as soon as the answer is found."""
-
-    def take(requests: Requests, name: str, message: Any) -> None:
-        answer = start(requests, name, message)
-
-        async def work() -> None:
-            requests.tell(name, await answer)
-
-        requests.do((name, message.request), work())
-
-    return Way(take, needs)
+def _post(requests: Requests, name: str, message: Message) -> None:
+    requests.engine.post(name, message)
 
 
-def _reads(find: Callable[[Requests, Any], Awaitable[Message]]) -> Way:
-    """Answer from the store."""
-    return _awaits(lambda requests, _, message: find(requests, message), STORE)
-
-
-def _posts(make: Callable[[Requests, Any, str], object] | None = None, needs: str = JOBS) -> Way:
-    """Post the request as it is, or the command that `make` makes of it."""
-
-    def take(requests: Requests, name: str, message: Any) -> None:
-        command = message if make is None else make(requests, message, message.actor or name)
-        requests.engine.post(name, command)
-
-    return Way(take, needs)
-
-
-def _operates(act: Callable[[Operations, Any, str], Awaitable[Message]]) -> Way:
-    """Let the tree carry it out, which needs no store and takes its own time."""
-    return _awaits(lambda one, name, message: act(one.tree_operations(), message, message.actor or name), NOTHING)
-
-
-def _ask(requests: Requests, name: str, question: r.Ask) -> None:
+def _ask(requests: Requests, name: str, question: r.Ask) -> Coroutine[Any, Any, Message | None] | None:
     if question.wait:
-        requests.wait_for(name, question)
-    else:
-        _reads(_run).take(requests, name, question)
+        return requests.wait_for((name, question.request), question.run_id)
+    return _run(requests, question)
 
 
 async def _run(requests: Requests, question: r.Ask) -> Message:
@@ -282,14 +243,18 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     return _report(question.request, run, state.progress.get(run.id))
 
 
-async def _history(requests: Requests, question: r.AskHistory) -> Message:
+async def _history(requests: Requests, name: str, question: r.AskHistory) -> Message:
     run = await requests.run(question.run_id)
     return r.HistoryReport(question.request, await requests.store.history(run.id))
 
 
-async def _logs(requests: Requests, question: r.AskLogs) -> Message:
+async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
     run = await requests.run(question.run_id)
     return r.LogReport(question.request, _latest(await requests.store.logs(run.id)))
+
+
+def _query(requests: Requests, name: str, question: r.Request[Message]) -> Message:
+    return job_queries.ANSWERS[type(question)](question, requests.engine.state, requests.engine.now())
 
 
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
@@ -297,41 +262,39 @@ def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     return r.MetricsReport(question.request, requests.engine.families() + own)
 
 
-def _put(requests: Requests, message: r.PutJobs, actor: str) -> object:
-    if requests.operations is not None:
-        requests.operations.have_workers()
-    return intake.put(message, actor)
+async def _act(requests: Requests, name: str, message: r.ActOnService) -> Message:
+    child = await requests.tree_operations().act(message.name, message.action, message.actor or name)
+    return r.ServiceReport(message.request, child)
 
 
-async def _act(operations: Operations, message: r.ActOnService, actor: str) -> Message:
-    return r.ServiceReport(message.request, await operations.act(message.name, message.action, actor))
+async def _reload(requests: Requests, name: str, message: r.Reload) -> Message:
+    return r.ReloadReport(message.request, await requests.tree_operations().reload(message.actor or name))
 
 
-async def _reload(operations: Operations, message: r.Reload, actor: str) -> Message:
-    return r.ReloadReport(message.request, await operations.reload(actor))
+NOTHING, STORE, JOBS = "nothing", "store", "jobs"
+"""what a request needs: only the process, a working store, or also the jobs of this start"""
 
+# A function returns the answer, a coroutine that finds it beside the loop, or None if the answer comes later.
+Way = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
 
-POSTED = _posts()
+POSTED: Way = (JOBS, _post)
 WAYS: dict[type[Message], Way] = {
-    r.Submit: _posts(
-        lambda one, message, actor: intake.create(message, actor, one.catalog, one.engine.state.jobs), STORE
+    r.Submit: (STORE, _submit),
+    r.PutJobs: (JOBS, _put),
+    r.Backfill: (JOBS, _backfill),
+    r.Ask: (STORE, _ask),
+    r.AskHistory: (STORE, _history),
+    r.AskLogs: (STORE, _logs),
+    **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
+    r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
+    r.AskProgress: (
+        NOTHING,
+        lambda one, _, message: r.ProgressReport(message.request, one.engine.state.progress.get(message.run_id)),
     ),
-    r.PutJobs: _posts(_put),
-    r.Backfill: _posts(
-        lambda one, message, actor: intake.refill(message, one.engine.state, one.catalog, actor, one.engine.now())
-    ),
-    r.Ask: Way(_ask, STORE),
-    r.AskHistory: _reads(_history),
-    r.AskLogs: _reads(_logs),
-    **{kind: _knows(find) for kind, find in job_queries.ANSWERS.items()},
-    r.AskStatus: _tells(lambda one, _, message: one.engine.status(message.request)),
-    r.AskProgress: _tells(
-        lambda one, _, message: r.ProgressReport(message.request, one.engine.state.progress.get(message.run_id))
-    ),
-    r.AskMetrics: _tells(_metrics),
-    r.Watch: _tells(Requests.watch),
-    r.AskTree: _tells(lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
-    r.ActOnService: _operates(_act),
-    r.Reload: _operates(_reload),
+    r.AskMetrics: (NOTHING, _metrics),
+    r.Watch: (NOTHING, Requests.watch),
+    r.AskTree: (NOTHING, lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
+    r.ActOnService: (NOTHING, _act),
+    r.Reload: (NOTHING, _reload),
 }
 """any other `Change` is posted as it is, and its handler in `core/step.py` answers it"""

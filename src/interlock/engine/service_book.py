@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from interlock.engine.service_text import in_words
-from interlock.model.child_info import Change, Kept
+from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.command import NoteServices, ServiceRow
+from interlock.model.duration import brief
 from interlock.ports.handover import Handover
 from interlock.ports.store import Reader
 
@@ -34,8 +34,7 @@ AGAIN = 0.1  # seconds before a command is posted again; longer each time
 LONGEST_AGAIN = 2.0
 MOST_ROWS = 1000
 MOST_BYTES = 1024 * 1024  # in one command, so that runs in the same commit do not wait
-MOST_WAITING = 16 * 1024 * 1024
-"""bytes of lines that may wait; beyond that, the service with most of them loses its oldest"""
+MOST_WAITING = 16 * 1024 * 1024  # bytes of waiting lines; beyond it, the service with most of them loses its oldest
 MOST_CHANGES = 100  # changes of one service that may wait
 ROW_BYTES = 300  # memory of a row besides its text
 LATEST = 1e11  # the latest time from which a row can have a number
@@ -136,8 +135,6 @@ class ServiceBook(Handover):
     async def load(self, reader: Reader) -> None:
         self._kept = await reader.kept()
 
-    # ── records that outlast a service ──────────────────────────────────────────────────────────────────────────────
-
     async def recall(self, path: str) -> Kept | None:
         return self._kept.get(path)
 
@@ -158,8 +155,6 @@ class ServiceBook(Handover):
         waiter.add_done_callback(lambda _: timer.cancel())
         self._wake(urgent=True)
         return waiter
-
-    # ── lines and changes ───────────────────────────────────────────────────────────────────────────────────────────
 
     def line(self, service: str, stream: str, text: str, at: float) -> None:
         """Record a line of a service; never blocks."""
@@ -195,8 +190,6 @@ class ServiceBook(Handover):
         largest.drop("line", lines)
         self._size += largest.size
         self.dropped += lines
-
-    # ── on its way into the store ───────────────────────────────────────────────────────────────────────────────────
 
     async def flush(self, limit: float = PATIENCE) -> bool:
         """Wait up to `limit` seconds, while the engine runs, until everything is stored; False if it is not."""
@@ -288,3 +281,34 @@ def _sound(value: T, kind: type[T]) -> T:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
         return msgspec.json.decode(text.encode(errors="replace"), type=kind)
     return value
+
+
+def in_words(change: Change) -> str:
+    """Return the text for a change of a service."""
+    before, after = change.before, change.after
+    if after is None:
+        return "removed"
+    if before is None:
+        return "added"
+    parts = [_stands(after, change.at)]
+    if after.last_exit is not None and after.last_exit != before.last_exit:
+        parts.insert(0, _ended(after.last_exit))
+    elif after.reason and not after.exhausted and after.status is not Status.PENDING:
+        parts.append(after.reason)
+    return "; ".join(parts)
+
+
+def _ended(exit: Exit) -> str:
+    if exit.code is not None:
+        return f"ended with {exit}"
+    return f"ended by {exit}" if exit.signal is not None else f"ended: {exit}"
+
+
+def _stands(child: ChildInfo, at: float) -> str:
+    if child.status is Status.PENDING and child.next_try_at is not None:
+        return f"next try in {brief(max(0.0, child.next_try_at - at))}"
+    if child.exhausted:
+        return f"given up after {child.restarts} {'restart' if child.restarts == 1 else 'restarts'}"
+    if child.status in (Status.STARTING, Status.RUNNING) and child.pid is not None:
+        return f"{child.status} (pid {child.pid})"
+    return child.status.value

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.child_info import ChildInfo
+from interlock.model.doc import doc
 from interlock.model.new_run import TENANT, Body, Moment, Name, NewRunBody
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
@@ -18,104 +19,90 @@ Reason = Annotated[str, Meta(max_length=1000)]
 
 class BatchBody(Body, frozen=True, kw_only=True):
     runs: Annotated[
-        list[NewRunBody],
-        Meta(min_length=1, max_length=MOST_RUNS_OVER_HTTP, description="Runs, each as in a single submit."),
+        list[NewRunBody], doc("Runs, each as in a single submit.", min_length=1, max_length=MOST_RUNS_OVER_HTTP)
     ]
 
 
 class ActionBody(Body, frozen=True, kw_only=True):
-    reason: Annotated[Reason, Meta(description="Reason, kept with the run.")] = ""
+    reason: Annotated[Reason, doc("Reason, kept with the run.")] = ""
 
 
-class BulkBody(Body, frozen=True, kw_only=True):
+class RunChoice(Body, frozen=True, kw_only=True):
+    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    session: Annotated[FilterText | None, doc("Only runs of this session.")] = None
+    lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
+    since: Annotated[Moment | None, doc("Only runs created from this time on, in RFC 3339 or seconds since 1970.")] = (
+        None
+    )
+    until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
+
+
+class BulkBody(RunChoice, frozen=True, kw_only=True):
     """A choice of runs: those that have not ended and match every field given."""
 
-    state: Annotated[list[State], Meta(description="Only runs in one of these states, none of them terminal.")] = []
-    job: Annotated[FilterText | None, Meta(description="Only runs of this job.")] = None
-    tenant: Annotated[FilterText | None, Meta(description="Only runs of this tenant.")] = None
-    session: Annotated[FilterText | None, Meta(description="Only runs of this session.")] = None
-    lane: Annotated[FilterText | None, Meta(description="Only runs in this lane.")] = None
-    since: Annotated[
-        Moment | None, Meta(description="Only runs created at this time or later, in RFC 3339 or seconds since 1970.")
-    ] = None
-    until: Annotated[
-        Moment | None, Meta(description="Only runs created before this time, in RFC 3339 or seconds since 1970.")
-    ] = None
-    everything: Annotated[
-        bool, Meta(description="Must be `true` if no other field chooses runs: every run that has not ended.")
-    ] = msgspec.field(default=False, name="all")
-    reason: Annotated[Reason, Meta(description="Reason, kept with the runs.")] = ""
+    state: Annotated[list[State], doc("Only runs in one of these states, none of them terminal.")] = []
+    everything: Annotated[bool, doc("`true`: every run that has not ended; needed if no other field is given.")] = (
+        msgspec.field(default=False, name="all")
+    )
+    reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""
 
 
 class BackfillBody(Body, frozen=True, kw_only=True):
     """A range of time whose occurrences are to be created."""
 
-    start: Annotated[Moment, Meta(description="First time wanted, in RFC 3339 or seconds since 1970.")] = msgspec.field(
-        name="from"
-    )
-    end: Annotated[Moment, Meta(description="End of the range, itself excluded, in the same form.")] = msgspec.field(
-        name="to"
-    )
-    max_parallel: Annotated[
-        int, Meta(ge=1, le=MOST_PARALLEL, description="Most of these runs that may be live at once.")
-    ] = 1
-    payload: Annotated[dict[str, Any] | None, Meta(description="Arguments of every run; by default the job's own.")] = (
-        None
-    )
-    tenant: Annotated[Name | None, Meta(description=TENANT)] = None
+    start: Annotated[Moment, doc("First time wanted, in RFC 3339 or seconds since 1970.")] = msgspec.field(name="from")
+    end: Annotated[Moment, doc("End of the range, itself excluded, in the same form.")] = msgspec.field(name="to")
+    max_parallel: Annotated[int, doc("Most of these runs that may be live at once.", ge=1, le=MOST_PARALLEL)] = 1
+    payload: Annotated[dict[str, Any] | None, doc("Arguments of every run; by default the job's own.")] = None
+    tenant: Annotated[Name | None, doc(TENANT)] = None
 
 
 class JobsBody(Body, frozen=True, kw_only=True):
     jobs: Annotated[
-        list[dict[str, Any]],
-        Meta(min_length=1, max_length=MOST_JOBS, description="Jobs, each as it is put alone, with its `id`."),
+        list[dict[str, Any]], doc("Jobs, each as it is put alone, with its `id`.", min_length=1, max_length=MOST_JOBS)
     ]
 
 
 class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    ids: Annotated[list[str], Meta(description="Ids of the runs, in the order of the request.")]
+    ids: Annotated[list[str], doc("Ids of the runs, in the order of the request.")]
 
 
 class ActedOn(msgspec.Struct, frozen=True, kw_only=True):
-    id: Annotated[str, Meta(description="Id of the run.")]
-    state: Annotated[
-        State, Meta(description="State of the run now. A run that was asked to stop keeps its own until it ends.")
-    ]
+    id: Annotated[str, doc("Id of the run.")]
+    state: Annotated[State, doc("State of the run now. A run that was asked to stop keeps its own until it ends.")]
 
 
 class Defined(msgspec.Struct, frozen=True, kw_only=True):
-    ids: Annotated[list[str], Meta(description="Ids of the jobs, in the order of the request.")]
+    ids: Annotated[list[str], doc("Ids of the jobs, in the order of the request.")]
 
 
 class ServiceList(msgspec.Struct, frozen=True, kw_only=True):
     services: Annotated[
-        list[ChildInfo],
-        Meta(description="Services and groups in the order in which they start, each group before its members."),
+        list[ChildInfo], doc("Services and groups in the order in which they start, each group before its members.")
     ]
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
-    ok: Annotated[bool, Meta(description="Whether the check passed.")]
-    detail: Annotated[str, Meta(description="Finding, in words.")]
+    ok: Annotated[bool, doc("Whether the check passed.")]
+    detail: Annotated[str, doc("Finding, in words.")]
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
-    ready: Annotated[bool, Meta(description="Whether every check passed.")]
-    checks: Annotated[dict[str, Check], Meta(description="Checks by name: `store`, `scheduler`.")]
+    ready: Annotated[bool, doc("Whether every check passed.")]
+    checks: Annotated[dict[str, Check], doc("Checks by name: `store`, `scheduler`.")]
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    alive: Annotated[bool, Meta(description="Always true.")]
+    alive: Annotated[bool, doc("Always true.")]
 
 
 class ProblemDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error (RFC 9457)."""
 
-    type: Annotated[str, Meta(description="`urn:interlock:problem:` and the code.")]
-    title: Annotated[str, Meta(description="Name of the status.")]
-    status: Annotated[int, Meta(description="Status of the answer.")]
-    detail: Annotated[str, Meta(description="Fault on one line, with the field and the value.")]
-    code: Annotated[str, Meta(description="Stable code; see [errors](#errors).")]
-    faults: Annotated[
-        list[str], Meta(description="Every fault of a `bad_config`, each with its file and line if it has one.")
-    ] = []
+    type: Annotated[str, doc("`urn:interlock:problem:` and the code.")]
+    title: Annotated[str, doc("Name of the status.")]
+    status: Annotated[int, doc("Status of the answer.")]
+    detail: Annotated[str, doc("Fault on one line, with the field and the value.")]
+    code: Annotated[str, doc("Stable code; see [errors](#errors).")]
+    faults: Annotated[list[str], doc("Every fault of a `bad_config`, each with its file and line if it has one.")] = []

@@ -38,6 +38,8 @@ def brief(duration: float) -> str:
 def span(seconds: float) -> str:
     """Return a duration in at most two units, for people."""
     seconds = max(0.0, seconds)
+    if seconds < 0.0005:
+        return "<1ms"
     if seconds < 0.0995:
         return f"{seconds * 1000:.0f}ms"
     if seconds < 9.95:

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-
 _IN_HELP = str.maketrans({"\\": "\\\\", "\n": "\\n"})
 _IN_LABEL = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
 

@@ -1,4 +1,4 @@
-"""Fields, each declared once on its struct: `Annotated[type, Meta(description="…"), kind]`.
+"""Fields, each declared once on its struct: `Annotated[type, doc("…"), kind]`.
 
 From this come the checks of the struct itself, the reader of documents and bodies, their JSON Schema and the reference.
 The kind follows from the type where none is given. A field without a description is not settable from outside.
@@ -171,9 +171,6 @@ def _kind_of(hint: Any) -> Kind | None:
     if issubclass(hint, StrEnum):
         return Choice(*hint, make=hint)
     return Part(hint) if issubclass(hint, Checked) else None
-
-
-# ── JSON Schema ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def object_schema(fields: Iterable[Field], one_of: tuple[str, ...] = ()) -> Schema:

@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Meta
 
 from interlock.model import payload
+from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import Checked, Field, Part, settable
 from interlock.model.field_types import NAME as SHORT_NAME
@@ -49,15 +49,11 @@ class Retry(Checked, frozen=True, kw_only=True):
 
     where: ClassVar[str] = "retry"
 
-    max_retries: Annotated[
-        int | None, Meta(description="Number of retries; default 3 with a schedule, 0 without."), Whole(0)
-    ] = None
-    initial_delay: Annotated[float | str, Meta(description="First delay."), Span()] = 2.0
-    multiplier: Annotated[float, Meta(description="Factor from each delay to the next."), Number(1, 1000)] = 2.0
-    max_delay: Annotated[float | str, Meta(description="Longest delay."), Span()] = 30.0
-    jitter: Annotated[
-        float, Meta(description="Share by which each delay is randomly longer or shorter."), Number(0, 1)
-    ] = 0.25
+    max_retries: Annotated[int | None, doc("Number of retries; default 3 with a schedule, 0 without."), Whole(0)] = None
+    initial_delay: Annotated[float | str, doc("First delay."), Span()] = 2.0
+    multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
+    max_delay: Annotated[float | str, doc("Longest delay."), Span()] = 30.0
+    jitter: Annotated[float, doc("Share by which each delay is randomly longer or shorter."), Number(0, 1)] = 0.25
 
     @property
     def longest_delay(self) -> float:
@@ -75,31 +71,23 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A definition as the scheduler knows it; `version` changes whenever anything else in it does. The fields with a
     description are those of a document `kind: Job` and of a body over HTTP."""
 
-    id: Annotated[str, Meta(description="Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
-    schedule: Annotated[
-        Schedule | None, Meta(description="When it runs; without one, when it is submitted or triggered.")
-    ] = None
-    payload: Annotated[
-        dict[str, Any] | None, Meta(description="Arguments of its runs unless a submit gives others."), Payload()
-    ] = None
-    lane: Annotated[
-        str, Meta(description="Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))
-    ] = "main"
-    retry: Annotated[Retry, Meta(description="How often and when a failed run is tried again.")] = Retry()
+    id: Annotated[str, doc("Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
+    schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
+    payload: Annotated[dict[str, Any] | None, doc("Arguments of its runs unless a submit gives others."), Payload()] = (
+        None
+    )
+    lane: Annotated[str, doc("Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))] = "main"
+    retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
     deadline: Annotated[
-        float | None, Meta(description="Time from its due time within which a run must end."), Span(positive=True)
+        float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None
-    max_runtime: Annotated[
-        float | None, Meta(description="Time from its first start that a run may take."), Span(positive=True)
-    ] = None
-    max_runtime_per_attempt: Annotated[
-        bool, Meta(description="Whether `max_runtime` counts anew for each attempt.")
-    ] = False
-    max_crashes: Annotated[int, Meta(description="Times a run may lose its process."), Whole(0)] = 3
+    max_runtime: Annotated[float | None, doc("Time from its first start that a run may take."), Span(positive=True)] = (
+        None
+    )
+    max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
+    max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
     grace: Annotated[
-        float,
-        Meta(description="Time between the request to stop, TERM and KILL; a process gets TERM at once."),
-        Span(),
+        float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), Span()
     ] = 10.0
     executor: ExecutorKind = ExecutorKind.ASYNC
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
@@ -138,9 +126,7 @@ class Constraints(Checked, frozen=True, kw_only=True):
 
     where: ClassVar[str] = "constraints"
 
-    max_concurrent_runs: Annotated[
-        int, Meta(description="Number of its occurrences that may be live at once."), Whole(1)
-    ] = 1
+    max_concurrent_runs: Annotated[int, doc("Number of its occurrences that may be live at once."), Whole(1)] = 1
 
 
 JOB_FIELDS: dict[str, Field] = {

@@ -11,11 +11,6 @@ from interlock.model.state import State
 
 Times = Annotated[list[Time], doc("Fire times, in order; fewer than asked for if there are no more.")]
 JobId = Annotated[str, doc("Id of the job.")]
-RunId = Annotated[str, doc("Id of the run.")]
-RunState = Annotated[State, doc("State of the run.")]
-Reason = Annotated[str, doc("Reason for the state.")]
-ScheduledAt = Annotated[Time, doc("Time at which the run was first due.")]
-EndedAt = Annotated[Time | None, doc("Time of the end; null if the run has not ended.")]
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +34,13 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
-    id: RunId
-    state: RunState
-    reason: Reason
-    scheduled_at: ScheduledAt
-    ended_at: EndedAt
+    """A run in brief."""
+
+    id: Annotated[str, doc("Id of the run.")]
+    state: Annotated[State, doc("State of the run.")]
+    reason: Annotated[str, doc("Reason for the state.")]
+    scheduled_at: Annotated[Time, doc("Time at which the run was first due.")]
+    ended_at: Annotated[Time | None, doc("Time of the end; null if the run has not ended.")]
 
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,16 +72,11 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
     existing: Annotated[list[str], doc("Ids of runs that already existed; they are left as they are.")]
 
 
-class LoggedRun(msgspec.Struct, frozen=True, kw_only=True):
+class LoggedRun(LastRun, frozen=True, kw_only=True):
     """A run with its output."""
 
-    id: RunId
-    state: RunState
-    reason: Reason
     origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
-    scheduled_at: ScheduledAt
     started_at: Annotated[Time | None, doc("Start of the first attempt.")]
-    ended_at: EndedAt
     attempt: Annotated[int, doc("Number of the latest attempt.")]
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
     error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]

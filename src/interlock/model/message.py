@@ -31,9 +31,6 @@ class OfAttempt(Message, frozen=True):
     fence: int
 
 
-# ── worker → scheduler ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt that a worker has, finished or not, until the scheduler has settled it."""
 
@@ -104,9 +101,6 @@ class Leaving(Message, frozen=True):
     """The worker takes nothing new and will close."""
 
 
-# ── scheduler → worker ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Welcome(Message, frozen=True):
     """The answer to `Hello`. The scheduler sets the heartbeat interval, because it counts the missing ones."""
 
@@ -168,9 +162,6 @@ class Revoke(OfAttempt, frozen=True):
 
 class Revoked(OfAttempt, frozen=True):
     """Executor to host: the attempt had not begun and will not."""
-
-
-# ── either side ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Greeting(Message, frozen=True):

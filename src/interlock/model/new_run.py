@@ -15,30 +15,23 @@ from msgspec import Meta
 from interlock.model.doc import doc
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
-from interlock.model.job import NAME
+from interlock.model.job import JOB_ID, NAME, NAME_RULE
 
 LONGEST_KEY = 256  # characters of an idempotency key or a session
 MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
 
-Name = Annotated[str, Meta(min_length=1, max_length=64, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$")]
-JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern="^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$")]
+Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^{NAME.pattern}$")]
+JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern=f"^{JOB_ID.pattern}$")]
 Labels = Annotated[dict[Name, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
-DurationText = Annotated[
-    str,
-    Meta(
-        pattern=r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$",
-        max_length=32,
-    ),
-]
+_DURATION = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$"
+DurationText = Annotated[str, Meta(pattern=_DURATION, max_length=32)]
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_DELAY)]
 Instant = Annotated[float, Meta(ge=0, lt=LATEST)]
 Moment = Annotated[datetime, Meta(tz=True)] | Instant  # a time in RFC 3339, or seconds since 1970
 TENANT = "Tenant of the run; by default the token's own, or `default` without tokens."
-
-# ── in Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class PlainOptions(TypedDict, total=False):
@@ -90,11 +83,8 @@ def check_option(field: str, value: object) -> None:
     return None
 
 
-# ── over HTTP ───────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The body of a request."""
+    """The body or the query of a request."""
 
 
 class TriggerBody(Body, frozen=True, kw_only=True):
@@ -131,9 +121,6 @@ class NewRunBody(TriggerBody, frozen=True, kw_only=True):
     ] = None
 
 
-# ── as a message ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """One run to create. It waits until `at`, or for `delay` seconds; `occurrence` makes it the job's run of that
     instant."""
@@ -154,7 +141,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 def check_name(field: str, name: str | None) -> None:
     if name is not None and not NAME.fullmatch(name):
-        raise BadValue(field, name, "a name of letters, digits, '_', '-' and '.', up to 64 long")
+        raise BadValue(field, name, NAME_RULE.format(64))
 
 
 def check_instant(field: str, value: float | None) -> None:

@@ -1,19 +1,19 @@
 """The type of an HTTP operation: everything that the server, its description and the clients need to know of one."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
-
-import msgspec
 
 from interlock.model.access import Permission
 from interlock.model.error import InterlockError, RunPruned, UnknownBulk, UnknownChild, UnknownJob, UnknownRun
+from interlock.model.job import JOB_ID
+from interlock.model.new_run import Body
 from interlock.model.request import LONGEST_KEY, Request
 
 A = TypeVar("A")
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+class Query(Body, frozen=True, kw_only=True):
     """The query parameters of an operation: none, unless a subclass has fields."""
 
 
@@ -27,7 +27,7 @@ class PathParameter(NamedTuple):
 PATH_PARAMETERS = {
     "run_id": PathParameter("The id of the run.", 256, (UnknownRun, RunPruned)),
     "bulk_id": PathParameter("The id of the bulk request.", 256, (UnknownBulk,)),
-    "job_id": PathParameter("The id of the job.", 128, (UnknownJob,), "^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$"),
+    "job_id": PathParameter("The id of the job.", 128, (UnknownJob,), f"^{JOB_ID.pattern}$"),
     "name": PathParameter("The name of the service or group.", 256, (UnknownChild,)),
 }
 
@@ -39,27 +39,32 @@ class Key(NamedTuple):
     longest: int = LONGEST_KEY
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(eq=False)
 class Operation(Generic[A]):
-    name: str
     route: str  # method and path, such as `GET /api/v1/runs/{run_id}`
-    summary: str
-    description: str = ""
-    answer: type[A]  # what a 2xx has in its body, as JSON; `str` for text of the type `media_type`
+    text: str  # the summary, one sentence, and then the description, if any
+    answer: type[A]  # the body of a 2xx, as JSON; `str` for text of the type `media_type`
+    _: KW_ONLY
+    name: str = ""
     media_type: str = "application/json"
     status: int = 200
     query: type[Query] = Query
     body: Any = None  # the type of the JSON body; None if the operation takes none
     body_required: bool = True
     key: Key | None = None
-    asks: type[Request[Any]] | None = None
-    """the request of the scheduler that this operation is; it gives permission, patience and `once`"""
-    permission: Permission | None = None  # where no request gives it; None for an operation that needs no token
-    every_tenant: str = ""
-    """if not empty, only callers who see every tenant may use the operation; the word names what belongs to all"""
+    asks: type[Request[Any]] | None = None  # the request to the scheduler; it gives permission, patience and `once`
+    permission: Permission | None = Permission.READ  # if no request gives it; None: no token needed
+    every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
     raises: tuple[type[InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
-    patience: float | None = None
-    """seconds for which the server may work on the answer, where neither a request nor the query says so"""
+    patience: float | None = None  # seconds for the answer, if neither a request nor the query gives them
+
+    @property
+    def summary(self) -> str:
+        return self.text.partition(". ")[0].removesuffix(".")
+
+    @property
+    def description(self) -> str:
+        return self.text.partition(". ")[2]
 
     @property
     def method(self) -> str:

@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from interlock.model.bodies import FilterText
+from interlock.model.bodies import FilterText, RunChoice
+from interlock.model.doc import doc
 from interlock.model.new_run import Moment
 from interlock.model.operation import Query
 from interlock.model.state import State
@@ -17,118 +18,86 @@ SPAN = r"^([1-9][0-9]{0,5}s|[1-9][0-9]{0,3}m|[1-9][0-9]?h|([1-9]|[12][0-9]|3[01]
 
 
 def _text(description: str, pattern: str) -> Meta:
-    return Meta(description=description, extra_json_schema={"pattern": pattern})
+    return doc(description, extra_json_schema={"pattern": pattern})
 
 
 def _cursor(pattern: str) -> Meta:
     return _text("`next` of the page before; leave it out for the first page.", f"^{pattern}$")
 
 
-TimesCount = Annotated[int, Meta(ge=1, le=100, description="Most times to return.")]
-After = Annotated[
-    Moment | None,
-    Meta(description="Only times later than this one, in RFC 3339 or seconds since 1970; by default later than now."),
-]
+ShortText = Annotated[str, Meta(max_length=64)]
 
 
 class WaitQuery(Query, frozen=True, kw_only=True):
-    wait: Annotated[
-        str | None, _text("How long to wait for the run to end, such as `30s`; at most 5 minutes.", WAIT)
-    ] = None
+    wait: Annotated[str | None, _text("Time to wait for the run to end, such as `30s`; up to 5 minutes.", WAIT)] = None
 
 
-class RunsQuery(Query, frozen=True, kw_only=True):
-    state: Annotated[list[State], Meta(description="Only runs in this state; may be repeated.")] = []
-    job: Annotated[FilterText | None, Meta(description="Only runs of this job.")] = None
-    tenant: Annotated[FilterText | None, Meta(description="Only runs of this tenant.")] = None
-    session: Annotated[FilterText | None, Meta(description="Only runs of this session.")] = None
-    lane: Annotated[FilterText | None, Meta(description="Only runs in this lane.")] = None
-    since: Annotated[
-        Moment | None, Meta(description="Only runs created at this time or later, in RFC 3339 or seconds since 1970.")
-    ] = None
-    until: Annotated[
-        Moment | None, Meta(description="Only runs created before this time, in RFC 3339 or seconds since 1970.")
-    ] = None
-    live: Annotated[
-        bool | None, Meta(description="`true`: only runs that have not ended; `false`: only runs that have.")
-    ] = None
-    id_prefix: Annotated[FilterText | None, Meta(description="Only runs whose id begins with this.")] = None
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Most runs to return.")] = 50
+class RunsQuery(RunChoice, Query, frozen=True, kw_only=True):
+    state: Annotated[list[State], doc("Only runs in this state; may be repeated.")] = []
+    live: Annotated[bool | None, doc("`true`: only runs that have not ended; `false`: only runs that have.")] = None
+    id_prefix: Annotated[FilterText | None, doc("Only runs whose id begins with this, the last 1,000 by id.")] = None
+    limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
     cursor: Annotated[str | None, _cursor("r[0-9]{1,18}")] = None
 
 
 class LogsQuery(Query, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
+    limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
     cursor: Annotated[str | None, _cursor("l[0-9]{1,18}")] = None
 
 
 class JobsQuery(Query, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
+    limit: Annotated[int, doc("Most jobs to return.", ge=1, le=1000)] = 100
     cursor: Annotated[str | None, _cursor("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
 
 
 class JobLogQuery(Query, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=200, description="Most runs to return.")] = 20
+    limit: Annotated[int, doc("Most runs to return.", ge=1, le=200)] = 20
 
 
 class TimesQuery(Query, frozen=True, kw_only=True):
-    count: TimesCount = 5
-    after: After = None
+    count: Annotated[int, doc("Most times to return.", ge=1, le=100)] = 5
+    after: Annotated[
+        Moment | None, doc("Only times after this one, in RFC 3339 or seconds since 1970; by default after now.")
+    ] = None
 
 
 class ScheduleQuery(TimesQuery, frozen=True, kw_only=True):
-    cron: Annotated[
-        Annotated[str, Meta(max_length=256)] | None, Meta(description="Cron expression of five fields.")
-    ] = None
-    tz: Annotated[
-        Annotated[str, Meta(max_length=64)] | None, Meta(description="Time zone of `cron`; UTC by default.")
-    ] = None
-    every: Annotated[
-        Annotated[str, Meta(max_length=32)] | None, Meta(description="Interval, such as `10m`, instead of `cron`.")
-    ] = None
-    wait: Annotated[
-        Annotated[str, Meta(max_length=32)] | None, Meta(description="Time until the first run of `every`.")
-    ] = None
-    at: Annotated[
-        Annotated[str, Meta(max_length=64)] | None,
-        Meta(description="Time, such as `2030-01-31T02:00:00Z`, instead of `cron`."),
-    ] = None
+    cron: Annotated[FilterText | None, doc("Cron expression of five fields.")] = None
+    tz: Annotated[ShortText | None, doc("Time zone of `cron`; UTC by default.")] = None
+    every: Annotated[ShortText | None, doc("Interval, such as `10m`, instead of `cron`.")] = None
+    wait: Annotated[ShortText | None, doc("Time until the first run of `every`.")] = None
+    at: Annotated[ShortText | None, doc("Time, such as `2030-01-31T02:00:00Z`, instead of `cron`.")] = None
 
 
 class TimetableQuery(Query, frozen=True, kw_only=True):
-    span: Annotated[str, _text("How far ahead to look, such as `24h`; from 1 second to 31 days.", SPAN)] = (
-        msgspec.field(default="24h", name="for")
+    span: Annotated[str, _text("Time to look ahead, such as `24h`; 1 second to 31 days.", SPAN)] = msgspec.field(
+        default="24h", name="for"
     )
-    limit: Annotated[int, Meta(ge=1, le=1000, description="Most jobs to return.")] = 100
+    limit: Annotated[int, doc("Most jobs to return.", ge=1, le=1000)] = 100
 
 
 class ServiceLogsQuery(Query, frozen=True, kw_only=True):
-    limit: Annotated[int, Meta(ge=1, le=10_000, description="Most lines to return.")] = 1000
-    cursor: Annotated[str | None, _text("`next` of an answer before; only newer lines follow.", "^s[0-9]{1,18}$")] = (
-        None
-    )
-    last: Annotated[bool, Meta(description="`true`: the newest lines instead of the oldest.")] = False
-    wait: Annotated[
-        str | None, _text("How long to wait for a line if there is none yet, such as `30s`; at most 5 minutes.", WAIT)
-    ] = None
+    limit: Annotated[int, doc("Most lines to return.", ge=1, le=10_000)] = 1000
+    cursor: Annotated[str | None, _text("`next` of the answer before; newer lines follow.", "^s[0-9]{1,18}$")] = None
+    last: Annotated[bool, doc("`true`: the newest lines instead of the oldest.")] = False
+    wait: Annotated[str | None, _text("Time to wait for the next line, such as `30s`; at most 5 minutes.", WAIT)] = None
 
 
 EventType = Literal["run", "log", "progress", "service", "service_log"]
 
 
 class EventsQuery(Query, frozen=True, kw_only=True):
-    run: Annotated[FilterText | None, Meta(description="Only events of this run.")] = None
-    job: Annotated[FilterText | None, Meta(description="Only events of this job.")] = None
-    tenant: Annotated[FilterText | None, Meta(description="Only events of this tenant.")] = None
-    service: Annotated[FilterText | None, Meta(description="Only events of this service.")] = None
-    types: Annotated[list[EventType], Meta(description="Only events of this type; may be repeated.")] = msgspec.field(
+    run: Annotated[FilterText | None, doc("Only events of this run.")] = None
+    job: Annotated[FilterText | None, doc("Only events of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only events of this tenant.")] = None
+    service: Annotated[FilterText | None, doc("Only events of this service.")] = None
+    types: Annotated[list[EventType], doc("Only events of this type; may be repeated.")] = msgspec.field(
         default_factory=list, name="type"
     )
     after: Annotated[
         str | None,
         _text(
-            "Send first every stored event after the one with this id; `start` sends all. The header `Last-Event-ID` "
-            "takes precedence.",
+            "Send first every stored event after this id; `start` sends all. The header `Last-Event-ID` overrides it.",
             f"^({EVENT_ID})$",
         ),
     ] = None

@@ -35,8 +35,7 @@ class Request(Message, Generic[A_co], frozen=True):
     answer: ClassVar[type[Message]] = Message
     permission: ClassVar[Permission] = Permission.READ
     patience: ClassVar[float] = 10.0  # seconds for which the gateway waits for the answer
-    once: ClassVar[bool] = False
-    """whether an unanswered request must not be sent again, because it may have been carried out"""
+    once: ClassVar[bool] = False  # whether it must not be sent again unanswered: it may have been carried out
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -62,25 +61,23 @@ class Change(Request[A_co], Generic[A_co], frozen=True):
     patience: ClassVar = 60.0
 
 
-# ── answers ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Accepted(Message, frozen=True):
+class Answer(Message, frozen=True):
     request: int
+
+
+class Accepted(Answer, frozen=True):
     run_ids: list[str]
     run: Run | None = None  # the run as it was created, if the submit asked to see it and created it
 
 
-class StateReport(Message, frozen=True):
+class StateReport(Answer, frozen=True):
     """The state of a run after an action. A run on a worker keeps its state until it has stopped."""
 
-    request: int
     run_id: str
     state: State
 
 
-class RunReport(Message, frozen=True):
-    request: int
+class RunReport(Answer, frozen=True):
     run_id: str
     state: State
     reason: str
@@ -89,30 +86,25 @@ class RunReport(Message, frozen=True):
     fields: dict[str, Any]
 
 
-class HistoryReport(Message, frozen=True):
-    request: int
+class HistoryReport(Answer, frozen=True):
     entries: list[Transition]
 
 
-class LogReport(Message, frozen=True):
-    request: int
+class LogReport(Answer, frozen=True):
     lines: list[tuple[float, int, str, str]]
 
 
-class ProgressReport(Message, frozen=True):
-    request: int
+class ProgressReport(Answer, frozen=True):
     progress: tuple[float, str] | None
 
 
-class BulkReport(Message, frozen=True):
-    request: int
+class BulkReport(Answer, frozen=True):
     bulk: BulkRequest
 
 
-class StatusReport(Message, frozen=True):
+class StatusReport(Answer, frozen=True):
     """The health of the scheduler."""
 
-    request: int
     available: bool
     draining: bool
     since_pass: float  # seconds since the last pass of the loop, which runs once a second when idle
@@ -123,28 +115,23 @@ class StatusReport(Message, frozen=True):
     position: int
 
 
-class MetricsReport(Message, frozen=True):
-    request: int
+class MetricsReport(Answer, frozen=True):
     families: list[Family]
 
 
-class TreeReport(Message, frozen=True):
-    request: int
+class TreeReport(Answer, frozen=True):
     root: ChildInfo
 
 
-class ServiceReport(Message, frozen=True):
-    request: int
+class ServiceReport(Answer, frozen=True):
     service: ChildInfo
 
 
-class ReloadReport(Message, frozen=True):
-    request: int
+class ReloadReport(Answer, frozen=True):
     reloaded: Reloaded
 
 
-class JobsReport(Message, frozen=True):
-    request: int
+class JobsReport(Answer, frozen=True):
     jobs: list[JobInfo]
     more: bool
 
@@ -161,25 +148,21 @@ class LaneList(msgspec.Struct, frozen=True, kw_only=True):
     lanes: Annotated[list[LaneInfo], doc("Every lane.")]
 
 
-class LanesReport(Message, frozen=True):
-    request: int
+class LanesReport(Answer, frozen=True):
     found: LaneList
 
 
-class NextReport(Message, frozen=True):
-    request: int
+class NextReport(Answer, frozen=True):
     times: list[float]
 
 
-class TimetableReport(Message, frozen=True):
-    request: int
+class TimetableReport(Answer, frozen=True):
     now: float
     jobs: list[tuple[str, list[float], bool]]  # job, its times, and whether there are more; the first to fire first
     left_out: int  # further jobs that fire
 
 
-class BackfillReport(Message, frozen=True):
-    request: int
+class BackfillReport(Answer, frozen=True):
     created: list[str]
     existing: list[str]  # runs that already existed
 
@@ -189,9 +172,6 @@ class News(Message, frozen=True):
 
     position: int
     progress: list[tuple[str, str, str, float, str]]  # run, job, tenant, percent, text
-
-
-# ── requests ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 MOST_RUNS, MOST_RUNS_OVER_HTTP = 10_000, 1000  # in one submit

@@ -1,8 +1,7 @@
 """A run, its history, and its figures."""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 
@@ -137,27 +136,6 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
     start_latency: Annotated[float | None, doc("Seconds from when the run was due to its start.")]
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
     outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
-
-
-class Step(Protocol):
-    """An entry of a history, as a `Transition` or as shown to people."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def before(self) -> State | None: ...
-    @property
-    def after(self) -> State: ...
-
-
-def replay(history: Sequence[Step]) -> State | None:
-    """Return the state that a history ends in; raise where two entries do not join."""
-    state: State | None = None
-    for place, entry in enumerate(history, start=1):
-        if entry.before is not state or entry.seq != place:
-            raise ValueError(f"entry {entry.seq} starts at {entry.before}, the history is at {state}")
-        state = entry.after
-    return state
 
 
 def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:

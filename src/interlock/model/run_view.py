@@ -17,13 +17,11 @@ Cursor = Annotated[str | None, doc("Cursor of the next page; null on the last.")
 RunId = Annotated[str, doc("Id of the run.")]
 JobOf = Annotated[str, doc("Job of the run.")]
 TenantOf = Annotated[str, doc("Tenant of the run.")]
-Percent = Annotated[float, doc("Progress from 0 to 100.")]
-Said = Annotated[str, doc("What the attempt is doing.")]
 
 
 class ProgressInfo(msgspec.Struct, frozen=True):
-    percent: Percent
-    text: Said
+    percent: Annotated[float, doc("Progress from 0 to 100.")]
+    text: Annotated[str, doc("Current activity of the attempt.")]
 
 
 class RunInternals(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,9 +68,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
     facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
-    progress: Annotated[ProgressInfo | None, doc("Latest progress of the running attempt; only for a single run.")] = (
-        None
-    )
+    progress: Annotated[ProgressInfo | None, doc("Latest progress of the attempt; only for a single run.")] = None
 
 
 class RunDetail(RunInfo, frozen=True, kw_only=True):
@@ -163,22 +159,16 @@ class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
     transitions: Annotated[list[HistoryEntry], doc("Transitions, in order.")]
 
 
-class LogEvent(msgspec.Struct, frozen=True, kw_only=True):
+class LogEvent(LogLine, frozen=True, kw_only=True):
     run_id: RunId
     job_id: JobOf
     tenant: TenantOf
-    at: Annotated[Time, doc("Time of writing.")]
-    attempt: Annotated[int, doc("Attempt that wrote the line.")]
-    level: Annotated[str, doc("Level, such as `info`.")]
-    text: Annotated[str, doc("Line, without secrets.")]
 
 
-class ProgressEvent(msgspec.Struct, frozen=True, kw_only=True):
+class ProgressEvent(ProgressInfo, frozen=True, kw_only=True):
     run_id: RunId
     job_id: JobOf
     tenant: TenantOf
-    percent: Percent
-    text: Said
 
 
 class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,11 +182,8 @@ class ServiceEvent(msgspec.Struct, frozen=True, kw_only=True):
     after: Annotated[ChildInfo | None, doc("Service after, without its children; null if it was removed.")]
 
 
-class ServiceLogEvent(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceLogEvent(ServiceLine, frozen=True, kw_only=True):
     service: Annotated[str, doc("Name of the service.")]
-    at: Annotated[Time, doc("Time.")]
-    stream: Annotated[str, doc("`stdout` or `stderr`; `status` for something that happened to the service.")]
-    text: Annotated[str, doc("Line.")]
 
 
 class GapEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -254,15 +241,5 @@ def bulk_info_of(bulk: BulkRequest) -> BulkInfo:
 
 def entries_of(run_id: str, transitions: list[Transition]) -> list[HistoryEntry]:
     return [
-        HistoryEntry(
-            id=update_id(run_id, one.attempt, one.seq),
-            seq=one.seq,
-            before=one.before,
-            after=one.after,
-            at=one.at,
-            attempt=one.attempt,
-            reason=one.reason,
-            actor=one.actor,
-        )
-        for one in transitions
+        HistoryEntry(id=update_id(run_id, one.attempt, one.seq), **msgspec.structs.asdict(one)) for one in transitions
     ]

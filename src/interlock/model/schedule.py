@@ -2,14 +2,14 @@
 
 import hashlib
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta
-
 from interlock.model.cron import cron_of
 from interlock.model.cron_fields import NICKNAMES, split_fields, steps_too_far
+from interlock.model.doc import doc
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked
 from interlock.model.field_types import Kind, Place, Schema, Span, Whole, Word
@@ -18,7 +18,6 @@ from interlock.model.zone import zone_of
 
 KINDS = ("once", "at", "every", "cron")
 LATEST_TIME = 1e11
-LONGEST_DAYS = 1_000_000  # from any time before the latest, it ends before the calendar does
 MOST_CATCH_UP = 10_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -42,23 +41,27 @@ class _At(Kind):
         return {"type": ["string", "number"]}
 
 
-class _CronText(Word):
+class _Parsed(Word):
+    """Text for a parser that raises its own error."""
+
+    def __init__(self, parse: Callable[[Any], object], pattern: str = ".+") -> None:
+        super().__init__(pattern)
+        self.parse = parse
+
     def check(self, value: Any, place: Place) -> str:
         text = place.text(value)
-        cron_of(text, "UTC")
+        self.parse(text)
         assert isinstance(text, str)
         return text
 
 
-class _TimeZone(Word):
-    def check(self, value: Any, place: Place) -> str:
-        text = place.text(value)
-        zone_of(text)
-        assert isinstance(text, str)
-        return text
+def _parse_cron(text: Any) -> object:
+    return cron_of(text, "UTC")
 
 
-Seconds = Annotated[float, Span(most=f"{LONGEST_DAYS}d")]
+Seconds = Annotated[float, Span()]  # from any time before the latest, the longest ends before the calendar does
+_NICKNAMES = ", ".join(f"`{name}`" for name in NICKNAMES)
+_span = Span().show
 
 
 class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -67,39 +70,23 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     where: ClassVar[str] = "schedule"
     one_of: ClassVar[tuple[str, ...]] = KINDS
 
-    once: Annotated[bool, Meta(description="`true`: once, after `wait`.")] = False
-    at: Annotated[Time | None, Meta(description="Once, at this time."), _At()] = None
-    every: Annotated[
-        float | None,
-        Meta(description="At this interval, first after `wait`."),
-        Span(least="1s", most=f"{LONGEST_DAYS}d"),
-    ] = None
+    once: Annotated[bool, doc("`true`: once, after `wait`.")] = False
+    at: Annotated[Time | None, doc("Once, at this time."), _At()] = None
+    every: Annotated[float | None, doc("At this interval, first after `wait`."), Span("1s")] = None
     cron: Annotated[
         str | None,
-        Meta(
-            description="Cron expression of five fields (minute, hour, day of month, month, day of week), or one of "
-            f"{', '.join(f'`{name}`' for name in NICKNAMES)}."
-        ),
-        _CronText(rf"\s*(?:(?:\S+\s+){{4}}\S+|(?:{'|'.join(NICKNAMES)}))\s*"),
+        doc(f"Cron expression of five fields: minute, hour, day of month, month, day of week; or one of {_NICKNAMES}."),
+        _Parsed(_parse_cron, rf"\s*(?:(?:\S+\s+){{4}}\S+|(?:{'|'.join(NICKNAMES)}))\s*"),
     ] = None
     tz: Annotated[
-        str | None, Meta(description="Time zone of `cron`, or of an `at` without an offset; default UTC."), _TimeZone()
+        str | None, doc("Time zone of `cron`, or of an `at` without an offset; default UTC."), _Parsed(zone_of)
     ] = None
-    wait: Annotated[
-        Seconds,
-        Meta(description="Delay before `once`, or before `every` fires first, once the job is known."),
-    ] = 0.0
-    jitter: Annotated[
-        Seconds, Meta(description="Spread of fire times: each job fires at its own fixed delay within this.")
-    ] = 0.0
-    catch_up: Annotated[CatchUp, Meta(description="Missed occurrences to run: `none`, the `latest`, or `all`.")] = (
-        CatchUp.LATEST
-    )
-    catch_up_window: Annotated[Seconds, Meta(description="Age up to which a missed occurrence still runs.")] = 60.0
-    catch_up_max: Annotated[
-        int, Meta(description="Largest number of missed occurrences to run."), Whole(0, MOST_CATCH_UP)
-    ] = 100
-    keep: Annotated[bool, Meta(description="Whether an `at` job stays after its run.")] = False
+    wait: Annotated[Seconds, doc("Delay before `once`, or before `every` fires first, once the job is known.")] = 0.0
+    jitter: Annotated[Seconds, doc("Spread of fire times: each job fires at its own fixed delay within this.")] = 0.0
+    catch_up: Annotated[CatchUp, doc("Missed occurrences to run: `none`, the `latest`, or `all`.")] = CatchUp.LATEST
+    catch_up_window: Annotated[Seconds, doc("Age up to which a missed occurrence still runs.")] = 60.0
+    catch_up_max: Annotated[int, doc("Largest number of missed occurrences to run."), Whole(0, MOST_CATCH_UP)] = 100
+    keep: Annotated[bool, doc("Whether an `at` job stays after its run.")] = False
 
     def check(self) -> None:
         if self.tz is not None and self.cron is None and self.at is None:
@@ -187,10 +174,3 @@ def _on_clock(wall: datetime, tz: str | None) -> float:
     zone = zone_of(tz)
     early, late = zone.offsets(math.floor(shown))
     return shown - early if early >= late else float(zone.first_instant(math.floor(shown)))
-
-
-def _span(duration: float) -> str:
-    for unit, name in ((86400.0, "d"), (3600.0, "h"), (60.0, "m")):
-        if duration >= unit and duration % unit == 0:
-            return f"{duration / unit:g}{name}"
-    return f"{duration:g}s"

@@ -1,78 +1,49 @@
 """Schedules as programs write them: `interlock.cron("0 2 * * *", tz="Europe/Paris")`."""
 
 from datetime import datetime
+from typing import Any, TypedDict, Unpack
 
 from interlock.model.duration import Duration
 from interlock.model.schedule import CatchUp, Schedule
 
 
-def cron(
-    expression: str,
-    *,
-    tz: str | None = None,
-    wait: Duration = 0.0,
-    jitter: Duration = 0.0,
-    catch_up: CatchUp | str = CatchUp.LATEST,
-    catch_up_window: Duration = 60.0,
-    catch_up_max: int = 100,
-) -> Schedule:
+class Options(TypedDict, total=False):
+    """Options of every schedule."""
+
+    jitter: Duration
+    catch_up: CatchUp | str
+    catch_up_window: Duration
+
+
+class RepeatOptions(Options, total=False):
+    """Options of a schedule that fires more than once."""
+
+    wait: Duration
+    catch_up_max: int
+
+
+def cron(expression: str, *, tz: str | None = None, **options: Unpack[RepeatOptions]) -> Schedule:
     """Run by a cron expression in a time zone: five fields, or `@daily` and the like. `wait` has no effect and causes a
     warning."""
-    return _schedule(
-        cron=expression,
-        tz=tz,
-        wait=wait,
-        jitter=jitter,
-        catch_up=catch_up,
-        catch_up_window=catch_up_window,
-        catch_up_max=catch_up_max,
-    )
+    return _schedule(cron=expression, tz=tz, **options)
 
 
-def every(
-    interval: Duration,
-    *,
-    wait: Duration = 0.0,
-    jitter: Duration = 0.0,
-    catch_up: CatchUp | str = CatchUp.LATEST,
-    catch_up_window: Duration = 60.0,
-    catch_up_max: int = 100,
-) -> Schedule:
+def every(interval: Duration, **options: Unpack[RepeatOptions]) -> Schedule:
     """Run at an interval, first after `wait`."""
-    return _schedule(
-        every=interval,
-        wait=wait,
-        jitter=jitter,
-        catch_up=catch_up,
-        catch_up_window=catch_up_window,
-        catch_up_max=catch_up_max,
-    )
+    return _schedule(every=interval, **options)
 
 
 def at(
-    time: datetime | str | float,
-    *,
-    tz: str | None = None,
-    jitter: Duration = 0.0,
-    catch_up: CatchUp | str = CatchUp.LATEST,
-    catch_up_window: Duration = 60.0,
-    keep: bool = False,
+    time: datetime | str | float, *, tz: str | None = None, keep: bool = False, **options: Unpack[Options]
 ) -> Schedule:
     """Run once, at an instant; `tz` is the zone of a time without an offset. `keep` keeps the job after its run."""
-    return _schedule(at=time, tz=tz, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window, keep=keep)
+    return _schedule(at=time, tz=tz, keep=keep, **options)
 
 
-def once(
-    wait: Duration = 0.0,
-    *,
-    jitter: Duration = 0.0,
-    catch_up: CatchUp | str = CatchUp.LATEST,
-    catch_up_window: Duration = 60.0,
-) -> Schedule:
+def once(wait: Duration = 0.0, **options: Unpack[Options]) -> Schedule:
     """Run once, this long after the job is first known."""
-    return _schedule(once=True, wait=wait, jitter=jitter, catch_up=catch_up, catch_up_window=catch_up_window)
+    return _schedule(once=True, wait=wait, **options)
 
 
-def _schedule(**fields: object) -> Schedule:
-    """It puts what people write into its own form."""
-    return Schedule(**fields)  # type: ignore[arg-type] # it checks itself, and takes what people write
+def _schedule(**fields: Any) -> Schedule:
+    return Schedule(**fields)  # it puts what people write into its own form

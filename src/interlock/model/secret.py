@@ -15,27 +15,13 @@ MARK = "$secret"
 MARKED = b'"$secret"'
 MASK = "•••"
 
+# Words that mark a text as a secret when its name ends in one of them, in upper or lower case.
 SECRET_NAMES = (
-    "password",
-    "passwords",
-    "passwd",
-    "passphrase",
-    "pgpassword",
-    "secret",
-    "secrets",
-    "secret_key",
-    "token",
-    "api_key",
-    "apikey",
-    "access_key",
-    "private_key",
-    "authorization",
-    "credential",
-    "credentials",
-)
-"""words that mark a text as a secret when its name ends in one of them, in upper or lower case"""
+    "password", "passwords", "passwd", "passphrase", "pgpassword", "secret", "secrets", "secret_key", "token",
+    "api_key", "apikey", "access_key", "private_key", "authorization", "credential", "credentials",
+)  # fmt: skip
+# A word of a name like `db_password`, `X-Api-Key` or `accessToken2`; digits belong to none.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+")
-"""of a name like `db_password`, `X-Api-Key` or `accessToken2`; digits belong to none"""
 
 NameTest = Callable[[str], bool]  # tells whether a name is that of a secret
 
@@ -84,9 +70,7 @@ class Secret:
         return self
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
-        raise TypeError(
-            "a Secret cannot be pickled, as it would be kept and sent unseen; use reveal() if you mean that"
-        )
+        raise TypeError("a Secret cannot be pickled: it would be stored and sent unmarked; pickle reveal() instead")
 
 
 def is_marked(data: bytes) -> bool:

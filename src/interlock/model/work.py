@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
+from interlock.model.doc import doc
 from interlock.model.field import Checked
 from interlock.model.field_types import Command, Environment, Place, Size, Span, Text, Whole, Word
 
@@ -45,12 +46,10 @@ class Limits(Checked, frozen=True, kw_only=True, omit_defaults=True):
 
     where: ClassVar[str] = "limits"
 
-    memory: Annotated[int | str | None, Meta(description="Address space, as in `512MiB`, or bytes."), MEMORY] = None
-    cpu: Annotated[
-        float | str | None, Meta(description="Processor time, at least a second; then it is killed."), Span("1s")
-    ] = None
-    files: Annotated[int | None, Meta(description="Open files."), Whole(1)] = None
-    processes: Annotated[int | None, Meta(description="Processes of the same user."), Whole(1)] = None
+    memory: Annotated[int | str | None, doc("Address space, as in `512MiB`, or bytes."), MEMORY] = None
+    cpu: Annotated[float | str | None, doc("Processor time, at least a second; then it is killed."), Span("1s")] = None
+    files: Annotated[int | None, doc("Open files."), Whole(1)] = None
+    processes: Annotated[int | None, doc("Processes of the same user."), Whole(1)] = None
 
 
 class JobRun(Checked, frozen=True, kw_only=True):
@@ -68,25 +67,23 @@ class JobRun(Checked, frozen=True, kw_only=True):
         Command(),
     ] = None
     shell: Annotated[
-        str | None, Meta(description="A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
+        str | None, doc("A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
     ] = None
-    function: Annotated[
-        str | None, Meta(description="A function, as `module:name` or `path/to/file.py:name`."), FunctionName()
-    ] = None
+    function: Annotated[str | None, doc("A function, as `module:name` or `path/to/file.py:name`."), FunctionName()] = (
+        None
+    )
 
 
 class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
     """A program. Its exit code decides, and the run's log is what it prints."""
 
     command: tuple[str, ...]
-    env: Annotated[
-        dict[str, str | None], Meta(description="Variables of a process; null takes one away."), Environment()
-    ] = {}
-    cwd: Annotated[str | None, Meta(description="Folder of a process."), Folder()] = None
-    stdin: Annotated[
-        bool, Meta(description="Whether a process reads the payload from its standard input, as one line of JSON.")
-    ] = True
-    limits: Annotated[Limits, Meta(description="Limits on a process.")] = Limits()
+    env: Annotated[dict[str, str | None], doc("Variables of a process; null takes one away."), Environment()] = {}
+    cwd: Annotated[str | None, doc("Folder of a process."), Folder()] = None
+    stdin: Annotated[bool, doc("Whether a process reads the payload from its standard input, as one line of JSON.")] = (
+        True
+    )
+    limits: Annotated[Limits, doc("Limits on a process.")] = Limits()
 
 
 class FunctionWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="function"):

@@ -38,8 +38,8 @@ class Peer(ABC):
 class Endpoint(ABC):
     """Receives the events of links. Called from the event loop, never concurrently; must not block."""
 
-    @abstractmethod
-    def opened(self, peer: Peer) -> None: ...
+    def opened(self, peer: Peer) -> None:  # noqa: B027 - most endpoints wait for the first message
+        pass
 
     @abstractmethod
     def received(self, peer: Peer, messages: Sequence[Message]) -> None: ...

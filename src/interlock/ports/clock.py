@@ -1,4 +1,4 @@
-"""Port: the time."""
+"""Port: the time, and the clocks of the machine and of a loop."""
 
 import asyncio
 import time
@@ -24,6 +24,15 @@ class Clock(ABC):
     def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
         """Call `wake` on the running loop after `delay` seconds, unless the returned function is called before."""
         return asyncio.get_running_loop().call_later(delay, wake).cancel
+
+
+class SystemClock(Clock):
+    def now(self) -> Now:
+        return Now(time.time(), elapsed())
+
+    def wake_after(self, delay: float, wake: Callable[[], None]) -> Callable[[], None]:
+        # A millisecond more, because some loops round down to milliseconds and would wake too early.
+        return asyncio.get_running_loop().call_later(delay + 0.001, wake).cancel
 
 
 class LoopClock(Clock):

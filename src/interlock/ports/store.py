@@ -21,6 +21,7 @@ from interlock.model.run_filter import RunFilter as RunFilter
 from interlock.model.state import State
 
 MOST_LOOKED_AT = 50_000  # runs that one call of `runs` looks at, and positions that one of `events` does
+MOST_WITH_PREFIX = 1000  # runs that it looks at if the filter has `id_prefix`: the last of them by id
 MOST_EVENT_BYTES = 256 * 1024  # size of the answer to one call of `events`, roughly
 MOST_PRUNED = 1000  # rows, keys or runs that one call of `prune_service_log`, `prune_keys` or `prune_runs` deletes
 HURRIED = 20  # times more runs in a hurried call
@@ -140,8 +141,9 @@ class Reader(ABC):
 
         Pages repeat no run, leave out none that matched all the while, and contain none created since the first page.
         One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
-        looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is `only_unsuccessful`, and
-        otherwise at those of the job alone if it names one.
+        looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`, at no ended run if it is
+        `only_live`, at unsuccessful ones alone if it is `only_unsuccessful`, and otherwise at those of the job alone if
+        it names one.
         """
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""A forecast: which runs a set of jobs would have, when, and what would hold them up.
+"""A forecast: the runs that a set of jobs would have, their times, and the causes of their delays.
 
 The scheduler and the workers are the real ones. Only their clock, links, store and attempts are replaced.
 """
@@ -13,9 +13,8 @@ from typing import Any
 from interlock.core import fire_times, schedule_table
 from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
-from interlock.engine.engine import Engine
+from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.metrics import Metrics
-from interlock.engine.settings import EngineSettings
 from interlock.engine.stall import StallWatch
 from interlock.model.error import InterlockError
 from interlock.model.job import Job

@@ -6,7 +6,7 @@ from interlock.model.error import BadInput
 from interlock.model.state import State
 
 LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
-"""what a due run may wait for: a slot of its lane, room on a worker, the job's previous run"""
+"""causes of the wait of a due run: a slot of its lane, room on a worker, the job's previous run"""
 
 
 class Length(msgspec.Struct, frozen=True):

@@ -50,12 +50,12 @@ class _Life:
         self.lane = lane
         self.admitted: float | None = None  # when it joined the queue of its lane
         self.out: float | None = None  # when a worker first got it
-        self.held_by = WORKER  # what it waited for in that queue
+        self.held_by = WORKER  # cause of its wait in that queue
         self.attempts = 0
         self.beside = 0
 
     def wait(self) -> tuple[float, str | None]:
-        """Return how long it waited to start, and the cause of most of that."""
+        """Return the seconds it waited to start, and the main cause."""
         if self.out is None or self.admitted is None or self.out - self.due < AT_ONCE:
             return 0.0, None
         by_previous = self.admitted - self.due
@@ -63,7 +63,7 @@ class _Life:
 
 
 class _Slots:
-    """The slots of a lane: how many are taken, and how full it has been."""
+    """The slots of a lane: the number taken, and the time without a free one."""
 
     def __init__(self, name: str, limit: int, until: float) -> None:
         self.name = name

@@ -39,7 +39,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Leave the timer in the heap: `_run_once` passes over it when its time comes."""
+        """Leave the timer in the heap: `_run_once` skips it when its time comes."""
 
     def _run_once(self) -> None:
         if not self._ready:
@@ -89,9 +89,7 @@ class _End(Peer):
 
     def flush(self) -> None: ...
 
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
+    pause = resume = flush
 
     def on_process_end(self, call: Callable[[], None]) -> None: ...
 
@@ -147,8 +145,7 @@ class TimedExecutor(Executor):
     def terminate(self, run_id: str, fence: int) -> None:
         self._finish(run_id, fence, Outcome.CANCELLED)
 
-    def kill(self, run_id: str, fence: int) -> None:
-        self._finish(run_id, fence, Outcome.CANCELLED)
+    kill = terminate
 
     def flush(self) -> None: ...
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from heapq import nlargest
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
@@ -17,25 +18,8 @@ from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
 from interlock.model.state import State
+from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
-from interlock.ports.store import (
-    EVERY_EVENT,
-    MOST_EVENT_BYTES,
-    MOST_LOOKED_AT,
-    MOST_PRUNED,
-    EventFilter,
-    EventRows,
-    Inputs,
-    LogEntry,
-    Pruned,
-    PruneLimits,
-    RunFilter,
-    RunRows,
-    ServiceEntry,
-    Snapshot,
-    Store,
-    StoredEvent,
-)
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -48,7 +32,7 @@ class _KeyRow(NamedTuple):
     created_at: float
 
 
-class MemoryStore(Store, Leases):
+class MemoryStore(port.Store, Leases):
     def __init__(self) -> None:
         self.runs_by_id: dict[str, Run] = {}
         self.entries: dict[str, list[Transition]] = {}
@@ -56,7 +40,7 @@ class MemoryStore(Store, Leases):
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
         self._submitted: dict[str, _KeyRow] = {}  # run → its key, in order of creation
         self.checkpoints: dict[str, bytes] = {}
-        self.lines: dict[str, dict[tuple[int, int], LogEntry]] = {}
+        self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
         self.letters: dict[str, tuple[str, float, str, str]] = {}
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
@@ -65,9 +49,9 @@ class MemoryStore(Store, Leases):
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
         """each with the number of the last run it has yet to look at"""
         self.kept_by_name: dict[str, Kept] = {}
-        self._events: list[StoredEvent | ServiceEntry] = []
-        self._events_of: dict[str, list[StoredEvent | ServiceEntry]] = {}
-        self._service_log: dict[str, dict[int, ServiceEntry]] = {}  # service → number → row, in order of position
+        self._events: list[port.StoredEvent | port.ServiceEntry] = []
+        self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
+        self._service_log: dict[str, dict[int, port.ServiceEntry]] = {}  # service → number → row, in order of position
 
     async def open(self) -> None:
         pass
@@ -108,7 +92,7 @@ class MemoryStore(Store, Leases):
         for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
             lines = self.lines.setdefault(run_id, {})
             if (attempt, number) not in lines:
-                line = lines[attempt, number] = LogEntry(position, at, attempt, level, text)
+                line = lines[attempt, number] = port.LogEntry(position, at, attempt, level, text)
                 self._add_event(position, run_id, [], line)
         for position, (run_id, transitions) in enumerate(batch.history, batch.position + len(batch.logs)):
             if new := self._unknown(run_id, transitions):
@@ -150,7 +134,7 @@ class MemoryStore(Store, Leases):
             rows = self._service_log.setdefault(service, {})
             if number not in rows:
                 decoded = None if change is None else _change_decoder.decode(change)
-                entry = rows[number] = ServiceEntry(position, service, at, stream, text, decoded)
+                entry = rows[number] = port.ServiceEntry(position, service, at, stream, text, decoded)
                 insort(self._events, entry, key=_POSITION)
 
     def _apply_timetable(self, batch: Batch) -> None:
@@ -161,10 +145,10 @@ class MemoryStore(Store, Leases):
             self.put_jobs.pop(job_id, None)
         self.put_jobs.update((job.id, job) for job in batch.put_jobs)
 
-    def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: LogEntry | None) -> None:
+    def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: port.LogEntry | None) -> None:
         run = self.runs_by_id.get(run_id)
         if run is not None:
-            event = StoredEvent(position, run_id, run.job_id, run.tenant, transitions, line)
+            event = port.StoredEvent(position, run_id, run.job_id, run.tenant, transitions, line)
             insort(self._events, event, key=_POSITION)
             insort(self._events_of.setdefault(run_id, []), event, key=_POSITION)
 
@@ -174,7 +158,7 @@ class MemoryStore(Store, Leases):
             for name, value in values.items():
                 setattr(run, name, value)
 
-    async def load(self, small_payload: int) -> Snapshot:
+    async def load(self, small_payload: int) -> port.Snapshot:
         live = [run for run in self.runs_by_id.values() if run.ended_at is None]
         runs = [replace(run, payload=run.payload if len(run.payload or b"") <= small_payload else None) for run in live]
         texts = {run.id: [line.text.encode() for line in self.lines.get(run.id, {}).values()] for run in runs}
@@ -184,11 +168,11 @@ class MemoryStore(Store, Leases):
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        return Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks)
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks)
 
-    async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
+    async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
-        return {one: Inputs(payload or b"", self.checkpoints.get(one)) for one, payload in found.items()}
+        return {one: port.Inputs(payload or b"", self.checkpoints.get(one)) for one, payload in found.items()}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: self.keys[key] for key in keys if key in self.keys}
@@ -218,29 +202,29 @@ class MemoryStore(Store, Leases):
             if row.created_at < (calls_before if (row.key or "").startswith(CALL_KEY) else created_before)
             and (run_id not in self.runs_by_id or self.runs_by_id[run_id].ended_at is not None)
         ]
-        for run_id in old[:MOST_PRUNED]:
+        for run_id in old[: port.MOST_PRUNED]:
             self.forget_key(run_id)
-        return min(len(old), MOST_PRUNED)
+        return min(len(old), port.MOST_PRUNED)
 
     def forget_key(self, run_id: str) -> None:
         row = self._submitted.pop(run_id)
         if row.key is not None:
             del self.keys[row.tenant, row.key]
 
-    async def prune_runs(self, limits: PruneLimits) -> Pruned:
+    async def prune_runs(self, limits: port.PruneLimits) -> port.Pruned:
         found = self._prunable(limits)
         gone = {run.id for run in found[: limits.runs]}
         for run in found[: limits.runs]:
             self._forget(run)
         if gone:
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
-            self._events = [one for one in self._events if isinstance(one, ServiceEntry) or one.run_id not in gone]
-        return Pruned(len(gone), len(found) > limits.runs)
+            self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
+        return port.Pruned(len(gone), len(found) > limits.runs)
 
-    def _prunable(self, limits: PruneLimits) -> list[Run]:
+    def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
         kept = set(self.letters) | {self._numbered[-1][1].id if self._numbered else ""}
-        if self._events and isinstance(newest := self._events[-1], StoredEvent):
+        if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
         left = Counter(run.job_id for _, run in self._numbered)
         found: dict[str, Run] = {}
@@ -265,20 +249,25 @@ class MemoryStore(Store, Leases):
         run = self.runs_by_id.get(run_id)
         return None if run is None else replace(run)
 
-    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+    async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         found: list[Run] = []
         looked_at = 0
-        count = len(self._numbered) if before is None else bisect_left(self._numbered, before, key=itemgetter(0))
-        for number, run in reversed(self._numbered[:count]):
+        numbered = self._numbered if wanted.id_prefix is None else self._with_prefix(wanted.id_prefix)
+        count = len(numbered) if before is None else bisect_left(numbered, before, key=itemgetter(0))
+        for number, run in reversed(numbered[:count]):
             if _is_passed_over(wanted, run):
                 continue
             fits = wanted.fits(run)
-            if looked_at == MOST_LOOKED_AT or (fits and len(found) == limit):
-                return RunRows(found, number + 1)
+            if looked_at == port.MOST_LOOKED_AT or (fits and len(found) == limit):
+                return port.RunRows(found, number + 1)
             looked_at += 1
             if fits:
                 found.append(replace(run, payload=None, result=None))
-        return RunRows(found, None)
+        return port.RunRows(found, None)
+
+    def _with_prefix(self, prefix: str) -> list[tuple[int, Run]]:
+        found = [one for one in self._numbered if one[1].id.startswith(prefix)]
+        return sorted(nlargest(port.MOST_WITH_PREFIX, found, key=lambda one: one[1].id), key=itemgetter(0))
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
         live = (run for run in self.runs_by_id.values() if run.ended_at is None and tenant in (None, run.tenant))
@@ -287,34 +276,36 @@ class MemoryStore(Store, Leases):
     async def history(self, run_id: str) -> list[Transition]:
         return list(self.entries.get(run_id, ()))
 
-    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
+    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[port.LogEntry]:
         lines = (line for line in self.lines.get(run_id, {}).values() if line.position > after)
         return sorted(lines, key=_POSITION)[:limit]
 
-    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
+    async def events(self, after: int, limit: int, wanted: port.EventFilter = port.EVERY_EVENT) -> port.EventRows:
         events = self._events
         if wanted.run_id is not None:
             events = self._events_of.get(wanted.run_id, [])
         elif wanted.service is not None:
             events = list(self._service_log.get(wanted.service, {}).values())
         newest, after = self._highest(), max(0, after)
-        until = newest if wanted.of_one else min(newest, after + MOST_LOOKED_AT)
-        found: list[StoredEvent | ServiceEntry] = []
+        until = newest if wanted.of_one else min(newest, after + port.MOST_LOOKED_AT)
+        found: list[port.StoredEvent | port.ServiceEntry] = []
         size = 0
         for one in events[bisect_right(events, after, key=_POSITION) :]:
             if one.position > until:
                 break
             if _fits(wanted, one):
-                found.append(one if isinstance(one, ServiceEntry) else replace(one, transitions=list(one.transitions)))
+                found.append(
+                    one if isinstance(one, port.ServiceEntry) else replace(one, transitions=list(one.transitions))
+                )
                 size += _size(one)
-                if len(found) == limit or size >= MOST_EVENT_BYTES:
+                if len(found) == limit or size >= port.MOST_EVENT_BYTES:
                     until = one.position
                     break
-        return EventRows(found, max(after, until), until < newest)
+        return port.EventRows(found, max(after, until), until < newest)
 
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
-    ) -> list[ServiceEntry]:
+    ) -> list[port.ServiceEntry]:
         found = [entry for entry in self._service_log.get(service, {}).values() if entry.position > after]
         return found[:limit] if limit is None or not last else found[max(0, len(found) - limit) :]
 
@@ -327,7 +318,7 @@ class MemoryStore(Store, Leases):
             size = sum(map(_size, rows.values()))
             for number, entry in list(rows.items()):
                 fits = len(rows) <= most_lines and size <= most_bytes
-                if fits or len(pruned) == MOST_PRUNED or entry.position == self._highest():
+                if fits or len(pruned) == port.MOST_PRUNED or entry.position == self._highest():
                     break
                 size -= _size(entry)
                 pruned.add(entry.position)
@@ -355,22 +346,20 @@ class MemoryStore(Store, Leases):
         return lease
 
 
-def _fits(wanted: EventFilter, one: StoredEvent | ServiceEntry) -> bool:
-    if isinstance(one, ServiceEntry):
+def _fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
+    if isinstance(one, port.ServiceEntry):
         return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)
     return wanted.job_id in (None, one.job_id) and wanted.tenant in (None, one.tenant) and wanted.service is None
 
 
-def _size(one: StoredEvent | ServiceEntry) -> int:
-    if isinstance(one, ServiceEntry):
+def _size(one: port.StoredEvent | port.ServiceEntry) -> int:
+    if isinstance(one, port.ServiceEntry):
         return len(one.text.encode()) + (0 if one.change is None else len(msgspec.json.encode(one.change)))
     return 100 * len(one.transitions) if one.line is None else len(one.line.text)
 
 
-def _is_passed_over(wanted: RunFilter, run: Run) -> bool:
+def _is_passed_over(wanted: port.RunFilter, run: Run) -> bool:
     """Whether an index would leave the run out, so that it does not count as looked at."""
-    if wanted.id_prefix is not None:
-        return not run.id.startswith(wanted.id_prefix)
     if wanted.only_live:
         return run.ended_at is not None
     if wanted.job_id is not None and not wanted.only_unsuccessful:

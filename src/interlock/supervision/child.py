@@ -10,14 +10,14 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, Status
+from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, ServiceAction, Status
 from interlock.model.duration import brief
+from interlock.model.error import WrongStatus
 from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
 from interlock.supervision.life import Life
-from interlock.supervision.restart import Decision, Restarts, decide, status_after
-from interlock.supervision.spec import Child
-from interlock.supervision.surroundings import Surroundings
+from interlock.supervision.restart import Restarts, decide, status_after
+from interlock.supervision.spec import Child, Group, OnExhausted, Strategy
 
 if TYPE_CHECKING:
     from interlock.supervision.supervisor import Supervisor
@@ -26,24 +26,17 @@ logger = logging.getLogger("interlock.supervision")
 
 
 class ChildRunner:
-    def __init__(
-        self,
-        spec: Child,
-        owner: "Supervisor",
-        path: str,
-        surroundings: Surroundings,
-        nested: "Supervisor | None" = None,
-    ) -> None:
+    def __init__(self, spec: Child, owner: "Supervisor") -> None:
         self.spec = spec
-        self.path = path
         self.owner = owner
-        self.nested = nested  # the supervisor, if the child is one
+        self.around = owner.around
+        self.path = f"{owner.path}/{spec.name}" if owner.path else spec.name
+        self.nested = owner.nested(spec, self.path) if isinstance(spec, Group) else None
         self.held = False  # whether it was stopped by hand, so that it does not start with the others
-        self.request: object = None  # identity of the latest request by hand
+        self._request: object = None  # identity of the latest request by hand
         self.removal: asyncio.Task[None] | None = None
         self.to_be_suspended = False
         self.shifting = asyncio.Lock()  # held during a suspend or resume
-        self.around = surroundings
         self._goal: Goal | None = None  # None while it is to be down
         self._life: Life | None = None  # the present one
         self._task: asyncio.Task[None] | None = None
@@ -59,8 +52,6 @@ class ChildRunner:
         self.exhausted = False
         self.reason = ""
         self.known = self.info(deep=False)  # as it was last published
-
-    # ── its state ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _instance(self) -> Instance | None:
@@ -80,7 +71,7 @@ class ChildRunner:
             last_exit=self._last_exit,
             exhausted=self.exhausted,
             reason=self.reason,
-            strategy=self.nested.strategy if self.nested is not None else None,
+            strategy=self.nested.spec.strategy if self.nested is not None else None,
             children=self.nested.children() if self.nested is not None and deep else [],
         )
 
@@ -110,13 +101,11 @@ class ChildRunner:
         while not condition():
             await self._bell.wait()
 
-    # ── for its supervisor ──────────────────────────────────────────────────────────────────────────────────────────
-
     def begin(self) -> None:
         """Begin to drive it, towards no goal yet."""
         self._ending = False
         # It may run on another loop than before.
-        self.shifting = asyncio.Lock()
+        self.shifting, self._bell = asyncio.Lock(), Bell()
         self._task = asyncio.get_running_loop().create_task(self._drive(), name=f"supervise {self.path}")
 
     async def end(self) -> None:
@@ -135,14 +124,9 @@ class ChildRunner:
         self.exhausted = False
         self.publish()
 
-    def describe(self, spec: Child) -> None:
-        """Change it, from its next start on."""
-        self.spec = spec
-        self.renew()
-
     async def up(self, strict: bool = False) -> Exit | None:
-        """Bring it up. Return when it is up, or when the first start has failed: then how; or when it is down again at
-        somebody else's request. With `strict` that failure is final. Do nothing while its supervisor does not run."""
+        """Bring it up. Return when it is up, when another request took it down again, or when the first start has
+        failed: then that exit. With `strict` the failure is final. Do nothing while its supervisor does not run."""
         if self._task is None or self.owner.halting:
             return None
         if self._goal is None:
@@ -165,7 +149,7 @@ class ChildRunner:
             self.become(Status.STOPPED)
 
     def lower(self) -> None:
-        """Let it go down, without waiting for it."""
+        """Begin to bring it down, without waiting."""
         goal, self._goal = self._goal, None
         if goal is not None:
             goal.lower()
@@ -181,12 +165,46 @@ class ChildRunner:
     def kill(self) -> None:
         """Bring it down now, by force."""
         self.lower()
-        if self.nested is not None:
-            self.nested.kill()
-        elif self._life is not None:
+        if self._life is not None:
             self._life.kill()
 
-    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
+    def check_possible(self, action: ServiceAction) -> None:
+        """Raise if an action by hand makes no sense now."""
+        if self.removal is not None:
+            raise WrongStatus(f"{self.path}: cannot {action.value} while it is being removed")
+        if action in (ServiceAction.SUSPEND, ServiceAction.RESUME) and self.status in (*OVER, Status.CREATED):
+            raise WrongStatus(f"{self.path}: cannot {action.value} while it is {self.status}")
+
+    async def act(self, action: ServiceAction, suspended: bool) -> None:
+        """Carry out an action by hand. The latest request to start or stop counts, even if an earlier one is carried
+        out after it. `suspended` tells whether its supervisor is suspended, and so the children that it starts."""
+        if action is ServiceAction.SUSPEND:
+            if not await self.suspend():
+                raise WrongStatus(
+                    f"{self.path}: cannot suspend: it is a {self.spec.kind} without a way to be suspended"
+                )
+            return
+        if action is ServiceAction.RESUME:
+            await self.resume()
+            return
+        request = self._request = object()
+        if action is not ServiceAction.START:
+            self.held = True
+            await self.down()
+            if self.status is Status.CREATED:
+                # Its turn to start has not come yet, and never will.
+                self.become(Status.STOPPED)
+        if action is ServiceAction.STOP or self._request is not request or self.removal is not None:
+            return
+        self.held = False
+        self.renew()
+        if self.status not in UP:
+            self.to_be_suspended = suspended
+            if self.nested is not None:
+                self.nested.forget_requests()
+        if self.status is Status.PENDING:
+            self.lower()
+        await self.up()
 
     async def suspend(self) -> bool:
         """Suspend it, now or as soon as it is up; return whether it can be suspended."""
@@ -211,19 +229,18 @@ class ChildRunner:
                 await self._shift(instance, instance.resume())
 
     async def _shift(self, instance: Instance, work: Coroutine[Any, Any, None]) -> None:
-        """Suspend or resume an instance, unless it ends meanwhile. If that fails it stays as it was; a supervisor does
-        not, because it has done as much as it can."""
-        task = await unless(work, instance.ended)
+        """Suspend or resume an instance, unless it ends meanwhile. A child that fails to stays as it was; a supervisor
+        does not, because some of its children may have changed."""
+        ended = instance.ended
+        task = await unless(work, ended)
         raised = None if task.cancelled() else task.exception()
         if raised is not None and self.nested is None:
             self.to_be_suspended = not self.to_be_suspended
-        elif self._life is not None and self._instance is instance and self.status in UP and not instance.ended.done():
+        elif self._life is not None and self._instance is instance and self.status in UP and not ended.done():
             resumed = Status.RUNNING if self._life.is_ready else Status.STARTING
             self.become(Status.SUSPENDED if self.to_be_suspended else resumed)
         if raised is not None:
             raise raised
-
-    # ── one life after the other ────────────────────────────────────────────────────────────────────────────────────
 
     async def _drive(self) -> None:
         while not self._ending:
@@ -238,7 +255,7 @@ class ChildRunner:
                     self._life = None
                     self._after(life, exit)
                 except Exception as error:
-                    # A fault of ours or of the caller's, for example in `chance`; it must not go unnoticed.
+                    # A fault of ours or of the caller's, for example in `chance`, must not go unnoticed.
                     logger.exception("%s: its restart could not be decided", self.path)
                     self._leave(Status.FAILED, words(error, self.path))
                 finally:
@@ -254,19 +271,14 @@ class ChildRunner:
         return not goal.lowered.done()
 
     async def birth(self) -> Birth:
-        """Return what its next instance knows; its resume id is stored by then."""
+        """Return the facts for its next instance, with a resume id that is stored."""
         kept = self._kept or await self.around.handover.recall(self.path)
         if kept is None:
             kept = Kept(resume_id=str(uuid4()))
             await self.around.handover.keep(self.path, kept)
         self._kept = kept
-        return Birth(
-            path=self.path,
-            name=self.spec.name,
-            resume_id=kept.resume_id,
-            previous=kept.last_exit,
-            restarts=self.restarts,
-        )
+        name, resume_id, previous = self.spec.name, kept.resume_id, kept.last_exit
+        return Birth(path=self.path, name=name, resume_id=resume_id, previous=previous, restarts=self.restarts)
 
     def keep(self, exit: Exit | None) -> None:
         if self._kept is not None and self._kept.last_exit != exit:
@@ -275,8 +287,6 @@ class ChildRunner:
                 self.around.handover.keep(self.path, self._kept)
             except Exception:
                 logger.exception("%s: its exit cannot be stored", self.path)
-
-    # ── after its end ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def _after(self, life: Life, exit: Exit | None) -> None:
         if exit is not None:
@@ -299,25 +309,20 @@ class ChildRunner:
     def _restart_or_not(self, life: Life, exit: Exit) -> None:
         now = asyncio.get_running_loop().time()
         self._record.lived(life.up_for)
-        decision = decide(
-            self.owner.strategy,
-            self.spec.restart,
-            ended_well=exit.ok,
-            within_budget=self._record.allowed(now),
-            on_exhausted=self.spec.budget.on_exhausted,
-        )
-        if decision is Decision.LEAVE:
+        budget, is_allowed = self.spec.budget, self._record.allowed(now)
+        strategy, policy = self.owner.spec.strategy, self.spec.restart
+        decision = decide(strategy, policy, budget.on_exhausted, ended_well=exit.ok, within_budget=is_allowed)
+        if decision is None:
             self._leave(status_after(exit), "" if exit.ok else str(exit))
             if self.spec.significant:
                 self.owner.collapse(self, exit)
-        elif decision in (Decision.GIVE_UP, Decision.FAIL_SUPERVISOR):
+        elif isinstance(decision, OnExhausted):
             self.exhausted = True
-            budget = self.spec.budget
             times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
             often = f"restarted {times} within {brief(float(budget.max_duration))}"  # type: ignore[arg-type]
             self._leave(Status.FAILED, f"{exit}; {often}")
             logger.error("%s is not restarted any more: %s", self.path, self.reason)
-            if decision is Decision.FAIL_SUPERVISOR or self.spec.significant:
+            if decision is OnExhausted.FAIL_SUPERVISOR or self.spec.significant:
                 self.owner.collapse(self, exit)
         else:
             self._again(life.goal, exit, decision, now)
@@ -326,18 +331,19 @@ class ChildRunner:
         self.lower()
         self.become(status, reason)
 
-    def _again(self, goal: Goal, exit: Exit, decision: Decision, now: float) -> None:
+    def _again(self, goal: Goal, exit: Exit, strategy: Strategy, now: float) -> None:
         delay = self._record.take(now, self.around.chance())
         self.restarts += 1
         log = logger.info if exit.ok else logger.warning
         log("%s ended (%s); restart in %s", self.path, exit, brief(delay))
-        if decision is Decision.RESTART_CHILD and delay == 0:
+        is_alone = strategy is Strategy.ONE_FOR_ONE
+        if is_alone and delay == 0:
             return
         self._next_try_at = self.around.now() + delay
-        if decision is Decision.RESTART_CHILD:
+        if is_alone:
             goal.not_before = now + delay
         else:
             self.lower()
         self.become(Status.PENDING, str(exit))
-        if decision is not Decision.RESTART_CHILD:
-            self.owner.regroup(self, now + delay)
+        if not is_alone:
+            self.owner.together.want(self, now + delay)

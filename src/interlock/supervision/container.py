@@ -10,11 +10,12 @@ from uuid import uuid4
 
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, WrongStatus
-from interlock.supervision.container_log import LogOutput, LogPlace
-from interlock.supervision.engines import PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
-from interlock.supervision.field_checks import parse_port
+from interlock.supervision.container_log import LogPlace
+from interlock.supervision.engines import OVER, PATIENCE, PAUSE, Engine, EngineError, Patience, State, open_engine
+from interlock.supervision.goal import insist
 from interlock.supervision.instance import Birth, NativeInstance
-from interlock.supervision.spec import Container
+from interlock.supervision.output import Output
+from interlock.supervision.spec import Container, parse_port
 from interlock.supervision.surroundings import Surroundings
 from interlock.task_set import TaskSet
 
@@ -28,6 +29,8 @@ BETWEEN_LOOKS = 2.0  # seconds between looks at a container whose log goes on
 
 
 class ContainerInstance(NativeInstance):
+    can_suspend = True
+
     def __init__(self, spec: Container, birth: Birth, around: Surroundings, patience: Patience = PATIENCE) -> None:
         super().__init__(birth, around)
         self._spec = spec
@@ -40,40 +43,31 @@ class ContainerInstance(NativeInstance):
         """names the guard's request to remove it: containers belong to their engine, which does not know us"""
         self._stop_signal = "SIGTERM"
         self._place = LogPlace()
-        self._output = LogOutput(self._deliver, lambda: self.on_line)
+        self._output = Output(self._deliver, lambda: self.on_line)
         self._log_ended = asyncio.Event()
         self._over: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
         """settled when the container has ended, or is given up; its remains are removed after that"""
         self._living: asyncio.Task[None] | None = None
-        self._tasks = TaskSet()  # all over before this instance is
+        self._tasks = TaskSet()  # requests under way; all end before this instance does
         self._is_killed = False
         self._is_paused = False
         self._is_given_up = False
 
-    # ── start ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def start(self) -> None:
         try:
             await self._begin()
-        except BaseException as error:  # noqa: BLE001 - it is raised below, unless a cancellation takes its place
-            raised = error
-            undoing = self._tasks.begin(self._undo())
-            while not undoing.done():
-                try:
-                    await asyncio.wait([undoing])
-                except asyncio.CancelledError as cancelled:
-                    raised = cancelled
-            undoing.result()
-            if isinstance(raised, EngineError):
-                raise CannotStart(self._birth.path, str(raised)) from raised
-            raise raised from None
+        except BaseException as error:
+            await insist(self._tasks.begin(self._undo()))
+            if isinstance(error, EngineError):
+                raise CannotStart(self._birth.path, str(error)) from error
+            raise
         self._living = asyncio.get_running_loop().create_task(self._live(), name=self._birth.path)
         if self._is_killed:
             self.kill()
 
     async def _begin(self) -> None:
         engine = self._engine = await open_engine(self._spec.engine, self._patience)
-        # A life leaves its container behind if the engine is away, or the machine goes down.
+        # An earlier life left its container behind if the engine was away, or the machine went down.
         for leftover in await engine.labelled(f"{RESUME_LABEL}={self._birth.resume_id}"):
             await engine.remove(leftover)
         self._id = await self._create(engine)
@@ -87,7 +81,7 @@ class ContainerInstance(NativeInstance):
         config = configuration(self._spec, self._birth)
         pulled = cleared = False
         while True:
-            # It continues when the caller is cancelled: only its result shows whether a container must be removed.
+            # It continues when the caller is cancelled: only the answer shows whether there is a container to remove.
             self._creating = asyncio.get_running_loop().create_task(engine.create(self._name, config))
             try:
                 return await asyncio.shield(self._creating)
@@ -123,10 +117,8 @@ class ContainerInstance(NativeInstance):
                         await self._remove(self._engine, self._name)
         await self._engine.close()
 
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def _live(self) -> None:
-        """Run until nothing is left of it."""
+        """Follow it until nothing is left of it."""
         engine = self._engine
         assert engine is not None
         following = TaskSet()
@@ -148,9 +140,9 @@ class ContainerInstance(NativeInstance):
             self.settle(exit)
 
     async def _watch(self, engine: Engine) -> None:
-        """Look whenever its log ends, which it does with the container, and now and then."""
+        """Look when its log ends, as it does with the container, and every few seconds."""
         try:
-            while (state := await self._look(engine)) is not None and not state.over:
+            while (state := await self._look(engine)) is not None and state.status not in OVER:
                 self._log_ended.clear()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BETWEEN_LOOKS):
@@ -160,10 +152,11 @@ class ContainerInstance(NativeInstance):
                 logger.exception("%s: its container cannot be watched", self._birth.path)
             self._give_up(f"its state is unknown: {error}")
         else:
-            self._is_over(self._exit_of(state))
+            if not self._over.done():
+                self._over.set_result(self._exit_of(state))
 
     async def _look(self, engine: Engine) -> State | None:
-        """Return its state, None if it does not exist. Wait for an engine that is away, up to a limit."""
+        """Return its state, None if it does not exist. Wait a limited time for an engine that is away."""
         loop = asyncio.get_running_loop()
         lost_at: float | None = None
         while True:
@@ -185,16 +178,12 @@ class ContainerInstance(NativeInstance):
         error = "out of memory" if state.oom_killed else state.error
         return self._exit(state.exit_code, error=" ".join(error.split()))
 
-    def _is_over(self, exit: Exit) -> None:
-        if not self._over.done():
-            self._over.set_result(exit)
-
     def _give_up(self, why: str) -> None:
-        """Leave a container that can be neither seen nor ended. The next life removes it, or the guard."""
+        """Leave a container that can be neither seen nor ended to the next life, or to the guard."""
         if not self._over.done():
             logger.warning("%s: its container %s is left alone: %s", self._birth.path, self._name, why)
             self._is_given_up = True
-            self._is_over(self._exit(error=why))
+            self._over.set_result(self._exit(error=why))
 
     async def _remove(self, engine: Engine, container: str) -> None:
         try:
@@ -203,8 +192,6 @@ class ContainerInstance(NativeInstance):
             logger.warning("%s: its container %s could not be removed: %s", self._birth.path, self._name, error)
         else:
             self._around.guard.disregard(self._key)
-
-    # ── output ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _follow(self, engine: Engine) -> None:
         pause, is_reported = PAUSE, False
@@ -222,24 +209,19 @@ class ContainerInstance(NativeInstance):
             await asyncio.sleep(pause)
 
     async def _read_rest(self, engine: Engine) -> None:
-        """Read its last output: its end may be known earlier."""
+        """Read its last output, which may come after its end is known."""
         try:
             async with asyncio.timeout(LAST_WORDS):
                 await engine.read_log(self._id, self._place, self._output.take, follow=False)
         except EngineError:
             pass  # it was removed with its log, or `_follow` has logged the reason
         except TimeoutError:
-            logger.warning("%s: it has printed too much to be read to the end", self._birth.path)
-
-    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+            logger.warning("%s: printed too much for its last output to be read in time", self._birth.path)
 
     async def stop(self, timeout: float) -> None:
         self._is_asked = True
-        if self._living is None:
-            self.settle(self._exit(0))
-            return
-        # Not the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and refuses
-        # it for a suspended container.
+        # Not by the engine's own stop: it takes whole seconds only, and Podman answers nothing else meanwhile and
+        # refuses it for a suspended container.
         if timeout > 0 and not self._over.done():
             self._tasks.begin(self._ask_to_end())
             await asyncio.wait([self._over], timeout=timeout)
@@ -264,13 +246,13 @@ class ContainerInstance(NativeInstance):
                 self.forced = (await self._signal("SIGKILL") and self._is_asked) or self.forced
         except TimeoutError:
             self._give_up("the engine did not take the request to kill it")
-        # Its end is seen at once, should its log not end with it.
+        # Look at once, in case its log does not end with it.
         self._log_ended.set()
         await asyncio.wait([self._over], timeout=self._patience.slow)
         self._give_up("it did not end although it was killed")
 
     async def _signal(self, signal: str) -> bool:
-        """Send a signal until the engine takes it, or the container ends; return whether it took it."""
+        """Send a signal until the engine takes it or the container ends; return whether the engine took it."""
         assert self._engine is not None
         while not self._over.done():
             with suppress(EngineError):
@@ -278,12 +260,6 @@ class ContainerInstance(NativeInstance):
                 return True
             await asyncio.wait([self._over], timeout=PAUSE)
         return False
-
-    # ── suspending ──────────────────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def can_suspend(self) -> bool:
-        return True
 
     async def suspend(self) -> None:
         await self._change("pause", "suspended")

@@ -5,9 +5,6 @@ from datetime import datetime
 
 import aiohttp
 
-from interlock.supervision.output import LOOK_COST, Output
-
-STREAMS = {1: "stdout", 2: "stderr"}
 MOST_BYTES = 32 * 2**20  # of one piece
 
 
@@ -64,15 +61,3 @@ class LogPlace:
         if start != self._last[0]:
             self._last = (start, int(datetime.fromisoformat(time.decode("ascii")).timestamp()))
         return self._last[1]
-
-
-class LogOutput(Output):
-    """The output of a container, within the limits for a process."""
-
-    async def take(self, stream: str, data: bytes) -> None:
-        """Deliver a piece, and wait if too much has come."""
-        # Each piece costs something, however short it is.
-        self._allowance.read(LOOK_COST)
-        self.feed(stream, data)
-        if self._allowance.is_used_up:
-            await asyncio.sleep(self._allowance.ends_at - self._loop.time())

@@ -12,15 +12,16 @@ import aiohttp
 import msgspec
 
 from interlock.model.error import NoContainerEngine, shown
-from interlock.supervision.container_log import STREAMS, LogPlace, read_piece
+from interlock.supervision.container_log import LogPlace, read_piece
+from interlock.supervision.output import STREAMS
 
 T = TypeVar("T")
 
 NEWEST = (1, 44)  # the version of the API to speak, unless the engine speaks only an older one
 PAUSE = 0.25  # seconds before the next try
-MOST_WORDS = 400  # characters of an engine's message to pass on
+MOST_WORDS = 400  # characters to pass on of an engine's message
 LONGEST_PATH = 107  # bytes of a socket's path; uvloop would cut a longer one
-OVER = frozenset({"exited", "stopped", "dead", "removing"})
+OVER = frozenset({"exited", "stopped", "dead", "removing"})  # statuses of a container that has ended
 
 Deliver = Callable[[str, bytes], Awaitable[None]]
 """takes "stdout" or "stderr" and the next piece, before it waits for anything"""
@@ -38,12 +39,12 @@ PATIENCE = Patience()
 
 
 class EngineError(Exception):
-    """The engine did not do what it should; the message is one line."""
+    """A request to the engine failed; the message is one line."""
 
     def __init__(self, why: str, *, status: int | None = None, absent: str = "") -> None:
         super().__init__(why)
         self.status = status  # of its answer; None if there was no answer
-        self.absent = absent  # why nothing takes a connection, if nothing does
+        self.absent = absent  # why the connection was refused, if it was
 
     @property
     def image_is_missing(self) -> bool:
@@ -62,10 +63,6 @@ class State(msgspec.Struct, frozen=True, rename="pascal"):
     error: str = ""
     pid: int = 0
 
-    @property
-    def over(self) -> bool:
-        return self.status in OVER
-
 
 class Config(msgspec.Struct, frozen=True, rename="pascal"):
     stop_signal: str | None = None
@@ -83,9 +80,6 @@ class _Identified(msgspec.Struct, frozen=True, rename="pascal"):
 class _Complaint(msgspec.Struct, frozen=True):
     message: str = ""  # in a refusal
     error: str = ""  # in the progress of a pull
-
-
-# ── finding one ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def sockets(given: str | None, environ: Mapping[str, str]) -> list[str]:
@@ -108,7 +102,7 @@ def _path(field: str, value: str) -> str:
 
 
 async def open_engine(given: str | None, patience: Patience, environ: Mapping[str, str] = os.environ) -> "Engine":
-    """Return the first engine that answers. Raise `NoContainerEngine` if none does, `EngineError` if it is not well."""
+    """Return the first engine that answers. Raise `NoContainerEngine` if none does, `EngineError` if it is faulty."""
     reasons: list[str] = []
     for path in sockets(given, environ):
         engine = Engine(path, patience)
@@ -125,9 +119,6 @@ async def open_engine(given: str | None, patience: Patience, environ: Mapping[st
         f"engine: no Docker or Podman answers at {', '.join(reasons)}; "
         "start one, or name its socket with 'engine' or DOCKER_HOST=unix:///path"
     )
-
-
-# ── talking to it ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Engine:
@@ -149,7 +140,7 @@ class Engine:
         await self._session.close()
 
     async def greet(self) -> None:
-        """Check that it is there and is an engine, and settle the version of the API."""
+        """Check that an engine answers, and choose the version of the API."""
         async with self._open("GET", "/_ping", {}, self._patience.quick) as response:
             match = re.fullmatch(r"(\d{1,4})\.(\d{1,4})", response.headers.get("Api-Version", ""))
         if match is None:
@@ -187,7 +178,7 @@ class Engine:
         return [one.id for one in self._read(answer, list[_Identified])]
 
     async def remove(self, container: str) -> None:
-        """Kill it if need be, and wait until nothing is left of it. It need not exist."""
+        """Remove a container, killing it if necessary, and wait until nothing is left of it. It need not exist."""
         loop = asyncio.get_running_loop()
         end = loop.time() + self._patience.quick
         while True:
@@ -197,7 +188,7 @@ class Engine:
             except EngineError as error:
                 if error.status == 404:
                     return
-                # These also mean that it is just ending, or that another client removes it.
+                # These statuses also mean that it is just ending, or that another client is removing it.
                 if error.status not in (409, 500) or loop.time() > end:
                     raise
             await asyncio.sleep(PAUSE)
@@ -218,8 +209,6 @@ class Engine:
                 if stream is not None and (content := place.content_of(piece[1])) is not None:
                     await deliver(stream, content)
 
-    # ── requests ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def _ask(
         self, method: str, path: str, query: Mapping[str, str] = {}, within: float | None = None, body: Any = None
     ) -> bytes:
@@ -235,10 +224,9 @@ class Engine:
         query: Mapping[str, str],
         within: float | None,
         body: Any = None,
-        *,
         whole: bool = False,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Yield the answer once it has begun, for which `within` is the limit, or with `whole` for all of it."""
+        """Yield the answer once it has begun. `within` limits the wait for that, or with `whole` for all of it."""
         url = f"http://localhost{self._version}{path}"
         asking = self._session.request(method, url, params=query, json=body, allow_redirects=False)
         try:
@@ -267,7 +255,7 @@ class Engine:
         try:
             return msgspec.json.decode(answer, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            raise EngineError(f"the engine at {self.socket} gave an answer that cannot be read") from None
+            raise EngineError(f"the engine at {self.socket} sent an answer that cannot be read") from None
 
 
 def removal(container: str) -> str:
@@ -275,7 +263,7 @@ def removal(container: str) -> str:
 
 
 def split_image(image: str) -> tuple[str, str | None]:
-    """Return name and tag. Without a tag or digest the latest is meant, not all tags."""
+    """Return name and tag: "latest" for a name without tag and digest, or the engine would pull all tags."""
     if "@" in image:
         return image, None
     name, colon, tag = image.rpartition(":")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from interlock.model.child_info import Exit
 from interlock.model.error import BadValue, CannotStart, InterlockError
-from interlock.supervision.goal import first, words
+from interlock.supervision.goal import unless, words
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Function
 from interlock.supervision.surroundings import Surroundings
@@ -27,6 +27,7 @@ class FunctionInstance(NativeInstance):
     def __init__(self, spec: Function, birth: Birth, around: Surroundings) -> None:
         super().__init__(birth, around)
         self._spec = spec
+        self.can_suspend = spec.suspend is not None
         self._ready = asyncio.Event()
         self._task: asyncio.Task[Exit] | None = None
 
@@ -41,10 +42,9 @@ class FunctionInstance(NativeInstance):
         if not self._spec.announces:
             return
         timeout = float(self._spec.start_timeout)  # type: ignore[arg-type]
-        ready = asyncio.get_running_loop().create_task(self._ready.wait())
         try:
             async with asyncio.timeout(timeout):
-                await first(ready, self.ended)
+                await unless(self._ready.wait(), self.ended)
             if self.ended.done():
                 raise CannotStart(path, self.ended.result().error or "ended before it was ready")
         except BaseException as error:
@@ -52,8 +52,6 @@ class FunctionInstance(NativeInstance):
             if isinstance(error, TimeoutError):
                 raise CannotStart(path, f"not ready within {timeout:g}s") from None
             raise
-        finally:
-            ready.cancel()
 
     async def _run(self) -> Exit:
         """Return how it ended; a cancellation is left to the callback of the task."""
@@ -89,9 +87,6 @@ class FunctionInstance(NativeInstance):
 
     async def stop(self, timeout: float) -> None:
         self._ask()
-        if self._task is None:
-            self.settle(self._exit(0))
-            return
         await asyncio.wait([self.ended], timeout=timeout)
         self._abandon()
 
@@ -114,10 +109,6 @@ class FunctionInstance(NativeInstance):
             self._around.abandoned[self._birth.path] = self._task
             logger.warning("%s does not end although it was cancelled; it is left alone", self._birth.path)
             self.settle(self._exit(error="did not end in time when it was cancelled"))
-
-    @property
-    def can_suspend(self) -> bool:
-        return self._spec.suspend is not None
 
     async def suspend(self) -> None:
         assert self._spec.suspend is not None

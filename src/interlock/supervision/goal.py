@@ -1,4 +1,4 @@
-"""The goal of a child to be up, and small tools for waiting."""
+"""The goal that a child be up, and small tools for waiting."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -26,13 +26,13 @@ class Goal:
             self.lowered.set_result(None)
 
     def tried(self, failure: Exit | None) -> None:
-        """Record how a start failed, None if it did not. Only the first one may be strict."""
+        """Record the failure of a start, None for a success. Only the first start may be strict."""
         self.strict = False
         if not self._started.done():
             self._started.set_result(failure)
 
     async def next_start(self) -> Exit | None:
-        """Wait for the present or next start, or until the goal is lowered; return how the start failed, if it did."""
+        """Wait for the present or next start, or until the goal is lowered; return the failure of the start, if any."""
         if self._started.done():
             self._started = asyncio.get_running_loop().create_future()
         started = self._started
@@ -40,22 +40,12 @@ class Goal:
         return started.result() if started.done() else None
 
 
-class Bell:
+class Bell(asyncio.Event):
     """Wakes everybody who waits, each time it rings."""
 
-    def __init__(self) -> None:
-        self._next: asyncio.Future[None] | None = None
-
     def ring(self) -> None:
-        ringing, self._next = self._next, None
-        if ringing is not None and not ringing.done():
-            ringing.set_result(None)
-
-    async def wait(self) -> None:
-        if self._next is None:
-            self._next = asyncio.get_running_loop().create_future()
-        # One who waits may be cancelled without the others.
-        await asyncio.wait([self._next])
+        self.set()
+        self.clear()
 
 
 async def first(*futures: "asyncio.Future[Any]") -> None:
@@ -64,7 +54,7 @@ async def first(*futures: "asyncio.Future[Any]") -> None:
 
 
 async def unless(work: Coroutine[Any, Any, T], *others: "asyncio.Future[Any]") -> "asyncio.Task[T]":
-    """Work until it is done, or cancel it when one of the others is settled; return the task, which has ended."""
+    """Do the work, but cancel it when one of the others is settled first; return its task, which has ended."""
     task = asyncio.get_running_loop().create_task(work)
     try:
         await first(task, *others)
@@ -75,8 +65,21 @@ async def unless(work: Coroutine[Any, Any, T], *others: "asyncio.Future[Any]") -
     return task
 
 
+async def insist(task: "asyncio.Task[T]") -> T:
+    """Wait until a task is done, even if the caller is cancelled meanwhile; raise that cancellation afterwards."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
+
+
 def words(error: BaseException, path: str = "") -> str:
-    """Return an exception as one line; the child at `path`, which raised it, is not named again."""
+    """Return an exception as one line, without the name of the child at `path` that raised it."""
     if isinstance(error, CannotStart) and error.path == path:
         return error.why
     if isinstance(error, InterlockError):

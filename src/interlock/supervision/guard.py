@@ -117,8 +117,6 @@ class _Guard:
             return None
         return LOOK_AGAIN if self._in_doubt else max(0.0, min(deadlines) - time.monotonic())
 
-    # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _receive(self) -> bool:
         """Return whether data came."""
         space = socket.CMSG_SPACE(_MOST_DESCRIPTORS * 4)
@@ -154,8 +152,6 @@ class _Guard:
             # If nothing can be sent there is no room, or no supervisor, which reading tells.
             del self._unsent[: max(0, tried(self._link.send, self._unsent))]
             self._poll.modify(self._link, select.POLLIN | (select.POLLOUT if self._unsent else 0))
-
-    # ── requests, each named as the message is ──────────────────────────────────────────────────────────────────────
 
     def _spawn(self, number: int, targets: list[int], plan: Plan) -> None:
         self._look()
@@ -229,8 +225,6 @@ class _Guard:
 
     def _close(self) -> None:
         self._over = self._in_order = True
-
-    # ── ends ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _reap(self) -> None:
         """Deal with every process that has died."""

@@ -7,14 +7,13 @@ import math
 import os
 import resource
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 
 import msgspec
 
 from interlock.model.work import Limits
-from interlock.supervision import orphans
 from interlock.supervision.guard_link import GuardLink, Message
-from interlock.supervision.lineage import MARKER
+from interlock.supervision.lineage import MARKER, NOT_YET, facts, is_dead, kill, marked, parent, processes, start, tried
 from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.supervision")
@@ -22,6 +21,8 @@ logger = logging.getLogger("interlock.supervision")
 MOST_STARTING = 64  # simultaneous starts; others wait, so that neither side runs out of descriptors
 PATIENCE = 10.0
 """seconds for the guard to end after the request to close, and to report the end of a process that it has killed"""
+BETWEEN_LOOKS = 0.01
+MOST_LOOKS = 300  # looks at processes left by a killed guard; then one that does not die is left alone
 RESOURCES = {
     "memory": resource.RLIMIT_AS,
     "files": resource.RLIMIT_NOFILE,
@@ -190,7 +191,7 @@ class Guard:
 
     async def _clean_up(self, link: GuardLink, left: list[Spawned], why: str) -> None:
         if left:
-            await orphans.remove({process.pid for process in left if process.pid}, link.identity)
+            await _remove_orphans({process.pid for process in left if process.pid}, link.identity)
         for process in left:
             self._spawned.pop(process.number, None)
             process.fail(NotSpawned("guard", 0, why))
@@ -222,3 +223,34 @@ def _folder(cwd: str) -> bytes:
         return os.fsencode(cwd if os.path.isabs(cwd) else os.path.join(os.getcwd(), cwd))
     except OSError as error:
         raise NotSpawned("guard", error.errno or 0, f"the supervisor's own folder is gone: {error.strerror}") from error
+
+
+async def _remove_orphans(sessions: Set[int], identity: str) -> None:
+    """Kill every process in these sessions, every one with the mark of the guard, and their descendants; return when
+    they are gone."""
+    known: dict[int, int] = {}
+    for _ in range(MOST_LOOKS):
+        if await asyncio.to_thread(_kill_all, sessions, f"{identity}.".encode(), known):
+            return
+        await asyncio.sleep(BETWEEN_LOOKS)
+
+
+def _kill_all(sessions: Set[int], token: bytes, known: dict[int, int]) -> bool:
+    """Look once; return whether nothing is left. `known` has the start times of all processes found so far."""
+    # The system's own processes have no session.
+    states = {pid: facts(pid) for pid in processes() if tried(os.getsid, pid) > 0}
+    marks = {pid: marked(pid, token) for pid, state in states.items() if not is_dead(state)}
+    found = {pid for pid in states if tried(os.getsid, pid) in sessions or marks.get(pid) not in (None, NOT_YET)}
+    while more := {pid for pid, state in states.items() if parent(state) in found} - found:
+        found |= more
+    known.update((pid, start(states[pid])) for pid in found)
+    left = NOT_YET in marks.values()
+    for pid, started in known.items():
+        state = facts(pid)
+        if start(state) == started and not is_dead(state):
+            left = True
+            kill(pid, started)
+        elif start(state) == started and parent(state) == os.getpid():
+            # A supervisor that adopts orphans, as the first process of a container does, must reap them.
+            tried(os.waitpid, pid, os.WNOHANG)
+    return not left

@@ -1,4 +1,4 @@
-"""One life of a child: what a supervisor needs of it, whatever its kind."""
+"""One life of a child, as its supervisor sees it, whatever its kind."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -10,7 +10,6 @@ import msgspec
 from interlock.model.child_info import Exit
 
 if TYPE_CHECKING:
-    from interlock.supervision.supervisor import Supervisor
     from interlock.supervision.surroundings import Surroundings
 
 LineSink = Callable[[str, str, str, float], None]
@@ -18,7 +17,7 @@ LineSink = Callable[[str, str, str, float], None]
 
 
 class Birth(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that an instance knows from its start."""
+    """The facts given to an instance at its start."""
 
     path: str
     name: str
@@ -43,17 +42,18 @@ class Instance(ABC):
     """Made on the event loop, started once, stopped once. `ended` is settled once, whatever ended it; nothing of the
     instance may be left then."""
 
-    def __init__(self) -> None:
-        self.ended: asyncio.Future[Exit] = asyncio.get_running_loop().create_future()
-        self.on_line: Callable[[str], None] | None = None
-        """called with each line it prints, while a probe waits for one"""
-
+    ended: asyncio.Future[Exit]
+    on_line: Callable[[str], None] | None = None  # called with each line it prints, while a probe waits for one
     pid: int | None = None
     forced: bool = False  # whether it had to be killed after the request to end
+    can_suspend: bool = False
+
+    def __init__(self) -> None:
+        self.ended = asyncio.get_running_loop().create_future()
 
     @abstractmethod
     async def start(self) -> None:
-        """Return when it lives, ready or not. Raise `CannotStart`; then, and when cancelled, nothing of it is left."""
+        """Return when it lives, ready or not. After `CannotStart` or a cancellation, nothing of it is left."""
 
     @abstractmethod
     async def stop(self, timeout: float) -> None:
@@ -61,14 +61,10 @@ class Instance(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Kill it now. This may be called at any time, also during `stop`."""
-
-    @property
-    def can_suspend(self) -> bool:
-        return False
+        """Kill it now. Callable at any time, also before `start` and during `stop`."""
 
     async def suspend(self) -> None:
-        """Only if `can_suspend`. A suspended instance can still be stopped."""
+        """Suspend it, only if `can_suspend`. A suspended instance can still be stopped."""
         raise NotImplementedError
 
     async def resume(self) -> None:
@@ -94,36 +90,3 @@ class NativeInstance(Instance):
     def _deliver(self, stream: str, line: str) -> None:
         if self._around.on_line is not None:
             self._around.on_line(self._birth.path, stream, line, self._around.now())
-
-
-class GroupInstance(Instance):
-    """A supervisor's life as a child of another; the supervisor settles its end."""
-
-    def __init__(self, supervisor: "Supervisor") -> None:
-        super().__init__()
-        self._supervisor = supervisor
-
-    async def start(self) -> None:
-        try:
-            await self._supervisor.start()
-        except asyncio.CancelledError:
-            # It may have been about to stop, because one of its children could not be started.
-            await self._supervisor.stop()
-            raise
-
-    async def stop(self, timeout: float) -> None:
-        """Wait for its children, each within its own limit."""
-        await self._supervisor.stop()
-
-    def kill(self) -> None:
-        self._supervisor.kill()
-
-    @property
-    def can_suspend(self) -> bool:
-        return True
-
-    async def suspend(self) -> None:
-        await self._supervisor.suspend()
-
-    async def resume(self) -> None:
-        await self._supervisor.resume()

@@ -39,8 +39,8 @@ class Life:
         self._is_there = False  # whether `start` has returned, so that it must be stopped
 
     async def live(self) -> Exit | None:
-        """Return how it ended; None if it did not begin, because its goal was lowered. Never raise, whatever an
-        instance does."""
+        """Live, and return the exit; None if its goal was lowered before it began. Never raise, whatever an instance
+        does."""
         try:
             return await self._live()
         except Exception as error:
@@ -86,7 +86,7 @@ class Life:
         return made
 
     async def _be_up(self, instance: Instance) -> str:
-        """Wait until it has ended, or must end; return what is wrong with it, if anything."""
+        """Bring it up, and wait until it has ended or must end; return the fault, if any."""
         lowered, ended = self.goal.lowered, instance.ended
         rising = asyncio.get_running_loop().create_task(self._rise(instance))
         await first(rising, ended, lowered)
@@ -113,13 +113,13 @@ class Life:
             return
         child = self._child
         self._is_begun = True
-        # If nobody sees how this life ends, the exit of the one before must not be taken for its own.
+        # If nobody sees the end of this life, the exit of the previous one must not count as its own.
         child.keep(None)
         await instance.start()
         self._is_there = True
         child.since = child.around.now()
         if probe is not None or child.to_be_suspended:
-            # It exists now, although it may take a while until it is up.
+            # It exists now, but may not be up for a while.
             child.publish()
         async with child.shifting:
             if child.to_be_suspended and instance.can_suspend:
@@ -139,7 +139,7 @@ class Life:
         self._child.become(status)
 
     async def _stay(self, instance: Instance) -> str:
-        """Wait until it has ended, or must end; return why it is not well, if that is the reason."""
+        """Wait until it has ended or must end; return why it is not well, if that is the reason."""
         alive = self._spec.alive if isinstance(self._spec, Probed) else None
         if alive is None:
             await first(instance.ended, self.goal.lowered)

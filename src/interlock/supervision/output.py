@@ -19,6 +19,7 @@ LOOKED_AT_CHUNK = 8_192  # the same, while a probe looks at every line
 LAST_BYTES = 2**22
 """bytes read after the end of the process; the pipe holds no more, unless another process still writes to it"""
 
+STREAMS = {1: "stdout", 2: "stderr"}
 CUT = "… (cut)"
 _ESCAPES = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # colours, and moving about
@@ -78,13 +79,8 @@ class Lines:
         self._allowance = allowance
         self._held = bytearray()  # the present line, not complete yet
         self._skips = False  # whether the present line was too long and has been delivered
-        self._left_out = 0
-        self._left_out_in = 0
-
-    @property
-    def owes(self) -> bool:
-        """Whether lines were left out that are not reported yet."""
-        return self._left_out > 0
+        self.left_out = 0  # lines that are not delivered, and not reported yet
+        self._left_out_in = 0  # the last period that had such lines
 
     def feed(self, data: bytes, now: float, look: Callable[[str], None] | None = None) -> list[str]:
         lines = self.due(now)
@@ -123,11 +119,11 @@ class Lines:
         return self._owed() if self._left_out_in != self._allowance.period else []
 
     def _owed(self) -> list[str]:
-        count, self._left_out = self._left_out, 0
+        count, self.left_out = self.left_out, 0
         return [f"… {count:,} line{'s' if count > 1 else ''} left out"] if count else []
 
     def _leave_out(self, count: int) -> None:
-        self._left_out += count
+        self.left_out += count
         self._left_out_in = self._allowance.period
 
     def _finish(self, lines: list[str], look: Callable[[str], None] | None) -> None:
@@ -159,34 +155,83 @@ def _whole(line: bytes) -> bytes:
 
 
 class Output:
-    """All output of one child, on the event loop: chunks in, lines delivered."""
+    """All output of one child, on the event loop: chunks in, from its own pipes or from elsewhere; lines delivered."""
 
     def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
-        """`deliver` gets the stream's name and the line; `look` returns who looks at every line, if anybody does."""
+        """`deliver` gets the stream's name and the line; `look` returns the probe that looks at every line, if any."""
+        self.is_waiting = False  # whether reading waits for the next second
         self._loop = asyncio.get_running_loop()
         self._deliver = deliver
         self._look = look
         self._allowance = Allowance()
         self._lines: dict[str, Lines] = {}
+        self._pipes: dict[str, int] = {}
         self._timer: asyncio.TimerHandle | None = None
+
+    def open(self, stream: str) -> int:
+        """Open a pipe for a stream; return the end to write to, which the caller closes."""
+        pipe, there = os.pipe()
+        os.set_blocking(pipe, False)
+        self._pipes[stream] = pipe
+        self._loop.add_reader(pipe, self._read, stream)
+        return there
 
     def feed(self, stream: str, data: bytes) -> None:
         lines = self._lines.get(stream) or self._lines.setdefault(stream, Lines(self._allowance))
         self._give(stream, lines.feed(data, self._loop.time(), self._look()))
-        if lines.owes:
+        if lines.left_out:
             self._wake_up()
+
+    async def take(self, stream: str, piece: bytes) -> None:
+        """Feed a piece that did not come through a pipe, and wait if too much has come."""
+        # Each piece costs something, however short it is.
+        self._allowance.read(LOOK_COST)
+        self.feed(stream, piece)
+        if self._allowance.is_used_up:
+            await asyncio.sleep(self._allowance.ends_at - self._loop.time())
 
     def end(self, stream: str) -> None:
         """End one stream."""
+        if (pipe := self._pipes.pop(stream, None)) is not None:
+            self._loop.remove_reader(pipe)
+            os.close(pipe)
         if (lines := self._lines.pop(stream, None)) is not None:
             self._give(stream, lines.end(self._loop.time(), self._look()))
 
     def close(self) -> None:
-        """End all streams."""
+        """Take the rest from the pipes, and end all streams, even if other processes still have their pipes open."""
+        for stream in list(self._pipes):
+            left = LAST_BYTES
+            while left > 0 and stream in self._pipes and (size := self._read_some(stream)) > 0:
+                left -= size
+            self.end(stream)
         for stream in list(self._lines):
             self.end(stream)
         if self._timer is not None:
             self._timer.cancel()
+
+    def _read(self, stream: str) -> None:
+        self._read_some(stream)
+        if self._allowance.is_used_up and not self.is_waiting:
+            self.is_waiting = True
+            for pipe in self._pipes.values():
+                self._loop.remove_reader(pipe)
+            self._wake_up()
+
+    def _read_some(self, stream: str) -> int:
+        """Read and deliver some; return the number of bytes, 0 if there are none."""
+        try:
+            data = os.read(self._pipes[stream], self._chunk())
+        except (BlockingIOError, InterruptedError):
+            return 0
+        if data:
+            self.feed(stream, data)
+        else:
+            self.end(stream)
+        return len(data)
+
+    def _chunk(self) -> int:
+        return CHUNK if self._look() is None else LOOKED_AT_CHUNK
 
     def _give(self, stream: str, lines: list[str]) -> None:
         for line in lines:
@@ -206,67 +251,10 @@ class Output:
         self._allowance.at(now)
         for stream, lines in self._lines.items():
             self._give(stream, lines.due(now))
-        # A timer may be slightly early, and another second may have begun.
-        if any(lines.owes for lines in self._lines.values()):
-            self._wake_up()
-
-
-class Pipes(Output):
-    """Output that is read from pipes."""
-
-    def __init__(self, deliver: Callable[[str, str], None], look: Callable[[], Callable[[str], None] | None]) -> None:
-        super().__init__(deliver, look)
-        self._pipes: dict[str, int] = {}
-        self.is_waiting = False  # whether reading waits for the next second
-
-    def open(self, stream: str) -> int:
-        """Open a pipe for a stream; return the end to write to, which the caller closes."""
-        pipe, there = os.pipe()
-        os.set_blocking(pipe, False)
-        self._pipes[stream] = pipe
-        self._loop.add_reader(pipe, self._read, stream)
-        return there
-
-    def _read(self, stream: str) -> None:
-        self._take(stream)
-        if self._allowance.is_used_up and not self.is_waiting:
-            self.is_waiting = True
-            for pipe in self._pipes.values():
-                self._loop.remove_reader(pipe)
-            self._wake_up()
-
-    def _take(self, stream: str) -> int:
-        """Read and deliver some; return the number of bytes, 0 if there are none."""
-        try:
-            data = os.read(self._pipes[stream], CHUNK if self._look() is None else LOOKED_AT_CHUNK)
-        except (BlockingIOError, InterruptedError):
-            return 0
-        if data:
-            self.feed(stream, data)
-        else:
-            self.end(stream)
-        return len(data)
-
-    def _second_is_over(self) -> None:
-        super()._second_is_over()
-        if self.is_waiting and self._allowance.is_used_up:
-            self._wake_up()
-        elif self.is_waiting:
+        if self.is_waiting and not self._allowance.is_used_up:
             self.is_waiting = False
             for stream, pipe in self._pipes.items():
                 self._loop.add_reader(pipe, self._read, stream)
-
-    def end(self, stream: str) -> None:
-        if (pipe := self._pipes.pop(stream, None)) is not None:
-            self._loop.remove_reader(pipe)
-            os.close(pipe)
-        super().end(stream)
-
-    def close(self) -> None:
-        """Take what is in the pipes, and close them, even if other processes still have them open."""
-        for stream in list(self._pipes):
-            left = LAST_BYTES
-            while left > 0 and stream in self._pipes and (size := self._take(stream)) > 0:
-                left -= size
-            self.end(stream)
-        super().close()
+        # A timer may be slightly early, and another second may have begun.
+        if self.is_waiting or any(lines.left_out for lines in self._lines.values()):
+            self._wake_up()

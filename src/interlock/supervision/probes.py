@@ -13,9 +13,8 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from interlock.model.duration import brief
 from interlock.model.error import InterlockError, shown
-from interlock.supervision.field_checks import parse_address
 from interlock.supervision.instance import Instance
-from interlock.supervision.spec import Alive, Ready
+from interlock.supervision.spec import Alive, Ready, parse_address
 
 Look = Callable[[float], Awaitable[str]]
 """looks once, for at most these seconds; returns why the child is not well, empty if it is; raises `CannotLook`"""
@@ -27,7 +26,7 @@ MOST_BUFFERED = 4096  # bytes of a status line
 MOST_READ = 65536  # bytes of an answer that are read only to let the other side finish
 POLITE = 0.1  # seconds for which they are
 OUR_OWN = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS})
-"""errors for want of something on this side, which say nothing about the child"""
+"""errors of a shortage on this side, which say nothing about the child"""
 
 _STATUS = re.compile(rb"HTTP/1\.[01] ([1-5][0-9]{2})(?: [^\r\n]*)?\r?\n")
 _NUMBER = re.compile(r"\[Errno ([0-9]+)\]")
@@ -41,7 +40,7 @@ class NotReady(InterlockError, code="not_ready"):
 
 
 class CannotLook(Exception):
-    """The look was not possible, for want of something on this side."""
+    """The look was not possible because of a shortage on this side."""
 
 
 class ReadyProbe:
@@ -77,7 +76,7 @@ class ReadyProbe:
             self._instance.on_line = None
 
     async def _try_until_well(self, timeout: float) -> None:
-        """Look at once, again soon, and then ever more rarely."""
+        """Look at once, and again after pauses that grow."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout
         pause, last = FIRST_PAUSE, ""
@@ -88,7 +87,7 @@ class ReadyProbe:
                 why = str(error)
             if not why:
                 return
-            # A look that was cut short because the time was up says less than the one before it.
+            # A look that the timeout cut short says less than the one before it.
             last = why if left >= LIMIT or not last else last
             await asyncio.sleep(max(0.0, min(pause, end - loop.time())))
             pause = min(pause * 2, LONGEST_PAUSE)
@@ -96,7 +95,7 @@ class ReadyProbe:
 
 
 async def until_unwell(alive: Alive, paused: Callable[[], bool], look: Look | None = None) -> str:
-    """Return why the child is not well any more. While `paused` nobody looks, and earlier failures are forgotten."""
+    """Look until the child is not well any more, and return why. While `paused`, do not look and forget failures."""
     loop = asyncio.get_running_loop()
     look = look or partial(look_at, alive)
     every, timeout = float(alive.every), float(alive.timeout)  # type: ignore[arg-type]

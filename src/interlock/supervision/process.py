@@ -5,16 +5,16 @@ import errno
 import os
 import signal
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
 
 from interlock.model.error import CannotStart, shown
 from interlock.model.field_types import Command, Place
 from interlock.model.work import Limits
-from interlock.supervision.goal import words
+from interlock.supervision.goal import unless, words
 from interlock.supervision.guard_client import Ended, NotSpawned, Program, Spawned
 from interlock.supervision.guard_link import is_inherited
 from interlock.supervision.instance import Birth, NativeInstance
-from interlock.supervision.output import Pipes
+from interlock.supervision.output import STREAMS, Output
 from interlock.supervision.spec import Process
 from interlock.supervision.surroundings import Surroundings
 
@@ -24,7 +24,6 @@ OWN_VARIABLES = {
     *("LISTEN_FDS", "LISTEN_PID", "LISTEN_FDNAMES"),
 }
 """variables for the supervisor itself, from the one above it and from systemd, which its children must not get"""
-STREAMS = {1: "stdout", 2: "stderr"}
 _NOT_A_PROGRAM = "is not a program"
 _REASONS = {
     ("command", errno.ENOENT): "is not found",
@@ -40,11 +39,13 @@ _REASONS = {
 
 
 class ProcessInstance(NativeInstance):
+    can_suspend = True
+
     def __init__(self, spec: Process, birth: Birth, around: Surroundings) -> None:
         super().__init__(birth, around)
         self._spec = spec
         self._guard = around.guard
-        self._output = Pipes(self._deliver, lambda: self.on_line)
+        self._output = Output(self._deliver, lambda: self.on_line)
         self._process: Spawned | None = None
         self._is_killed = asyncio.Event()
 
@@ -109,18 +110,15 @@ class ProcessInstance(NativeInstance):
             self.settle(self._exit(ended.code, signal=ended.signal, error=ended.error))
 
     async def stop(self, timeout: float) -> None:
+        assert self._process is not None
         self._is_asked = True
-        if self._process is None:
-            self.settle(self._exit(0))
-            return
         if timeout > 0:
             self._send(signal.SIGTERM)
             # A suspended process could not end.
             self._send(signal.SIGCONT)
-            killed = asyncio.get_running_loop().create_task(self._is_killed.wait())
-            waited_for: list[asyncio.Future[Any]] = [self.ended, killed]
-            await asyncio.wait(waited_for, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
-            killed.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await unless(self._is_killed.wait(), self.ended)
         if not self.ended.done():
             self.kill()
             await self._guard.finish(self._process)
@@ -131,10 +129,6 @@ class ProcessInstance(NativeInstance):
         if not self.ended.done():
             self.forced = self.forced or self._is_asked
             self._send(signal.SIGKILL)
-
-    @property
-    def can_suspend(self) -> bool:
-        return True
 
     async def suspend(self) -> None:
         self._send(signal.SIGSTOP)

@@ -1,24 +1,13 @@
-"""The decision after the end of a child: pure, as tables.
+"""The decision after the end of a child, pure.
 
-The child's own policy decides whether it is restarted, by how it ended and what is left of its budget; the strategy
-decides which siblings are restarted with it.
+The child's own policy, its exit and the rest of its budget decide whether it is restarted; the strategy decides which
+siblings are restarted with it.
 """
 
 from collections import deque
-from enum import Enum
 
 from interlock.model.child_info import Exit, Status
 from interlock.supervision.spec import Backoff, Budget, OnExhausted, Restart, Strategy
-
-
-class Decision(Enum):
-    RESTART_CHILD = "restart the child"
-    RESTART_ALL = "stop the others in reverse order, start all in order"
-    RESTART_REST = "stop those after it in reverse order, start it and them in order"
-    LEAVE = "leave it as it ended"
-    GIVE_UP = "leave it as failed and exhausted, its siblings go on"
-    FAIL_SUPERVISOR = "the same, and its supervisor fails"
-
 
 WANTS_RESTART: dict[tuple[Restart, bool], bool] = {
     (Restart.ALWAYS, True): True,
@@ -30,24 +19,14 @@ WANTS_RESTART: dict[tuple[Restart, bool], bool] = {
 }
 """(policy, ended well) → whether it is restarted"""
 
-WITHIN_BUDGET: dict[Strategy, Decision] = {
-    Strategy.ONE_FOR_ONE: Decision.RESTART_CHILD,
-    Strategy.ONE_FOR_ALL: Decision.RESTART_ALL,
-    Strategy.REST_FOR_ONE: Decision.RESTART_REST,
-}
-
-EXHAUSTED: dict[OnExhausted, Decision] = {
-    OnExhausted.STOP_CHILD: Decision.GIVE_UP,
-    OnExhausted.FAIL_SUPERVISOR: Decision.FAIL_SUPERVISOR,
-}
-
 
 def decide(
-    strategy: Strategy, policy: Restart, *, ended_well: bool, within_budget: bool, on_exhausted: OnExhausted
-) -> Decision:
+    strategy: Strategy, policy: Restart, on_exhausted: OnExhausted, *, ended_well: bool, within_budget: bool
+) -> Strategy | OnExhausted | None:
+    """Return the strategy by which to restart, what follows an exhausted budget, or None to leave it as it ended."""
     if not WANTS_RESTART[policy, ended_well]:
-        return Decision.LEAVE
-    return WITHIN_BUDGET[strategy] if within_budget else EXHAUSTED[on_exhausted]
+        return None
+    return strategy if within_budget else on_exhausted
 
 
 def status_after(exit: Exit) -> Status:

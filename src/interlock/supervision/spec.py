@@ -1,30 +1,69 @@
-"""A tree as data: what each child is, how it is kept up, how it is known to be well, and how it is stopped."""
+"""A tree as data: each child with its restarts, its probes and its stop."""
 
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from urllib.parse import urlsplit
 
-from msgspec import Meta
-
+from interlock.model.doc import doc
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked, Part
 from interlock.model.field_types import NAME, Command, Environment, Number, Place, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
-from interlock.supervision import field_checks
 
 if TYPE_CHECKING:
     from interlock.supervision.function import ChildContext
     from interlock.supervision.instance import Birth, Instance
 
 MOST_JITTER = 0.1
-NEWEST_RUN = "latest"  # not a name of a service: in `interlock logs latest` it is the newest run
+NEWEST_RUN = "latest"  # in `interlock logs latest` the newest run, and so not the name of a service
 CHILD_NAME = Word(
     f"(?!{NEWEST_RUN}$){NAME}",
     f"a name of letters, digits, '_', '-' and '.', up to 64 long, other than '{NEWEST_RUN}'",
 )
 CONTAINER_FIELDS = ("image", "command", "volumes", "ports", "network", "user", "memory", "cpus", "engine")
 SPAN, POSITIVE_SPAN = Span(), Span(positive=True)
+ADDRESS_FORM = re.compile(r"(?:\[([0-9A-Fa-f:.]+(?:%\w+)?)\]|([\w.-]+)):([0-9]{1,5})", re.ASCII)
+PORT_FORM = re.compile(r"(?:([0-9.]+|\[[0-9A-Fa-f:.]+\]):)?([0-9]{1,5}):([0-9]{1,5})(?:/(tcp|udp))?")
+MOST_DESCRIPTORS = 200  # fewer than the system passes between processes at once
+VOLUME_FORM = r"(/[^:\0]*|[A-Za-z0-9][A-Za-z0-9_.-]+):/[^:\0]*(:[A-Za-z,]+)?"
+"""an engine takes what does not begin with a slash for the name of a volume that it keeps itself"""
+
+
+def _descriptors(field: str, numbers: object) -> tuple[int, ...]:
+    if isinstance(numbers, (str, bytes)) or not isinstance(numbers, Sequence) or len(numbers) > MOST_DESCRIPTORS:
+        raise BadValue(field, numbers, f"a list of up to {MOST_DESCRIPTORS} descriptors")
+    for number in numbers:
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+            raise BadValue(field, number, "a descriptor")
+    return tuple(numbers)
+
+
+def parse_port(port: str) -> tuple[str, int, int, str] | None:
+    """Return outer address (empty for all), outer port, inner port and protocol; None if it is not a port."""
+    match = PORT_FORM.fullmatch(port)
+    if match is None or not 0 < int(match[2]) < 65536 or not 0 < int(match[3]) < 65536:
+        return None
+    return (match[1] or "").strip("[]"), int(match[2]), int(match[3]), match[4] or "tcp"
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        good = parts.scheme == "http" and bool(parts.hostname) and parts.port != 0 and text.isascii()
+    except ValueError:
+        return False
+    return good and not any(ord(one) <= 32 or ord(one) == 127 for one in text)
+
+
+def parse_address(address: str) -> tuple[str, int] | None:
+    """Return host and port, None if it is not an address; brackets enclose an IPv6 address."""
+    match = ADDRESS_FORM.fullmatch(address)
+    if match is None or not 0 < int(match[3]) < 65536:
+        return None
+    return match[1] or match[2], int(match[3])
 
 
 class Strategy(StrEnum):
@@ -40,24 +79,20 @@ class Restart(StrEnum):
 
 
 class OnExhausted(StrEnum):
-    STOP_CHILD = "stop_child"  # the child stays down, its siblings go on
-    FAIL_SUPERVISOR = "fail_supervisor"  # the supervisor stops everything it has and fails itself
+    STOP_CHILD = "stop_child"  # leave the child down; its siblings go on
+    FAIL_SUPERVISOR = "fail_supervisor"  # stop all children of the supervisor, which fails
 
 
 class Backoff(Checked, frozen=True, kw_only=True):
-    """How long to wait before a child is restarted: longer each time, until it has lived long enough."""
+    """Delays before the restarts of a child: longer each time, until it has lived long enough."""
 
     where: ClassVar[str] = "backoff"
 
-    initial: Annotated[Duration, Meta(description="First delay; zero restarts at once."), SPAN] = 0.1
-    multiplier: Annotated[float, Meta(description="Factor from each delay to the next."), Number(1, 1000)] = 2.0
-    max: Annotated[Duration, Meta(description="Longest delay."), SPAN] = 30.0
-    jitter: Annotated[float, Meta(description="Share by which a delay is randomly longer."), Number(0, MOST_JITTER)] = (
-        MOST_JITTER
-    )
-    reset_after: Annotated[
-        Duration, Meta(description="Lifetime after which the next delay is `initial` again."), SPAN
-    ] = 60.0
+    initial: Annotated[Duration, doc("First delay; zero restarts at once."), SPAN] = 0.1
+    multiplier: Annotated[float, doc("Factor from each delay to the next."), Number(1, 1000)] = 2.0
+    max: Annotated[Duration, doc("Longest delay."), SPAN] = 30.0
+    jitter: Annotated[float, doc("Largest random share added to a delay."), Number(0, MOST_JITTER)] = MOST_JITTER
+    reset_after: Annotated[Duration, doc("Lifetime that resets the delay to `initial`."), SPAN] = 60.0
 
     def delay(self, restart: int, chance: float) -> float:
         """Return the seconds before restart number `restart` in a row (0 is the first); `chance`, from 0 to 1, places
@@ -71,42 +106,34 @@ class Backoff(Checked, frozen=True, kw_only=True):
 
 
 class Budget(Checked, frozen=True, kw_only=True):
-    """How often a child may be restarted within a time."""
+    """A limit on the restarts of a child within a time."""
 
     where: ClassVar[str] = "budget"
 
-    max_restarts: Annotated[int, Meta(description="Restarts within `max_duration`; 0 is no limit."), Whole(0)] = 0
-    max_duration: Annotated[Duration, Meta(description="Sliding window."), POSITIVE_SPAN] = 60.0
+    max_restarts: Annotated[int, doc("Restarts within `max_duration`; 0 is no limit."), Whole(0)] = 0
+    max_duration: Annotated[Duration, doc("Sliding window."), POSITIVE_SPAN] = 60.0
     on_exhausted: Annotated[
-        OnExhausted,
-        Meta(description="`stop_child`: the child stays down; `fail_supervisor`: its whole group fails."),
+        OnExhausted, doc("`stop_child`: the child stays down; `fail_supervisor`: its whole group fails.")
     ] = OnExhausted.STOP_CHILD
 
 
-URL = Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=field_checks.is_url)
-ADDRESS = Word(
-    expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=field_checks.parse_address
-)  # fmt: skip
+URL = Word(expected="a URL like http://127.0.0.1:8000/health", pattern="http://.+", accepts=_is_url)
+ADDRESS = Word(expected="an address like 127.0.0.1:5432", pattern=".+:[0-9]+", accepts=parse_address)
+# A text with a line break would never be found.
+LOG_TEXT = Word(r"(?!\**$)[^\n]+", "text of one line with more in it than '*'")
 
 
 class Ready(Checked, frozen=True, kw_only=True):
-    """How a child that was started is known to be ready: exactly one of http, tcp, log and delay."""
+    """The test whether a started child is ready: exactly one of http, tcp, log and delay."""
 
     where: ClassVar[str] = "ready"
     one_of: ClassVar[tuple[str, ...]] = ("http", "tcp", "log", "delay")
 
-    http: Annotated[str | None, Meta(description="URL that answers with 200 to 399."), URL] = None
-    tcp: Annotated[str | None, Meta(description="host:port that takes a connection."), ADDRESS] = None
-    log: Annotated[
-        str | None,
-        Meta(description="Text in a line that it prints; `*` stands for anything."),
-        # With a line break in it, it would never be found.
-        Word(r"(?!\**$)[^\n]+", "text of one line with more in it than '*'"),
-    ] = None
-    delay: Annotated[Duration | None, Meta(description="Time that it has lived."), SPAN] = None
-    timeout: Annotated[Duration, Meta(description="Time after which it is stopped, and has failed."), POSITIVE_SPAN] = (
-        30.0
-    )
+    http: Annotated[str | None, doc("URL that answers with 200 to 399."), URL] = None
+    tcp: Annotated[str | None, doc("host:port that takes a connection."), ADDRESS] = None
+    log: Annotated[str | None, doc("Text in a printed line; `*` stands for anything."), LOG_TEXT] = None
+    delay: Annotated[Duration | None, doc("Time since its start."), SPAN] = None
+    timeout: Annotated[Duration, doc("Time until it has failed, and is stopped."), POSITIVE_SPAN] = 30.0
 
     def check(self) -> None:
         if self.delay is not None and self.delay >= self.timeout:  # type: ignore[operator]
@@ -114,43 +141,41 @@ class Ready(Checked, frozen=True, kw_only=True):
 
 
 class Alive(Checked, frozen=True, kw_only=True):
-    """How a child that is ready is known to be well: exactly one of http and tcp. It is stopped, and has failed, if it
-    is not."""
+    """The test whether a ready child is well: exactly one of http and tcp. A child that fails it is stopped, and has
+    failed."""
 
     where: ClassVar[str] = "alive"
     one_of: ClassVar[tuple[str, ...]] = ("http", "tcp")
 
-    http: Annotated[str | None, Meta(description="URL that answers with 200 to 399."), URL] = None
-    tcp: Annotated[str | None, Meta(description="host:port that takes a connection."), ADDRESS] = None
-    every: Annotated[Duration, Meta(description="Time between two checks."), POSITIVE_SPAN] = 10.0
-    timeout: Annotated[Duration, Meta(description="Time for one check."), POSITIVE_SPAN] = 5.0
-    failures: Annotated[int, Meta(description="Failed checks in a row after which it is stopped."), Whole(1)] = 3
+    http: Annotated[str | None, doc("URL that answers with 200 to 399."), URL] = None
+    tcp: Annotated[str | None, doc("host:port that takes a connection."), ADDRESS] = None
+    every: Annotated[Duration, doc("Time between two checks."), POSITIVE_SPAN] = 10.0
+    timeout: Annotated[Duration, doc("Time for one check."), POSITIVE_SPAN] = 5.0
+    failures: Annotated[int, doc("Failed checks in a row that stop it."), Whole(1)] = 3
 
 
 class Child(Checked, frozen=True, kw_only=True):
-    """What every kind of child has."""
+    """The common fields of all kinds of children."""
 
     kind: ClassVar[str] = ""
 
     name: Annotated[str, CHILD_NAME]
-    restart: Annotated[Restart, Meta(description="Ends after which it is restarted.")] = Restart.ALWAYS
-    backoff: Annotated[Backoff, Meta(description="Delays before restarts.")] = Backoff()
-    budget: Annotated[Budget, Meta(description="Limit on restarts.")] = Budget()
-    stop_timeout: Annotated[
-        Duration, Meta(description="Time to end after TERM, or after the request to; then KILL."), SPAN
-    ] = 10.0
-    significant: bool = False  # its end, if it is not restarted, ends its supervisor too
+    restart: Annotated[Restart, doc("Ends that lead to a restart.")] = Restart.ALWAYS
+    backoff: Annotated[Backoff, doc("Delays before restarts.")] = Backoff()
+    budget: Annotated[Budget, doc("Limit on restarts.")] = Budget()
+    stop_timeout: Annotated[Duration, doc("Time from the request to end, or TERM, to KILL."), SPAN] = 10.0
+    significant: bool = False  # its end ends its supervisor too, unless it is restarted
 
 
 class Function(Child, frozen=True, kw_only=True):
-    """A coroutine function on the supervisor's own event loop. It must not block it."""
+    """A coroutine function on the supervisor's own event loop, which it must not block."""
 
     kind: ClassVar[str] = "function"
 
     run: "Callable[[ChildContext], Awaitable[Any]] | Callable[[], Awaitable[Any]]"
-    announces: bool = False  # it is running once it has called `context.ready()`, and not before
+    announces: bool = False  # it counts as running only once it has called `context.ready()`
     start_timeout: Annotated[Duration, SPAN] = 30.0
-    suspend: Callable[[], Awaitable[Any]] | None = None  # given together with `resume`, it can be suspended
+    suspend: Callable[[], Awaitable[Any]] | None = None  # makes it suspendable, together with `resume`
     resume: Callable[[], Awaitable[Any]] | None = None
 
     def check(self) -> None:
@@ -163,14 +188,12 @@ class Function(Child, frozen=True, kw_only=True):
 
 
 class Probed(Child, frozen=True, kw_only=True):
-    """A child that is looked at from outside."""
+    """A child that is probed from outside."""
 
-    ready: Annotated[Ready | None, Meta(description="How it is known to be ready.")] = None
-    alive: Annotated[Alive | None, Meta(description="How it is known to be well.")] = None
+    ready: Annotated[Ready | None, doc("Test whether it is ready.")] = None
+    alive: Annotated[Alive | None, doc("Test whether it is well.")] = None
     env: Annotated[
-        Mapping[str, str | None],
-        Meta(description="Variables on top of the supervisor's own; null takes one away."),
-        Environment(),
+        Mapping[str, str | None], doc("Variables to add; null removes an inherited one."), Environment()
     ] = {}
 
 
@@ -180,23 +203,23 @@ class Process(Probed, frozen=True, kw_only=True):
     kind: ClassVar[str] = "process"
 
     command: "Sequence[str] | Callable[[Birth], Sequence[str]]"
-    """program and arguments, without a shell; or a function that makes them before each start"""
-    cwd: Annotated[str | None, Meta(description="Folder it runs in."), Folder()] = None
-    limits: Annotated[Limits, Meta(description="Limits on its processes.")] = Limits()
-    outlives: bool = False  # lives on when the supervisor is killed, instead of ending with it
-    pass_fds: tuple[int, ...] = ()  # descriptors that it gets, under the same numbers
-    capture: bool = True  # whether its output is read, line by line; otherwise it goes where the supervisor's goes
+    """program and arguments, without a shell; or a function that returns them before each start"""
+    cwd: Annotated[str | None, doc("Folder it runs in."), Folder()] = None
+    limits: Annotated[Limits, doc("Limits on its processes.")] = Limits()
+    outlives: bool = False  # lives on when the supervisor is killed
+    pass_fds: tuple[int, ...] = ()  # descriptors to pass on, under the same numbers
+    capture: bool = True  # read its output line by line, instead of sending it where the supervisor's goes
 
     def check(self) -> None:
         if not callable(self.command):
             self.put("command", Command().check(self.command, Place("command")))
         if self.outlives and self.capture:
             raise BadValue("outlives", True, "possible with capture: nobody would read its output")
-        self.put("pass_fds", field_checks.check_descriptors("pass_fds", self.pass_fds))
+        self.put("pass_fds", _descriptors("pass_fds", self.pass_fds))
 
 
 class Volume(Word):
-    """`outside:inside`; in a document a path outside that begins with a dot begins at the document's folder."""
+    """`outside:inside`. In a document, an outside path with a leading dot is relative to the document's folder."""
 
     def check(self, value: Any, place: Place) -> str:
         if place.document is not None and isinstance(value, str) and value.startswith("."):
@@ -208,65 +231,53 @@ class Volume(Word):
         return {"type": "string", "pattern": ":/"}
 
 
+VOLUME = Volume(VOLUME_FORM, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'")
+PORT_FORMS = "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'"
+PORT = Word(PORT_FORM.pattern, PORT_FORMS, accepts=parse_port)
+
+
 class Container(Probed, frozen=True, kw_only=True):
     """A container of Docker or Podman, made anew for each start."""
 
     kind: ClassVar[str] = "container"
 
-    image: Annotated[str, Meta(description="Name of the image."), Word(FILLED, "the name of an image")]
-    command: Annotated[Sequence[str], Meta(description="Command in place of the image's own."), Command(least=0)] = ()
+    image: Annotated[str, doc("Name of the image."), Word(FILLED, "the name of an image")]
+    command: Annotated[Sequence[str], doc("Command, in place of the image's own."), Command(least=0)] = ()
     volumes: Annotated[
-        Sequence[str],
-        Meta(description="`host path:path inside`, with `:ro` to only read it."),
-        Texts(Volume(field_checks.VOLUME, "a volume like '/srv/data:/data' or '/srv/data:/data:ro'"), make=tuple),
+        Sequence[str], doc("`host path:path inside`; `:ro` after it makes it read-only."), Texts(VOLUME, make=tuple)
     ] = ()
     ports: Annotated[
-        Sequence[str],
-        Meta(description="`host port:port inside`; an address before it restricts it to that address."),
-        Texts(
-            Word(
-                field_checks.PORT.pattern,
-                "a port like '8080:80', '127.0.0.1:8080:80' or '53:53/udp'",
-                accepts=field_checks.parse_port,
-            ),
-            make=tuple,
-        ),
+        Sequence[str], doc("`host port:port inside`; an address before it restricts it."), Texts(PORT, make=tuple)
     ] = ()
-    network: Annotated[str | None, Meta(description="Network it joins."), Word(FILLED, "the name of a network")] = None
-    user: Annotated[str | None, Meta(description="User it runs as."), Word(FILLED, "the name or number of a user")] = (
-        None
-    )
-    memory: Annotated[int | None, Meta(description="Memory, as in `512MiB`, or bytes."), MEMORY] = None
-    cpus: Annotated[float | None, Meta(description="Number of processors."), Number(0.01, 10_000)] = None
+    network: Annotated[str | None, doc("Network it joins."), Word(FILLED, "the name of a network")] = None
+    user: Annotated[str | None, doc("User it runs as."), Word(FILLED, "the name or number of a user")] = None
+    memory: Annotated[int | None, doc("Memory, as in `512MiB`, or bytes."), MEMORY] = None
+    cpus: Annotated[float | None, doc("Number of processors."), Number(0.01, 10_000)] = None
     engine: Annotated[
         str | None,
-        Meta(description="Socket of the engine; default DOCKER_HOST, or where Docker and Podman have theirs."),
+        doc("Socket of the engine; default DOCKER_HOST, or a usual one."),
         Word(FILLED, "the path or address of a socket"),
     ] = None
     cwd: Annotated[
-        str | None, Meta(description="Folder inside it that it runs in."), Word(FILLED, "the path of a folder")
+        str | None, doc("Folder it runs in, inside the container."), Word(FILLED, "the path of a folder")
     ] = None
 
 
 class ServiceRun(Checked, frozen=True, kw_only=True):
-    """What a service runs: exactly one of these."""
+    """The work of a service: exactly one of these."""
 
     where: ClassVar[str] = "run"
     one_of: ClassVar[tuple[str, ...]] = ("process", "function", "container")
 
-    process: Annotated[tuple[str, ...] | None, Meta(description="A program and its arguments."), Command()] = None
-    function: Annotated[
-        str | None, Meta(description="A function, as `module:name` or `path/to/file.py:name`."), FunctionName()
-    ] = None
+    process: Annotated[tuple[str, ...] | None, doc("A program and its arguments."), Command()] = None
+    function: Annotated[str | None, doc("A function: `module:name` or `path/to/file.py:name`."), FunctionName()] = None
     container: Annotated[
-        dict[str, Any] | None,
-        Meta(description="A container: its image, or a mapping."),
-        Part(Container, "image", CONTAINER_FIELDS),
+        dict[str, Any] | None, doc("A container: its image, or a mapping."), Part(Container, "image", CONTAINER_FIELDS)
     ] = None
 
 
 class Custom(Child, frozen=True, kw_only=True):
-    """Anything else that can be started and stopped: `factory` makes an instance for each start."""
+    """Anything else that can be started and stopped; `factory` returns a new instance for each start."""
 
     kind: ClassVar[str] = "custom"
 
@@ -282,12 +293,10 @@ class Group(Child, frozen=True, kw_only=True):
 
     kind: ClassVar[str] = "supervisor"
 
-    strategy: Annotated[
-        Strategy, Meta(description="Children that are restarted when one ends: it alone, all, or it and later ones.")
-    ] = Strategy.ONE_FOR_ONE
+    strategy: Annotated[Strategy, doc("Restarted when one ends: it, all, or it and later ones.")] = Strategy.ONE_FOR_ONE
     children: Sequence[Child] = ()
     tolerant: bool = False
-    """a child that cannot be started is restarted by its policy, instead of failing the whole start"""
+    """restart a child that cannot be started by its policy, instead of failing the whole start"""
     stop_together: bool = False  # stop all children at the same time, not in reverse order
 
     def check(self) -> None:

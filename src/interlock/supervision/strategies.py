@@ -53,15 +53,12 @@ class Together:
                 if child.status is not Status.PENDING:
                     await child.down()
                 child.pend(self._now() + max(0.0, at - asyncio.get_running_loop().time()), reason)
-        await self._pause(at)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(at):
+                await self.halting.wait()
         for child in members:
             if self._wanted or self.halting.is_set():
                 # The next round starts the remaining ones too.
                 return
             if not child.stays_down:
                 await child.up()
-
-    async def _pause(self, until: float) -> None:
-        with suppress(TimeoutError):
-            async with asyncio.timeout_at(until):
-                await self.halting.wait()

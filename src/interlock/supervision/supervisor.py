@@ -3,15 +3,15 @@
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable, Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from difflib import get_close_matches
 
 from interlock.model.child_info import OVER, UP, Change, ChildInfo, Exit, ServiceAction, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
-from interlock.ports.handover import Handover
-from interlock.supervision.actions import act, check_possible
+from interlock.ports.handover import Handover, MemoryHandover
 from interlock.supervision.child import ChildRunner
-from interlock.supervision.instance import GroupInstance, Instance, LineSink
+from interlock.supervision.goal import insist
+from interlock.supervision.instance import Instance, LineSink
 from interlock.supervision.spec import Child, Group, Strategy
 from interlock.supervision.strategies import Together
 from interlock.supervision.surroundings import Surroundings
@@ -19,7 +19,11 @@ from interlock.supervision.watches import SIZE, Watch
 from interlock.task_set import TaskSet
 
 
-class Supervisor:
+class Supervisor(Instance):
+    """Itself one life of a child after the other, if it has a supervisor above it."""
+
+    can_suspend = True
+
     def __init__(
         self,
         name: str = "supervisor",
@@ -35,38 +39,32 @@ class Supervisor:
         """`handover` keeps resume ids and exits; `on_line` gets the output of processes and containers, and `on_change`
         every change, at once; `now` returns the wall time, `chance` a number from 0 to 1 for the jitter."""
         group = Group(name=name, strategy=strategy, children=children)  # type: ignore[arg-type]
+        handover = handover if handover is not None else MemoryHandover()
         around = Surroundings(handover=handover, on_line=on_line, on_change=on_change, now=now, chance=chance)
         self._set_up(group, "", None, around)
 
-    def _nested(self, group: Group, path: str) -> "Supervisor":
+    def nested(self, group: Group, path: str) -> "Supervisor":
         supervisor = Supervisor.__new__(Supervisor)
-        supervisor._set_up(group, path, self, self._around)
+        supervisor._set_up(group, path, self, self.around)
         return supervisor
 
     def _set_up(self, group: Group, path: str, above: "Supervisor | None", around: Surroundings) -> None:
         self.name = group.name
         self.path = path  # from the top of the tree; empty for the top itself
-        self._describe(group)
+        self.spec = group
         self.status = Status.CREATED
+        self.around = around
         self._above = above
-        self._around = around
         self._watches: list[Watch] = []
         self._children: list[ChildRunner] = []
-        self._together = Together(self._members, self._around.now)
+        self.together = Together(self._members, around.now)
         self._stopping: asyncio.Task[None] | None = None
         self._tasks = TaskSet()
         self._suspended = False
         self._is_leaving = False  # whether it is being removed, or one above it
         self._since: float | None = None
-        self._instance: GroupInstance | None = None
-        self._ended: asyncio.Future[Exit] | None = None
         for child in group.children:
             self._place(child, None)
-
-    def _describe(self, group: Group) -> None:
-        self.strategy = group.strategy
-        self._tolerant = group.tolerant
-        self._stop_together = group.stop_together
 
     def info(self) -> ChildInfo:
         """Return the present tree, from here down."""
@@ -76,7 +74,7 @@ class Supervisor:
             kind=Group.kind,
             status=self.status,
             since=self._since,
-            strategy=self.strategy,
+            strategy=self.spec.strategy,
             children=self.children(),
         )
 
@@ -91,26 +89,24 @@ class Supervisor:
         return Watch(size, self._watches)
 
     def published(self, path: str, before: ChildInfo | None, after: ChildInfo | None) -> None:
-        change = Change(at=self._around.now(), path=path, before=before, after=after)
+        change = Change(at=self.around.now(), path=path, before=before, after=after)
         supervisor: Supervisor | None = self
         while supervisor is not None:
             for watch in supervisor._watches:
                 watch.put(change)
             supervisor = supervisor._above
-        self._around.publish(change)
-
-    # ── starting and stopping ───────────────────────────────────────────────────────────────────────────────────────
+        self.around.publish(change)
 
     async def start(self) -> None:
         """Start the children, each when the one before it is ready. If one cannot be started, stop the others and raise
-        `CannotStart`; also if stopped meanwhile, unless by the good end of a significant child."""
+        `CannotStart`; raise it also after a stop meanwhile, unless a significant child ended well."""
         if self.status not in OVER and self.status is not Status.CREATED:
             raise WrongStatus(f"{self.path or self.name}: is {self.status} and cannot be started again")
         self.status = Status.STARTING
-        self._since = self._around.now()
-        self._together.begin()
-        self._ended = asyncio.get_running_loop().create_future()
+        self._since = self.around.now()
+        self.together.begin()
         if self._above is None:
+            self.instance()
             self.forget_requests()
             for child in self.all_below():
                 child.restarts = 0
@@ -120,26 +116,26 @@ class Supervisor:
                 child.renew()
                 child.begin()
         try:
-            async with self._together.starting:
+            async with self.together.starting:
                 await self._start_in_order()
         except Exception as error:
-            await self._halt(Status.FAILED, str(error) or repr(error))
+            await insist(self._halt(Status.FAILED, str(error) or repr(error)))
             raise
         except asyncio.CancelledError:
-            await self._halt(error="stopped while it was starting")
+            await insist(self._halt(error="stopped while it was starting"))
             raise
         if not self.halting:
             self.status = Status.SUSPENDED if self._suspended else Status.RUNNING
             return
-        await self._halt()
+        await insist(self._halt())
         if self.status is not Status.FINISHED:
-            raise CannotStart(self.path or self.name, self._ended.result().error or "stopped while it was starting")
+            raise CannotStart(self.path or self.name, self.ended.result().error or "stopped while it was starting")
 
     async def _start_in_order(self) -> None:
         for child in list(self._children):
             if not self.halting and not child.stays_down:
-                failure = await child.up(strict=not self._tolerant)
-                if failure is not None and not self._tolerant:
+                failure = await child.up(strict=not self.spec.tolerant)
+                if failure is not None and not self.spec.tolerant:
                     raise CannotStart(child.path, child.reason)
 
     def forget_requests(self) -> None:
@@ -150,22 +146,20 @@ class Supervisor:
             if child.nested is not None:
                 child.nested.forget_requests()
 
-    async def stop(self) -> None:
-        """Stop the children in reverse order; return when all are down. May be called again."""
+    async def stop(self, timeout: float = 0.0) -> None:
+        """Stop the children in reverse order, each within its own limit and not within `timeout`; return when all are
+        down. May be called again."""
         if self.status is Status.CREATED:
             self.status = Status.STOPPED
             self._end_watches()
         elif self.status not in OVER:
-            await self._halt()
+            # It continues if the caller is cancelled.
+            await asyncio.wait([self._halt()])
 
-    async def _halt(self, status: Status = Status.STOPPED, error: str = "") -> None:
-        # It continues if the caller is cancelled.
-        await asyncio.wait([self._begin_to_halt(status, error)])
-
-    def _begin_to_halt(self, status: Status, error: str) -> "asyncio.Task[None]":
-        self._together.halting.set()
+    def _halt(self, status: Status = Status.STOPPED, error: str = "") -> "asyncio.Task[None]":
+        self.together.halting.set()
         if self._stopping is None:
-            exit = Exit(at=self._around.now(), code=None if error else 0, error=error)
+            exit = Exit(at=self.around.now(), code=None if error else 0, error=error)
             self._stopping = asyncio.get_running_loop().create_task(self._stop_all(status, exit))
         return self._stopping
 
@@ -176,23 +170,20 @@ class Supervisor:
             if child.status is Status.PENDING:
                 # Its backoff may be over before it is its turn.
                 child.lower()
-        if self._stop_together:
+        if self.spec.stop_together:
             await asyncio.gather(*(child.down() for child in children))
         for child in children:
             await child.down()
-        await self._together.end()
+        await self.together.end()
         for child in children:
             await child.end()
         await self._tasks.end()
         if self._above is None:
-            await self._around.close()
+            await self.around.close()
             self._end_watches()
         self.status = status
         self._stopping = None
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(exit)
-        if self._instance is not None:
-            self._instance.settle(exit)
+        self.settle(exit)
 
     def _end_watches(self) -> None:
         for watch in self._watches:
@@ -202,20 +193,20 @@ class Supervisor:
     @property
     def halting(self) -> bool:
         """Whether nothing more may start."""
-        return self._together.halting.is_set()
+        return self.together.halting.is_set()
 
     def kill(self) -> None:
         """Make the present or next stop end at once."""
-        self._together.halting.set()
+        self.together.halting.set()
         for child in reversed(self._children):
             child.kill()
 
     async def wait(self) -> Exit:
-        """Wait until it has stopped or failed; return how."""
-        if self._ended is None:
+        """Wait until it has stopped or failed; return its exit."""
+        if not hasattr(self, "ended"):
             raise WrongStatus(f"{self.path or self.name}: is {self.status}; start it before waiting for its end")
-        await asyncio.wait([self._ended])
-        return self._ended.result()
+        await asyncio.wait([self.ended])
+        return self.ended.result()
 
     async def __aenter__(self) -> "Supervisor":
         await self.start()
@@ -225,33 +216,25 @@ class Supervisor:
         await self.stop()
 
     def instance(self) -> Instance:
-        """Return one life of it, as a child."""
-        self._instance = GroupInstance(self)
-        return self._instance
-
-    # ── for its children ────────────────────────────────────────────────────────────────────────────────────────────
+        """Begin another life."""
+        self.ended = asyncio.get_running_loop().create_future()
+        return self
 
     def collapse(self, child: ChildRunner, exit: Exit) -> None:
-        """End, because a child has ended for good."""
+        """End because a child has ended for good."""
         if not self.halting:
             well = exit.ok and not child.exhausted
             error = "" if well else f"{child.path}: {child.reason or exit}"
-            self._begin_to_halt(Status.FINISHED if well else Status.FAILED, error)
-
-    def regroup(self, child: ChildRunner, at: float) -> None:
-        """Restart a child at that time of the loop, with the siblings that the strategy names."""
-        self._together.want(child, at)
+            self._halt(Status.FINISHED if well else Status.FAILED, error)
 
     def _members(self, ended: Container[ChildRunner]) -> list[ChildRunner]:
         """Return the children to restart when those have ended."""
-        if self.strategy is Strategy.ONE_FOR_ALL:
+        if self.spec.strategy is Strategy.ONE_FOR_ALL:
             return list(self._children)
         places = [place for place, child in enumerate(self._children) if child in ended]
-        if self.strategy is Strategy.REST_FOR_ONE:
+        if self.spec.strategy is Strategy.REST_FOR_ONE:
             return self._children[min(places, default=len(self._children)) :]
         return [self._children[place] for place in places]
-
-    # ── adding and removing ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _place(self, spec: Child, before: str | None) -> ChildRunner:
         if not isinstance(spec, Child):
@@ -261,9 +244,7 @@ class Supervisor:
             raise DuplicateChild(spec.name, self.path or self.name)
         if before is not None and before not in names:
             raise UnknownChild(before)
-        path = f"{self.path}/{spec.name}" if self.path else spec.name
-        nested = self._nested(spec, path) if isinstance(spec, Group) else None
-        child = ChildRunner(spec, self, path, self._around, nested)
+        child = ChildRunner(spec, self)
         self._children.insert(len(names) if before is None else names.index(before), child)
         return child
 
@@ -301,7 +282,7 @@ class Supervisor:
         self._children.remove(child)
         gone = child.with_all_below()
         # All at once, before another one of the same name can be added.
-        forgotten = [self._around.handover.forget(one.path) for one in gone]
+        forgotten = [self.around.handover.forget(one.path) for one in gone]
         for one in reversed(gone):
             self.published(one.path, one.known, None)
         for forgetting in forgotten:
@@ -324,9 +305,10 @@ class Supervisor:
 
     async def _change(self, child: ChildRunner, spec: Child) -> None:
         if child.nested is not None and isinstance(spec, Group):
-            child.nested._describe(spec)
+            child.nested.spec = spec
         # Before the stop, so that a start meanwhile uses the new description.
-        child.describe(spec)
+        child.spec = spec
+        child.renew()
         if child.nested is None:
             await child.down()
         if child.removal is not None:
@@ -339,12 +321,10 @@ class Supervisor:
         return self._find(path).held
 
     def arrange(self, under: str, names: Sequence[str]) -> None:
-        """Put the children of a supervisor into this order for coming starts and stops; others come last."""
+        """Put the children of a supervisor into this order for future starts and stops; unnamed ones come last."""
         owner = self._supervisor(under) if under else self
         places = {name: place for place, name in enumerate(names)}
         owner._children.sort(key=lambda child: places.get(child.spec.name, len(places)))
-
-    # ── one child ───────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def act(self, path: str, action: ServiceAction) -> ChildInfo:
         """Start, stop, restart, suspend or resume one child. The latest request counts."""
@@ -353,35 +333,31 @@ class Supervisor:
         owner._check_stays()
         if owner.status not in UP:
             raise WrongStatus(f"{path}: cannot {action.value} while its supervisor is {owner.status}")
-        check_possible(child, action)
-        await owner._tasks.run(act(child, action, owner._suspended))
+        child.check_possible(action)
+        await owner._tasks.run(child.act(action, owner._suspended))
         return child.info()
 
     async def suspend(self) -> None:
         """Suspend the children that can be suspended, in reverse order; try all, and raise their errors together."""
-        self._suspended = True
-        if self.status is Status.RUNNING:
-            self.status = Status.SUSPENDED
-        await self._each([child.suspend for child in reversed(self._children)], "suspended")
+        await self._shift(True)
 
     async def resume(self) -> None:
         """Resume the children in order; try all, and raise their errors together."""
-        self._suspended = False
-        if self.status is Status.SUSPENDED:
-            self.status = Status.RUNNING
-        await self._each([child.resume for child in self._children], "resumed")
+        await self._shift(False)
 
-    async def _each(self, shifts: Sequence[Callable[[], Awaitable[object]]], word: str) -> None:
+    async def _shift(self, suspended: bool) -> None:
+        self._suspended = suspended
+        if self.status in UP:
+            self.status = Status.SUSPENDED if suspended else Status.RUNNING
         errors = []
-        for shift in shifts:
+        for child in self._children[:: -1 if suspended else 1]:
             try:
-                await shift()
+                await (child.suspend() if suspended else child.resume())
             except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turn too
                 errors.append(error)
         if errors:
-            raise ExceptionGroup(f"{self.path or self.name}: some children could not be {word}", errors)
-
-    # ── finding ─────────────────────────────────────────────────────────────────────────────────────────────────────
+            done = "suspended" if suspended else "resumed"
+            raise ExceptionGroup(f"{self.path or self.name}: some children could not be {done}", errors)
 
     def _find(self, path: str) -> ChildRunner:
         children = {child.path: child for child in self.all_below()}

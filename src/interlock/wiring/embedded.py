@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,8 @@ async def embedded(app: Any, target: str, database: str, **options: Any) -> Asyn
     except TypeError as error:
         raise BadValue("running()", sorted(options), f"a set of known settings ({error})") from error
     declared = FromApp(target=target, definitions=app.definitions, services=app.services)
-    scheduler = Scheduler(
-        app.definitions,
-        target,
-        settings,
-        load=lambda: load(settings.files, declared, settings.strict, settings.every_lane()),
-    )
-    thread = _Thread(scheduler)
+    read = partial(load, settings.files, declared, settings.strict, settings.every_lane())
+    thread = _Thread(Scheduler(app.definitions, target, settings, load=read))
     try:
         await asyncio.shield(thread.started)
         yield settings.socket_path()

@@ -15,14 +15,13 @@ from interlock.config import MEMORY, Settings
 from interlock.config.sources import Loaded
 from interlock.core.state import Limits
 from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
-from interlock.engine.clock import SystemClock
-from interlock.engine.engine import Engine
+from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
-from interlock.engine.settings import EngineSettings
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.reload_report import Difference, Reloaded
+from interlock.ports.clock import SystemClock
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
@@ -74,13 +73,12 @@ class Scheduler:
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
         self._entries = entries_of(definitions, settings.secret_names)  # jobs of the app, the same at every reload
-        self._catalog = Catalog(self._entries, settings.every_lane())
         self.engine = Engine(
             store=self.store,
             leases=self.store,
             clock=SystemClock(),
             rng=Random(SystemRandom().getrandbits(64)),
-            catalog=self._catalog,
+            catalog=Catalog(self._entries, settings.every_lane()),
             settings=EngineSettings(
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
@@ -131,13 +129,13 @@ class Scheduler:
     @property
     def _has_work(self) -> bool:
         """Whether workers have anything to do."""
-        known = (*self._catalog.jobs(), *self.engine.state.jobs.values())
+        known = (*self.engine.catalog.jobs, *self.engine.state.jobs.values())
         return self._target is not None or any(job.work is not None for job in known)
 
     @property
     def has_schedules(self) -> bool:
         """Whether any declared job has a schedule."""
-        return any(job.schedule is not None for job in self._catalog.jobs())
+        return any(job.schedule is not None for job in self.engine.catalog.jobs)
 
     def _workers(self) -> list[Child]:
         return [
@@ -180,8 +178,6 @@ class Scheduler:
         options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
-    # ── declarations ────────────────────────────────────────────────────────────────────────────────────────────────
-
     def _load(self) -> Loaded:
         loaded = self._read()
         for warning in loaded.warnings:
@@ -201,8 +197,6 @@ class Scheduler:
     async def _reload(self) -> None:
         """Reload, because the files have changed."""
         self._on_reload(await self.services.reload("watch"))
-
-    # ── the engine ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run_engine(self, context: ChildContext) -> None:
         """Run the engine, which ends by itself only with an error."""
@@ -226,8 +220,6 @@ class Scheduler:
                 break
             await asyncio.sleep(0.005)
 
-    # ── from the tree ───────────────────────────────────────────────────────────────────────────────────────────────
-
     def _line(self, path: str, stream: str, text: str, at: float) -> None:
         service = service_of(path)
         if service is not None:
@@ -240,15 +232,13 @@ class Scheduler:
         elif change.path.startswith(f"{WORKERS}/") and change.after is not None and change.after.pid is not None:
             self._own_workers.add(f"{change.after.name}-{change.after.pid}")
 
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
     async def start(self) -> None:
         """Open everything, or leave nothing open."""
         try:
             if self.settings.watch:
                 # Before the files are read, so that no change is missed.
                 self._watch = FileWatch(self.settings.files, self._reload)
-            self._catalog.replace(self._with_files(self.services.read()))
+            self.engine.catalog = self._with_files(self.services.read())
             await self.store.open()
             # Before the sockets open, so that the first request can be answered.
             await self.engine.start()

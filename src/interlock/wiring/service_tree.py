@@ -54,8 +54,7 @@ class Services(Operations):
         self._stopped: set[str] = set()  # moving services that were stopped by hand
         self._due: set[str] = set()  # children that wait for their turn to start
         self._begun = asyncio.Event()
-        self._reading = asyncio.Lock()
-        """held while the files are read, so that the latest declarations are applied last"""
+        self._reading = asyncio.Lock()  # held while the files are read, so that the latest are applied last
         self._changing = asyncio.Lock()
         self._waiting = 0  # number of reloads that wait for their turn
         self._newer = asyncio.Event()  # set while a reload waits
@@ -79,8 +78,6 @@ class Services(Operations):
                 await self._bring_in_line(self._declared)
             except Exception:
                 logger.exception("not all services could be started")
-
-    # ── operations ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def tree(self) -> ChildInfo:
         return self._tree.info()
@@ -155,8 +152,6 @@ class Services(Operations):
             close = get_close_matches(name, [one.name for one in found], 1)
             raise UnknownChild(name, f"; did you mean {close[0]!r}?" if close else "")
         return known[name]
-
-    # ── bringing in line ────────────────────────────────────────────────────────────────────────────────────────────
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:

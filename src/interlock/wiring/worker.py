@@ -10,9 +10,9 @@ from msgspec import convert
 
 from interlock import config
 from interlock.buses.socket import SocketBus
-from interlock.engine.clock import SystemClock
 from interlock.model.error import NotRunning
 from interlock.model.secret import SECRET_NAMES
+from interlock.ports.clock import SystemClock
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
 from interlock.worker.pool import ExecutorOptions, ProcessPool

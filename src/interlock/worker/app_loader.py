@@ -111,8 +111,7 @@ class Functions:
     """Functions that jobs name themselves: loaded when first needed, and kept."""
 
     def __init__(self) -> None:
-        self._definitions: dict[str, Definition] = {}
-        """by the name of the function: several jobs may share one, and its definition has the id of the first"""
+        self._definitions: dict[str, Definition] = {}  # function → its definition, with the id of the first job
 
     def known(self, function: str) -> Definition | None:
         """Return its definition if it is already loaded."""

@@ -121,7 +121,7 @@ class Definition:
         """Return the arguments, with every marked value read as a secret."""
         if payload.find(MARKED) < 0:
             return self._decoder.decode(payload)
-        return msgspec.convert(from_json(msgspec.json.decode(payload)), self._type, dec_hook=read_one, str_keys=True)
+        return msgspec.convert(from_json(payloads.decode(payload)), self._type, dec_hook=read_one, str_keys=True)
 
     def check(self, payload: bytes, secret_names: Sequence[str] = SECRET_NAMES) -> None:
         """Raise `BadPayload` unless the handler can be called with it."""

@@ -68,8 +68,7 @@ class ExecutorProcess:
         self._threads = ThreadPool()
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []
-        self._pending: dict[Key, Attempt] = {}
-        """received and not begun; removing one decides whether it begins or is returned"""
+        self._pending: dict[Key, Attempt] = {}  # not begun; whoever removes one begins or returns it
         self._arrived: list[Attempt] = []
         self._active: dict[Key, Attempt] = {}
         self._reader = frames.FrameReader()
@@ -95,8 +94,6 @@ class ExecutorProcess:
         self._pending.clear()
         self._outbox.clear()
         self._link.close()
-
-    # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def send_now(self, *messages: m.Message) -> None:
         """Send messages after those that wait; from any thread."""
@@ -199,8 +196,6 @@ class ExecutorProcess:
                 # A task that is cancelled before its first step never runs, so it cannot report itself.
                 self._report(attempt, Outcome.CANCELLED)
             attempt.task.cancel()
-
-    # ── attempts ────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _begin(self, attempt: Attempt) -> bool:
         key = attempt.key

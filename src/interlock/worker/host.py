@@ -53,8 +53,7 @@ class Host(Endpoint):
         self._jobs = list(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
-        self._early: list[tuple[float, str, int, HeldAttempt]] = []
-        """heap of attempts that arrived before their time, by elapsed time"""
+        self._early: list[tuple[float, str, int, HeldAttempt]] = []  # heap by elapsed time of their start
         self._offers = Offers()
         self._introduced = 0.0  # elapsed time of the last `Hello`
         self._welcomed = False  # whether it was answered
@@ -71,8 +70,6 @@ class Host(Endpoint):
         self._interval = settings.heartbeat_interval
         self._beating = asyncio.Event()
         self._changed = asyncio.Event()
-
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
         """Work until it leaves, or until there is no scheduler and nothing to do. Raise if the scheduler refuses it."""
@@ -150,11 +147,6 @@ class Host(Endpoint):
                 held.named = min(held.named, now)
                 named.append(m.Held(*key, held.begun))
         return [m.Heartbeat(named, now)] if named else []
-
-    # ── link ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-    def opened(self, peer: Peer) -> None:
-        pass
 
     def closed(self, peer: Peer) -> None:
         if self._peer is peer:
@@ -281,8 +273,6 @@ class Host(Endpoint):
         if self._leaving and not self._held:
             self._changed.set()
 
-    # ── executor ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def report(self, message: m.Message) -> None:
         """Take a message of the executor: forward it, and keep outcomes."""
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
@@ -339,8 +329,6 @@ class Host(Endpoint):
             self._end(held, m.Returned(*key, NEVER_BEGUN))
         elif not is_asked:
             self._stop_steps.begin(held, reason)
-
-    # ── leaving ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def leave(self) -> None:
         """Take nothing new; `run` returns when all attempts are settled."""

@@ -222,8 +222,6 @@ class ProcessPool(Executor):
         self._tasks.begin(child.open())
         return child
 
-    # ── the port ────────────────────────────────────────────────────────────────────────────────────────────────────
-
     def begin(self, attempt: m.Dispatch) -> None:
         key = (attempt.run_id, attempt.fence)
         if isinstance(attempt.work, ProcessWork):
@@ -287,8 +285,6 @@ class ProcessPool(Executor):
             await asyncio.wait([child.gone for child in self._children])
         if self._programs is not None:
             await self._programs.close()
-
-    # ── from the children ───────────────────────────────────────────────────────────────────────────────────────────
 
     def heard(self, child: _Child, message: m.Message) -> None:
         if isinstance(message, (m.Started, m.Finished)) and message.ago:
@@ -359,8 +355,6 @@ class ProcessPool(Executor):
             except OSError as error:
                 self._report(m.Returned(*attempt.key, f"no process could be started: {error}"))
 
-    # ── blocked loops ───────────────────────────────────────────────────────────────────────────────────────────────
-
     def _check_later(self) -> None:
         if not self._checking:
             self._checking = True
@@ -374,9 +368,7 @@ class ProcessPool(Executor):
         if child is None or self._closing or not waiting:
             return
         if child.ready and asyncio.get_running_loop().time() - min(waiting) >= STALL:
-            logger.warning(
-                "a handler blocks the event loop of process %d; other runs move to a new one", child.process.pid
-            )
+            logger.warning("a handler blocks the loop of process %d; other runs move to a new one", child.process.pid)
             child.retire()
             self._shared = None
         self._check_later()

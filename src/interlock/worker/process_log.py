@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.model.message import Dispatch, LogLine, Message
 from interlock.model.secret import NameTest
-from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, Allowance, Pipes, readable
+from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, STREAMS, Allowance, Output, readable
 from interlock.worker.context import MOST_LINES
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
@@ -17,10 +17,7 @@ BYTES_A_SECOND = 8 * 2**20  # bytes of the sent lines
 READ_A_SECOND = 128 * 2**20  # bytes that are read of one attempt
 LAST_BYTES = 4096
 LAST_LINES = 20  # last lines of stderr in the error of an attempt
-SHORTEST_INHERITED = 8
-"""characters of the shortest secret variable of the worker itself: many names only look like a secret's"""
-
-STREAMS = {1: "stdout", 2: "stderr"}
+SHORTEST_INHERITED = 8  # characters of a worker's own variable, because many names only look like a secret's
 
 
 def secrets_of(
@@ -61,7 +58,7 @@ class _Bound(Allowance):
         return self.is_open and (self._lines >= LINES_A_SECOND or self._bytes >= BYTES_A_SECOND)
 
 
-class ProcessLog(Pipes):
+class ProcessLog(Output):
     def __init__(self, dispatch: Dispatch, report: Callable[[Message], None], redact: Redaction) -> None:
         super().__init__(self._send, lambda: None)
         self._allowance = _Bound()

@@ -22,11 +22,12 @@ from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Report
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
+from interlock.supervision.output import STREAMS
 from interlock.supervision.process import OWN_VARIABLES, reason_of
 from interlock.task_set import TaskSet
 from interlock.worker.context import clean
 from interlock.worker.pool import how_ended
-from interlock.worker.process_log import STREAMS, ProcessLog, secrets_of
+from interlock.worker.process_log import ProcessLog, secrets_of
 from interlock.worker.redaction import NO_SECRETS
 
 NOT_HANDED_ON = OWN_VARIABLES | {"INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"}
@@ -85,8 +86,6 @@ class ProgramAttempt:
     def kill(self) -> None:
         if self._process is not None:
             self._programs.tasks.begin(self._programs.guard.finish(self._process))
-
-    # ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _run(self) -> None:
         """Report its end, whatever happens."""
@@ -156,8 +155,6 @@ class ProgramAttempt:
         finally:
             for descriptor in descriptors.values():
                 os.close(descriptor)
-
-    # ── end ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _ended(self, ended: Ended) -> m.Message:
         assert self._log is not None

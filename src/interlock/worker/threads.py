@@ -17,8 +17,7 @@ class ThreadPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: deque[Callable[[], object]] = deque()
-        self._idle: dict[threading.Lock, None] = {}
-        """the bells of the idle threads; a released bell wakes its thread, and the last to work is the first woken"""
+        self._idle: dict[threading.Lock, None] = {}  # bells of idle threads: releasing one wakes its thread
         self._is_coming = False  # a thread is being woken or started
 
     def submit(self, call: Callable[[], object]) -> None:

@@ -1,15 +1,14 @@
-"""A transport on an event loop, with aiohttp, which is imported on first use."""
+"""A transport on an event loop, with aiohttp. Only `AsyncClient` imports it."""
 
 import asyncio
 from collections.abc import Awaitable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING
+
+import aiohttp
+from yarl import URL
 
 from interlock.client.http.exchange import Failure, Policy, Request, Response, Stream, closed
 from interlock.model.error import InterlockError
-
-if TYPE_CHECKING:
-    import aiohttp
 
 
 class AsyncTransport:
@@ -46,9 +45,6 @@ class AsyncTransport:
             return await opened.whole() if isinstance(opened, _Stream) else opened
 
     async def open(self, request: Request) -> "_Stream | Response | Failure":
-        import aiohttp
-        from yarl import URL
-
         session = self._ready()
         headers = dict(request.headers)
         if request.body is not None:
@@ -67,30 +63,26 @@ class AsyncTransport:
         stream = _Stream(response)
         return stream if response.status == 200 else await stream.whole()
 
-    def _ready(self) -> "aiohttp.ClientSession":
+    def _ready(self) -> aiohttp.ClientSession:
         """Return the session, which is made when its loop runs."""
         if self._closed:
             raise closed()
         loop = asyncio.get_running_loop()
         if self._session is None:
-            self._session, self._loop = self._make_session(), loop
+            path = self._address.path
+            # `ask` limits the number of connections: only there is it known which requests merely wait.
+            connector = aiohttp.TCPConnector(limit=0) if path is None else aiohttp.UnixConnector(path, limit=0)
+            self._loop = loop
+            self._session = aiohttp.ClientSession(
+                connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
+            )
         if self._loop is not loop:
             raise InterlockError("client: it belongs to another event loop; make one for each")
         return self._session
 
-    def _make_session(self) -> "aiohttp.ClientSession":
-        import aiohttp
-
-        path = self._address.path
-        # `ask` limits the number of connections: only there is it known which requests merely wait.
-        connector = aiohttp.TCPConnector(limit=0) if path is None else aiohttp.UnixConnector(path, limit=0)
-        return aiohttp.ClientSession(
-            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=False
-        )
-
 
 class _Stream(Stream):
-    def __init__(self, response: "aiohttp.ClientResponse") -> None:
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
         self.headers = {name.lower(): value for name, value in response.headers.items()}
 
@@ -107,17 +99,13 @@ class _Stream(Stream):
         return body if isinstance(body, Failure) else Response(self._response.status, self.headers, body)
 
     async def _bytes(self, reading: Awaitable[bytes]) -> bytes | Failure:
-        import aiohttp
-
         try:
             return await reading
         except (aiohttp.ClientError, OSError) as error:
             return _failure(error)
 
 
-def _failure(error: "aiohttp.ClientError | OSError") -> Failure:
-    import aiohttp
-
+def _failure(error: aiohttp.ClientError | OSError) -> Failure:
     match error:
         case aiohttp.ClientSSLError():
             return Failure("insecure", error)

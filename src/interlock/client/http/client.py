@@ -1,13 +1,12 @@
 """`Client`: submit runs and follow them over HTTP. It blocks, and threads may share it."""
 
 from collections.abc import Iterable, Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, Unpack, overload
 
 from interlock.client.handle import RunHandle
-from interlock.client.http.address import read_token
+from interlock.client.http.base_client import BaseClient
 from interlock.client.http.blocking_transport import BlockingTransport
-from interlock.client.http.exchange import read_policy
+from interlock.client.http.exchange import Policy
 from interlock.client.http.operations import Operations
 from interlock.client.http.sync import blocking, blocking_iterator, finish
 from interlock.client.submission import Call, NewRuns
@@ -47,7 +46,7 @@ def _handles(targets: list[RunHandle[Any]]) -> list[BlockingRunHandle[Any]]:
     return [BlockingRunHandle(one) for one in targets]
 
 
-class Client:
+class Client(BaseClient):
     """A server over HTTP. `url` is http://host:port or unix:/path; by default INTERLOCK_URL, or else the local socket.
     `token` is by default INTERLOCK_TOKEN.
 
@@ -56,29 +55,14 @@ class Client:
     `first_contact` before it has ever answered. It retries a submit too: each has an idempotency key.
     """
 
-    def __init__(
-        self,
-        url: str | None = None,
-        *,
-        token: str | None = None,
-        timeout: Duration = "30s",
-        patience: Duration = "30s",
-        first_contact: Duration = "2s",
-        connections: int = 8,
-    ) -> None:
-        self._policy = read_policy(url, timeout, patience, first_contact, connections)
-        self._transport = BlockingTransport(self._policy, read_token(token, self._policy.address))
-        self._target = Operations(self._policy, self._transport)
-
-    def __repr__(self) -> str:
-        return f"Client({self._policy.address.shown!r})"
+    def _connect(self, policy: Policy, token: str | None) -> None:
+        self._transport = BlockingTransport(policy, token)
+        self._target = Operations(policy, self._transport)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -118,7 +102,6 @@ class Client:
     release = blocking(Operations.release)
     runs = blocking_iterator(Operations.runs)
     act_on_many = blocking(Operations.act_on_many)
-    cancel_many = blocking(Operations.cancel_many)
     bulk = blocking(Operations.bulk)
     bulk_progress = blocking_iterator(Operations.bulk_progress)
     events = blocking_iterator(Operations.events)

@@ -12,10 +12,9 @@ from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
-from interlock.client.http.address import Address, read_address
+from interlock.client.http.address import Address
 from interlock.model import json_form
-from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadDuration, BadValue, ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
+from interlock.model.error import ConnectionLost, Forbidden, InterlockError, NotRunning, rebuild
 
 T = TypeVar("T")
 
@@ -86,20 +85,6 @@ class Policy(msgspec.Struct, frozen=True):
     random: Random = msgspec.field(default_factory=Random)
     elapsed: Callable[[], float] = time.monotonic
     now: Callable[[], float] = time.time
-
-
-def read_policy(
-    url: str | None, timeout: Duration, patience: Duration, first_contact: Duration, connections: int
-) -> Policy:
-    """Check the arguments of a client."""
-    limit = seconds(timeout, "timeout")
-    if limit == 0:
-        raise BadDuration("timeout", timeout, "longer than zero")
-    if not isinstance(connections, int) or isinstance(connections, bool) or connections < 1:
-        raise BadValue("connections", connections, "a whole number of 1 or more")
-    return Policy(
-        read_address(url), limit, seconds(patience, "patience"), seconds(first_contact, "first_contact"), connections
-    )
 
 
 def retry_after(value: str | None) -> float:

@@ -207,10 +207,6 @@ class Operations(JobOperations):
         body = filled(BulkBody, reason=reason, everything=everything, **_choice(asked))
         return await self._call(table.bulk_actions[RunAction(action)], body=body, key=os.urandom(16).hex())
 
-    async def cancel_many(self, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]) -> BulkInfo:
-        """Cancel the runs that match the filter, as `act_on_many` does."""
-        return await self.act_on_many(RunAction.CANCEL, reason, everything=everything, **asked)
-
     async def bulk(self, bulk_id: str) -> BulkInfo:
         """Return the progress of a bulk request."""
         return await self._call(table.bulk, bulk_id, endless=True)

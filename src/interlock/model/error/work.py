@@ -13,8 +13,6 @@ from interlock.model.error.base import (
     shown,
 )
 
-# ── values ──────────────────────────────────────────────────────────────────────────────────────────────────────────
-
 
 class BadValue(BadInput, code="bad_value"):
     """A value is of the wrong type or not allowed, or a field cannot be given here."""
@@ -86,9 +84,6 @@ def _hint(suggestion: str | None) -> str:
     return f"; did you mean {suggestion!r}?" if suggestion else ""
 
 
-# ── jobs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
 class UnknownJob(Missing, code="unknown_job", status=400):
     """No job has this id. The status is 404 where the path names the job."""
 
@@ -131,9 +126,6 @@ class CannotImport(BadDefinition, code="cannot_import"):
     def __init__(self, target: str, why: str, field: str = "app") -> None:
         super().__init__(f"{field}: cannot load {target!r}: {why}")
         self.why = why
-
-
-# ── runs ────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class UnknownRun(Missing, code="unknown_run"):
@@ -215,9 +207,6 @@ class NotConnected(InterlockError, code="not_connected"):
 
 class Fatal(InterlockError, code="fatal"):
     """Raised by a handler: this failure is final, do not retry."""
-
-
-# ── services ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class DuplicateService(BadDefinition, code="duplicate_service"):

@@ -13,16 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from weakref import WeakSet
 
-from interlock.model.error import (
-    CannotOpenDatabase,
-    DatabaseDamaged,
-    DatabaseTooNew,
-    InterlockError,
-    NotADatabase,
-    NotPrivate,
-    StoreInUse,
-    StoreUnavailable,
-)
+from interlock.model import error as e
 from interlock.stores.sqlite.queries import migrations
 
 logger = logging.getLogger("interlock.store")
@@ -62,12 +53,12 @@ class FileLock:
         except OSError as error:
             holder, _ = _read_mark(os.pread(descriptor, 64, 0))
             os.close(descriptor)
-            raise StoreInUse(str(self._database), f"process {holder or 'unknown'}") from error
+            raise e.StoreInUse(str(self._database), f"process {holder or 'unknown'}") from error
         self._descriptor = descriptor
         deleted = holder_of_deleted(self.path)
         if deleted is not None:
             self.release()
-            raise StoreInUse(str(self._database), f"process {deleted}, whose lock file was deleted")
+            raise e.StoreInUse(str(self._database), f"process {deleted}, whose lock file was deleted")
         self.note(_read_mark(os.pread(descriptor, 64, 0))[1])
 
     def _opened(self) -> int:
@@ -76,12 +67,12 @@ class FileLock:
             descriptor = os.open(self.path, flags, 0o600)
         except OSError as error:
             why = f"{self.path} is a symbolic link; remove it" if error.errno == errno.ELOOP else str(error.strerror)
-            raise CannotOpenDatabase(str(self._database), why) from error
+            raise e.CannotOpenDatabase(str(self._database), why) from error
         try:
             status = os.fstat(descriptor)
             _check_private(self.path, status)
             if status.st_nlink > 1:
-                raise NotPrivate(self.path, "the file has a second name (a hard link)", "remove it")
+                raise e.NotPrivate(self.path, "the file has a second name (a hard link)", "remove it")
             os.fchmod(descriptor, 0o600)
         except BaseException:
             os.close(descriptor)
@@ -170,20 +161,20 @@ def check_header(path: Path) -> None:
     with suppress(OSError), path.open("rb") as file:
         head = file.read(len(_MAGIC))
         if head not in (b"", _MAGIC):
-            raise NotADatabase(str(path), "file is not a database")
+            raise e.NotADatabase(str(path), "file is not a database")
 
 
 def _check_private(path: str, status: os.stat_result) -> None:
     """Refuse a file that another user owns or can write."""
     if not stat.S_ISREG(status.st_mode):
         why = "it is a directory" if stat.S_ISDIR(status.st_mode) else "it is not a regular file"
-        raise CannotOpenDatabase(path, why)
+        raise e.CannotOpenDatabase(path, why)
     if status.st_uid != os.geteuid():
         fix = f"run Interlock as user {status.st_uid}, or give the file to user {os.geteuid()} if you trust it"
-        raise NotPrivate(path, f"it belongs to user {status.st_uid}", fix)
+        raise e.NotPrivate(path, f"it belongs to user {status.st_uid}", fix)
     if status.st_mode & 0o022:
         fix = f"if you trust it: chmod 600 {path}"
-        raise NotPrivate(path, f"other users can write it (mode {stat.S_IMODE(status.st_mode):o})", fix)
+        raise e.NotPrivate(path, f"other users can write it (mode {stat.S_IMODE(status.st_mode):o})", fix)
 
 
 def check_files(path: Path) -> list[str]:
@@ -252,7 +243,7 @@ def connect_writer(path: Path, make: bool = True) -> sqlite3.Connection:
                 connection.execute(f"PRAGMA {setting}")
             migrate(connection, migrations())
     except (sqlite3.Error, OSError) as error:
-        raise CannotOpenDatabase(str(path), _why(path, error)) from error
+        raise e.CannotOpenDatabase(str(path), _why(path, error)) from error
     return connection
 
 
@@ -264,7 +255,7 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA query_only = ON")
         _check_ours(connection, path)
         if connection.execute("PRAGMA user_version").fetchone()[0] < len(migrations()):
-            raise StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
+            raise e.StoreUnavailable(f"{path} is not up to date; the scheduler brings it up to date when it starts")
     return connection
 
 
@@ -272,16 +263,16 @@ def is_damage(error: BaseException) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_CORRUPT
 
 
-def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -> InterlockError | None:
+def _refusal(connection: sqlite3.Connection, path: Path, error: BaseException) -> e.InterlockError | None:
     """Return the error to raise if SQLite finds the file damaged or no database; otherwise None."""
     if is_damage(error):
         with suppress(sqlite3.Error):
             connection.execute("PRAGMA writable_schema = ON")  # lets SQLite read a truncated file
             if connection.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-                return DatabaseDamaged(str(path), damage(connection) or str(error))
-        return NotADatabase(str(path), str(error))
+                return e.DatabaseDamaged(str(path), damage(connection) or str(error))
+        return e.NotADatabase(str(path), str(error))
     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_NOTADB:
-        return NotADatabase(str(path), str(error))
+        return e.NotADatabase(str(path), str(error))
     return None
 
 
@@ -310,11 +301,11 @@ def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
     found = connection.execute("PRAGMA application_id").fetchone()[0]
     tables = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]
     if found != APPLICATION_ID and (tables or found):
-        raise NotADatabase(str(path), "an SQLite file of another program")
+        raise e.NotADatabase(str(path), "an SQLite file of another program")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
     known = len(migrations())
     if version > known:
-        raise DatabaseTooNew(str(path), version, known)
+        raise e.DatabaseTooNew(str(path), version, known)
 
 
 def migrate(connection: sqlite3.Connection, scripts: Sequence[str]) -> None:

@@ -43,14 +43,11 @@ QUERIES = {
     for name, body in _BODIES.items()
 }
 LISTINGS = {
-    place: (QUERIES["list_runs"].format(place=QUERIES[place]), QUERIES[floor].format(place=QUERIES[place]))
-    for place, floor in (
-        ("all_runs", "find_floor_of_all"),
-        ("live_runs", "find_floor"),
-        ("runs_by_id", "find_floor"),
-        ("runs_of_job", "find_floor"),
-        ("unsuccessful_runs", "find_floor"),
+    place: (
+        QUERIES["list_runs"].format(place=QUERIES[place]),
+        QUERIES["find_floor_of_all" if place == "all_runs" else "find_floor"].format(place=QUERIES[place]),
     )
+    for place in ("all_runs", "live_runs", "runs_by_id", "runs_of_job", "unsuccessful_runs")
 }
 """set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
 

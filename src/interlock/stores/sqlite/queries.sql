@@ -41,7 +41,10 @@ runs NOT INDEXED WHERE true
 runs INDEXED BY runs_live WHERE ended_at IS NULL
 
 -- name: runs_by_id
-runs INDEXED BY sqlite_autoindex_runs_1 WHERE id >= :id_prefix AND id < :id_prefix || char(1114111)
+runs WHERE number IN (
+  SELECT number FROM runs INDEXED BY sqlite_autoindex_runs_1
+  WHERE id >= :id_prefix AND id < :id_prefix || char(1114111) ORDER BY id DESC LIMIT :most_with_prefix
+)
 
 -- name: runs_of_job
 runs INDEXED BY runs_of_job WHERE job_id = :job_id

@@ -13,33 +13,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from interlock.model import error as e
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Exit, Kept
-from interlock.model.error import (
-    DatabaseDamaged,
-    DatabaseTooNew,
-    InterlockError,
-    NotADatabase,
-    NotPrivate,
-    StoreUnavailable,
-)
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import State
-from interlock.ports.store import (
-    EVERY_EVENT,
-    MOST_EVENT_BYTES,
-    MOST_LOOKED_AT,
-    EventFilter,
-    EventRows,
-    LogEntry,
-    Reader,
-    RunFilter,
-    RunRows,
-    ServiceEntry,
-    StoredEvent,
-)
+from interlock.ports import store as port
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage
 from interlock.stores.sqlite.queries import LISTINGS, QUERIES
 
@@ -57,7 +38,7 @@ _exit_decoder = msgspec.json.Decoder(Exit)
 read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
-class SqliteReader(Reader):
+class SqliteReader(port.Reader):
     """Each thread has its own connection. None is in a transaction between two calls, or SQLite could not fold the
     write-ahead log into the file."""
 
@@ -72,7 +53,7 @@ class SqliteReader(Reader):
     async def open(self) -> None:
         self._start_reading()
         try:
-            with suppress(StoreUnavailable, sqlite3.Error):
+            with suppress(e.StoreUnavailable, sqlite3.Error):
                 await asyncio.get_running_loop().run_in_executor(self._pool, self._connected)
         except BaseException:
             await self.close()
@@ -95,7 +76,7 @@ class SqliteReader(Reader):
 
     async def _read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._pool is None:
-            raise StoreUnavailable("it is closed", asked=True)
+            raise e.StoreUnavailable("it is closed", asked=True)
         return await asyncio.get_running_loop().run_in_executor(self._pool, self._read_here, work)
 
     def _read_here(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -104,17 +85,17 @@ class SqliteReader(Reader):
         except sqlite3.Error as error:
             damaged = self._damaged(self._local.connection, error) if is_damage(error) else None
             self._disconnect()
-            raise damaged or StoreUnavailable(str(error), asked=True) from error
-        except (NotADatabase, DatabaseTooNew, NotPrivate) as error:
-            raise StoreUnavailable(str(error), asked=True) from error
+            raise damaged or e.StoreUnavailable(str(error), asked=True) from error
+        except (e.NotADatabase, e.DatabaseTooNew, e.NotPrivate) as error:
+            raise e.StoreUnavailable(str(error), asked=True) from error
         except (msgspec.MsgspecError, ValueError) as error:
-            raise DatabaseDamaged(str(self._path), f"a stored value cannot be read: {error}") from error
+            raise e.DatabaseDamaged(str(self._path), f"a stored value cannot be read: {error}") from error
 
-    def _damaged(self, connection: sqlite3.Connection, error: BaseException) -> DatabaseDamaged:
+    def _damaged(self, connection: sqlite3.Connection, error: BaseException) -> e.DatabaseDamaged:
         """Return an error with the damaged place. The search takes a while, so it is done once."""
         if self._where is None:
             self._where = damage(connection)
-        return DatabaseDamaged(str(self._path), self._where or str(error))
+        return e.DatabaseDamaged(str(self._path), self._where or str(error))
 
     def _connected(self) -> sqlite3.Connection:
         """Return this thread's connection to the file that has the name now, not to one that was moved or deleted."""
@@ -122,7 +103,7 @@ class SqliteReader(Reader):
             status = os.stat(self._path)
         except OSError as error:
             self._disconnect()
-            raise StoreUnavailable(f"{self._path}: {error.strerror}", asked=True) from error
+            raise e.StoreUnavailable(f"{self._path}: {error.strerror}", asked=True) from error
         identity = (status.st_dev, status.st_ino)
         if getattr(self._local, "identity", None) != identity:
             self._disconnect()
@@ -140,14 +121,9 @@ class SqliteReader(Reader):
 
     async def _first(self, query: str, value: str, read: Callable[[Row], T]) -> T | None:
         """Return the first row that the query finds, converted by `read`."""
+        return next(iter(await self._rows(query, (value,), read)), None)
 
-        def work(connection: sqlite3.Connection) -> T | None:
-            row = connection.execute(QUERIES[query], (value,)).fetchone()
-            return None if row is None else read(row)
-
-        return await self._read(work)
-
-    async def _rows(self, query: str, values: Mapping[str, object], read: Callable[[Row], T]) -> list[T]:
+    async def _rows(self, query: str, values: Mapping[str, object] | tuple[str], read: Callable[[Row], T]) -> list[T]:
         return await self._read(lambda connection: [read(row) for row in connection.execute(QUERIES[query], values)])
 
     async def run(self, run_id: str) -> Run | None:
@@ -156,54 +132,54 @@ class SqliteReader(Reader):
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         return await self._first("get_tenant_of_pruned", run_id, lambda row: str(row[0]))
 
-    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+    async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
         values = msgspec.structs.asdict(wanted) | {
             "states": msgspec.json.encode(sorted(wanted.states)).decode() if wanted.states else None,
             "before": _LARGEST if before is None else _in_range(before),
-            "most": MOST_LOOKED_AT,
+            "most": port.MOST_LOOKED_AT,
+            "most_with_prefix": port.MOST_WITH_PREFIX,
             # One more than asked for tells whether there is another page.
             "limit": limit + 1,
         }
 
-        def work(connection: sqlite3.Connection) -> RunRows:
+        def work(connection: sqlite3.Connection) -> port.RunRows:
             with one_view(connection):
                 floor = connection.execute(find_floor, values).fetchone()
                 rows = connection.execute(find, values | {"floor": 0 if floor is None else floor[0]}).fetchall()
             runs = [read_run(row[1:]) for row in rows[:limit]]
             if len(rows) > limit:
-                return RunRows(runs, rows[limit - 1][0])
-            return RunRows(runs, None if floor is None else floor[0] + 1)
+                return port.RunRows(runs, rows[limit - 1][0])
+            return port.RunRows(runs, None if floor is None else floor[0] + 1)
 
         return await self._read(work)
 
     async def live_counts(self, tenant: str | None = None) -> dict[str, int]:
-        return await self._read(
-            lambda connection: dict(connection.execute(QUERIES["count_live"], {"tenant": tenant}).fetchall())
-        )
+        return dict(await self._rows("count_live", {"tenant": tenant}, lambda row: (row[0], row[1])))
 
     async def history(self, run_id: str) -> list[Transition]:
         rows = await self._rows("get_history", {"run_id": run_id}, lambda row: _history_decoder.decode(row[0]))
         return [entry for entries in rows for entry in entries]
 
-    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[LogEntry]:
+    async def logs(self, run_id: str, after: int = 0, limit: int | None = None) -> list[port.LogEntry]:
         values = {"run_id": run_id, "after": _in_range(after), "limit": -1 if limit is None else limit}
-        return await self._rows("get_logs", values, lambda row: LogEntry(*row))
+        return await self._rows("get_logs", values, lambda row: port.LogEntry(*row))
 
-    async def events(self, after: int, limit: int, wanted: EventFilter = EVERY_EVENT) -> EventRows:
+    async def events(self, after: int, limit: int, wanted: port.EventFilter = port.EVERY_EVENT) -> port.EventRows:
         after = _in_range(after)
         values = msgspec.structs.asdict(wanted) | {"after": after, "limit": limit}
         kinds: list[EventKind] = []
         if wanted.service is None:
-            kinds = _KINDS_OF_RUNS[wanted.run_id is not None]
+            of_run = "" if wanted.run_id is None else "_of_run"
+            kinds = [(f"transitions{of_run}", _transitions), (f"lines{of_run}", _line)]
         if wanted.run_id is wanted.job_id is wanted.tenant is None:
-            kinds = [*kinds, ("services" if wanted.service is None else "services_of_service", _service_entry)]
+            kinds.append(("services" if wanted.service is None else "services_of_service", _service_entry))
 
-        def work(connection: sqlite3.Connection) -> EventRows:
+        def work(connection: sqlite3.Connection) -> port.EventRows:
             with one_view(connection):
                 newest = read_position(connection)
-                until = newest if wanted.of_one else min(newest, after + MOST_LOOKED_AT)
-                rows: list[tuple[Row, Callable[[Row], StoredEvent | ServiceEntry]]] = []
+                until = newest if wanted.of_one else min(newest, after + port.MOST_LOOKED_AT)
+                rows: list[tuple[Row, Callable[[Row], port.StoredEvent | port.ServiceEntry]]] = []
                 for name, read in kinds:
                     found = connection.execute(QUERIES[f"get_{name}"], values | {"until": until})
                     taken, until = _take(found, limit, until)
@@ -213,13 +189,13 @@ class SqliteReader(Reader):
             if len(rows) > limit:
                 rows = rows[:limit]
                 until = rows[-1][0][0]
-            return EventRows([read(row) for row, read in rows], max(after, until), until < newest)
+            return port.EventRows([read(row) for row, read in rows], max(after, until), until < newest)
 
         return await self._read(work)
 
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
-    ) -> list[ServiceEntry]:
+    ) -> list[port.ServiceEntry]:
         values = {"service": service, "after": _in_range(after), "limit": -1 if limit is None else limit}
         name = "get_last_of_service" if last else "get_services_of_service"
         found = await self._rows(name, values, _service_entry)
@@ -277,39 +253,34 @@ def read_job(data: bytes) -> Job | None:
     goes without its schedule rather than keep a scheduler from starting."""
     try:
         return _job_decoder.decode(data)
-    except (InterlockError, msgspec.ValidationError) as error:
+    except (e.InterlockError, msgspec.ValidationError) as error:
         fields = msgspec.json.decode(data)
         try:
             job = msgspec.convert({name: value for name, value in fields.items() if name != "schedule"}, Job)
-        except (InterlockError, msgspec.ValidationError):
+        except (e.InterlockError, msgspec.ValidationError):
             logger.error("the stored job %r cannot be read and is left out: %s", fields.get("id"), error)
             return None
         logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
         return job
 
 
-def _transitions(row: Row) -> StoredEvent:
+def _transitions(row: Row) -> port.StoredEvent:
     position, run_id, job_id, tenant, entries = row
-    return StoredEvent(position, run_id, job_id, tenant, _history_decoder.decode(entries))
+    return port.StoredEvent(position, run_id, job_id, tenant, _history_decoder.decode(entries))
 
 
-def _line(row: Row) -> StoredEvent:
+def _line(row: Row) -> port.StoredEvent:
     position, run_id, job_id, tenant, *line = row
-    return StoredEvent(position, run_id, job_id, tenant, [], LogEntry(position, *line))
+    return port.StoredEvent(position, run_id, job_id, tenant, [], port.LogEntry(position, *line))
 
 
-def _service_entry(row: Row) -> ServiceEntry:
+def _service_entry(row: Row) -> port.ServiceEntry:
     position, service, at, stream, text, change = row
     decoded = None if change is None else _change_decoder.decode(change)
-    return ServiceEntry(position, service, at, stream, text, decoded)
+    return port.ServiceEntry(position, service, at, stream, text, decoded)
 
 
-EventKind = tuple[str, Callable[[Row], StoredEvent | ServiceEntry]]
-_KINDS_OF_RUNS: dict[bool, list[EventKind]] = {
-    False: [("transitions", _transitions), ("lines", _line)],
-    True: [("transitions_of_run", _transitions), ("lines_of_run", _line)],
-}
-"""for a single run or not: the statements that find events of runs, and the readers of their rows"""
+EventKind = tuple[str, Callable[[Row], port.StoredEvent | port.ServiceEntry]]
 
 
 def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
@@ -320,14 +291,14 @@ def _take(rows: Iterable[Row], limit: int, until: int) -> tuple[list[Row], int]:
         taken.append(row)
         # The large column comes last, or last but one in a row of a service without a change.
         size += len(row[-1] or row[-2])
-        if size >= MOST_EVENT_BYTES:
+        if size >= port.MOST_EVENT_BYTES:
             break
-    if len(taken) == limit or size >= MOST_EVENT_BYTES:
+    if len(taken) == limit or size >= port.MOST_EVENT_BYTES:
         return taken, min(until, taken[-1][0])
     return taken, until
 
 
-def _place(wanted: RunFilter) -> str:
+def _place(wanted: port.RunFilter) -> str:
     if wanted.id_prefix is not None:
         return "runs_by_id"
     if wanted.only_live:

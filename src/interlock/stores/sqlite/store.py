@@ -16,37 +16,12 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
-from interlock.model.error import (
-    CannotOpenDatabase,
-    DatabaseBehind,
-    DatabaseDamaged,
-    DatabaseGone,
-    InterlockError,
-    StaleEpoch,
-    StoreUnavailable,
-)
+from interlock.model import error as e
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
+from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
-from interlock.stores.sqlite.database import (
-    BUSY_SECONDS,
-    FileLock,
-    check_files,
-    check_header,
-    connect_writer,
-    identity_of,
-    is_damage,
-)
-from interlock.stores.sqlite.pruning import (
-    UNCOUNTED,
-    find_old_keys,
-    find_prunable,
-    find_service_cuts,
-    prune,
-    prune_keys,
-    prune_services,
-)
 from interlock.stores.sqlite.queries import QUERIES
 from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
 
@@ -101,7 +76,7 @@ class _Writer(threading.Thread):
         if error is None:
             try:
                 confirm()
-            except StoreUnavailable as raised:
+            except e.StoreUnavailable as raised:
                 error = raised
         if error is None:
             future.set_result(result)
@@ -114,16 +89,16 @@ class SqliteStore(SqliteReader, Store, Leases):
         super().__init__(path, threads=2)
         self._longest_log = longest_log
         self._fold_at = 0.0
-        self._lock = FileLock(self._path)
+        self._lock = database.FileLock(self._path)
         self._writer: _Writer | None = None
         self._connection: sqlite3.Connection | None = None
         self._broken = False
         self._files: list[tuple[str, tuple[int, int] | None]] = []  # the written files: name and identity
-        self._trouble: StoreUnavailable | None = None  # the reason why nothing may be written
-        self._counted = UNCOUNTED
+        self._trouble: e.StoreUnavailable | None = None  # the reason why nothing may be written
+        self._counted = pruning.UNCOUNTED
 
     async def open(self) -> None:
-        self._counted = UNCOUNTED
+        self._counted = pruning.UNCOUNTED
         self._lock.take()
         self._writer = _Writer()
         self._writer.start()
@@ -138,20 +113,20 @@ class SqliteStore(SqliteReader, Store, Leases):
         is_new = not self._path.exists()
         self._trouble = None
         if not is_new:
-            check_header(self._path)
+            database.check_header(self._path)
         self._log_name, self._log_size = f"{os.path.realpath(self._path)}-wal", 0
-        if is_new and not check_files(self._path) and _size_of(self._log_name):
+        if is_new and not database.check_files(self._path) and _size_of(self._log_name):
             # SQLite would delete the log of a missing file, and with it runs that can still be saved.
-            raise DatabaseBehind(str(self._path), 0, self._lock.position)
-        self._connection = connect_writer(self._path)
+            raise e.DatabaseBehind(str(self._path), 0, self._lock.position)
+        self._connection = database.connect_writer(self._path)
         try:
             position = read_position(self._connection)
         except sqlite3.Error as error:
-            if is_damage(error):
+            if database.is_damage(error):
                 raise self._damaged(self._connection, error) from error
-            raise CannotOpenDatabase(str(self._path), str(error)) from error
+            raise e.CannotOpenDatabase(str(self._path), str(error)) from error
         if position < self._lock.position and not is_new:
-            raise DatabaseBehind(str(self._path), position, self._lock.position)
+            raise e.DatabaseBehind(str(self._path), position, self._lock.position)
         self._lock.note(position)
         # The file lock proves that the last holder of a lease is gone, so there is no need to wait for its end.
         self._transact(lambda connection: connection.execute(QUERIES["end_leases"]))
@@ -159,19 +134,19 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     def _know_files(self) -> None:
         names = (str(self._path), self._lock.path, self._log_name)
-        self._files = [(name, identity_of(name)) for name in names]
+        self._files = [(name, database.identity_of(name)) for name in names]
 
     def _check_files(self, files: Sequence[tuple[str, tuple[int, int] | None]]) -> None:
         """Raise unless each of these is still the same file: writes to another one are lost."""
         for name, identity in files:
-            if identity_of(name) != identity:
-                raise DatabaseGone(name)
+            if database.identity_of(name) != identity:
+                raise e.DatabaseGone(name)
 
     def _confirm(self, position: int) -> None:
         """Check that a write went into the right files, and note its position; called before it is acknowledged."""
         try:
             self._check_files(self._files)
-        except DatabaseGone as error:
+        except e.DatabaseGone as error:
             self._trouble = error
             raise
         self._log_size = _size_of(self._log_name)
@@ -196,9 +171,9 @@ class SqliteStore(SqliteReader, Store, Leases):
     def _write(self, work: Callable[[sqlite3.Connection], T], position: int = 0) -> "asyncio.Future[T]":
         """Run `work` in one transaction on the writer thread; durable when done. `position` is one that it stores."""
         if self._writer is None:
-            raise StoreUnavailable("it is closed")
+            raise e.StoreUnavailable("it is closed")
         if self._trouble is not None:
-            if isinstance(self._trouble, DatabaseDamaged):
+            if isinstance(self._trouble, e.DatabaseDamaged):
                 # Another write may damage the file further.
                 raise self._trouble
             self._check_files(self._files)
@@ -211,7 +186,7 @@ class SqliteStore(SqliteReader, Store, Leases):
     def _transact(self, work: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._reopen() if self._broken else self._connection
         if connection is None:
-            raise StoreUnavailable("it is closed")
+            raise e.StoreUnavailable("it is closed")
         try:
             connection.execute("BEGIN IMMEDIATE")
             result = work(connection)
@@ -222,11 +197,11 @@ class SqliteStore(SqliteReader, Store, Leases):
                     connection.execute("ROLLBACK")
             except sqlite3.Error:
                 self._broken = True
-            if is_damage(error):
+            if database.is_damage(error):
                 self._trouble = self._damaged(connection, error)
                 raise self._trouble from error
             if isinstance(error, sqlite3.Error):
-                raise StoreUnavailable(str(error)) from error
+                raise e.StoreUnavailable(str(error)) from error
             raise
         self._fold_log(connection)
         return result
@@ -235,7 +210,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         """Raise if the log was cut since the last write: SQLite would never find writes behind the cut. The identity
         of a file shows that it is missing."""
         if _size_of(self._log_name, self._log_size) < self._log_size:
-            self._trouble = DatabaseGone(self._log_name)
+            self._trouble = e.DatabaseGone(self._log_name)
             raise self._trouble
 
     def _fold_log(self, connection: sqlite3.Connection) -> None:
@@ -251,7 +226,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                 try:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
                 finally:
-                    connection.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
+                    connection.execute(f"PRAGMA busy_timeout = {int(database.BUSY_SECONDS * 1000)}")
 
     def _reopen(self) -> sqlite3.Connection:
         """Connect anew after a failed rollback: only a new connection knows the state of the file."""
@@ -259,11 +234,11 @@ class SqliteStore(SqliteReader, Store, Leases):
         self._broken = True
         try:
             self._check_files(self._files[:2])
-            self._connection = connect_writer(self._path, make=False)
-        except StoreUnavailable:
+            self._connection = database.connect_writer(self._path, make=False)
+        except e.StoreUnavailable:
             raise
-        except InterlockError as error:
-            raise StoreUnavailable(str(error)) from error
+        except e.InterlockError as error:
+            raise e.StoreUnavailable(str(error)) from error
         self._know_files()
         self._broken, self._log_size = False, 0
         return self._connection
@@ -274,7 +249,7 @@ class SqliteStore(SqliteReader, Store, Leases):
         def work(connection: sqlite3.Connection) -> None:
             row = connection.execute(QUERIES["get_lease"], (lease,)).fetchone()
             if row is None or row[3] != epoch or not row[2]:
-                raise StaleEpoch(lease, epoch, 0 if row is None else row[3])
+                raise e.StaleEpoch(lease, epoch, 0 if row is None else row[3])
             write_batch(connection, batch)
 
         # Only history: a log line that is already stored gets a position and no row.
@@ -283,8 +258,8 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         # Searching beside the writer holds it up only for the deletion.
-        cuts = await self._read(partial(find_service_cuts, most_lines, most_bytes))
-        return await self._write(partial(prune_services, cuts)) if cuts else 0
+        cuts = await self._read(partial(pruning.find_service_cuts, most_lines, most_bytes))
+        return await self._write(partial(pruning.prune_services, cuts)) if cuts else 0
 
     async def load(self, small_payload: int) -> Snapshot:
         def work(connection: sqlite3.Connection) -> Snapshot:
@@ -327,15 +302,15 @@ class SqliteStore(SqliteReader, Store, Leases):
         return {one: row[0] for one, row in (await self._find("get_first_time", job_ids)).items()}
 
     async def prune_keys(self, created_before: float, calls_before: float = 0.0) -> int:
-        numbers = await self._read(partial(find_old_keys, created_before, calls_before))
-        return await self._write(partial(prune_keys, numbers)) if numbers else 0
+        numbers = await self._read(partial(pruning.find_old_keys, created_before, calls_before))
+        return await self._write(partial(pruning.prune_keys, numbers)) if numbers else 0
 
     async def prune_runs(self, limits: PruneLimits) -> Pruned:
-        found = await self._read(partial(find_prunable, limits, self._counted))
+        found = await self._read(partial(pruning.find_prunable, limits, self._counted))
         self._counted = found.counted
         deleted = 0
         for part in found.parts:
-            pruned = await self._write(partial(prune, part))
+            pruned = await self._write(partial(pruning.prune, part))
             deleted += pruned
             self._counted = msgspec.structs.replace(self._counted, runs=self._counted.runs - pruned)
         return Pruned(deleted, found.more)

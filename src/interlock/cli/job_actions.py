@@ -1,0 +1,54 @@
+"""`interlock pause` and `interlock resume`."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from interlock.cli.completion import jobs as job_ids
+from interlock.cli.format import job_line, next_fire
+from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.output import safe
+from interlock.cli.server import client_of
+from interlock.cli.tables import out, print_json
+from interlock.model.error import BadSchedule, InterlockError, UnknownJob
+from interlock.model.job_info import JobInfo
+
+MEANINGS = {
+    "pause": "Pause the schedules of jobs. Active runs continue, and paused jobs can be triggered.",
+    "resume": "Resume paused schedules at their next fire time. Missed occurrences are not caught up.",
+}
+
+
+def command_of(action: str) -> Callable[..., None]:
+    def command(
+        flags: Flags,
+        jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of jobs.", autocompletion=job_ids)],
+        json: JsonOption = False,
+    ) -> None:
+        failure: InterlockError | None = None
+        found: list[JobInfo] = []
+        with client_of(flags) as client:
+            # Every job is acted on and printed, even after one that fails; the first error is raised at the end.
+            for job in jobs:
+                try:
+                    found.append(client.pause(job) if action == "pause" else client.resume(job))
+                except (UnknownJob, BadSchedule) as error:
+                    failure = failure or error
+                    continue
+                if not json:
+                    out(_sentence(found[-1]) if sys.stdout.isatty() else job_line(found[-1]))
+        if json:
+            print_json({"jobs": found})
+        if failure is not None:
+            raise failure
+
+    command.__doc__ = f"{MEANINGS[action]}\n\nPiped: a line like that of `interlock jobs` for each job."
+    return takes(*FINDING)(command)
+
+
+def _sentence(job: JobInfo) -> str:
+    fires = next_fire(job, time.time())
+    return safe(f"{job.id}: {fires if job.paused else f'fires {fires}' if fires else 'does not fire'}")

@@ -1,0 +1,110 @@
+"""Actions on runs: clients cancel, hold and release one or many, and time stops those that take too long.
+
+Stopping ends a run at once where it waits, and asks its worker where it executes.
+"""
+
+from collections.abc import Callable
+
+from interlock.core.facts import Needs
+from interlock.core.settle import ATTEMPT_TIMEOUT, CANCEL, TIMEOUT
+from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
+from interlock.core.transition import Pass
+from interlock.model.command import Quarantine
+from interlock.model.error import RunPruned, UnknownRun
+from interlock.model.facets import Hold
+from interlock.model.message import Stop
+from interlock.model.outcome import Outcome
+from interlock.model.request import ActOnRun, StateReport
+from interlock.model.run import Run
+from interlock.model.run_action import RunAction
+from interlock.model.state import ON_WORKER, State
+
+
+def needs_run(state: SchedulerState, command: ActOnRun | Quarantine, needs: Needs) -> None:
+    if command.run_id not in state.runs:
+        needs.runs[command.run_id] = None
+
+
+def act(p: Pass, origin: str, command: ActOnRun) -> None:
+    run = p.find(command.run_id)
+    if run is None:
+        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    if run.ended_at is None:
+        ACTIONS[command.action](p, run, command.reason or command.action.done, command.actor or origin)
+    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+
+
+def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """Keep a run from starting until it is released. Its deadline goes on."""
+    if run.is_held:
+        return False
+    p.set_facet(run, hold=Hold(by=actor, at=p.now))
+    if run.state is State.SCHEDULED:
+        p.move(run, State.PENDING, reason, actor)
+    return True
+
+
+def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    if not run.is_held:
+        return False
+    p.set_facet(run, hold=None)
+    if run.state is State.PENDING:
+        p.entering.append(run)
+    return True
+
+
+def stays_held(p: Pass, run: Run) -> bool:
+    """The stage of the entry: a held run stays pending."""
+    return run.is_held
+
+
+def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
+    """End a run that waits, or ask one on a worker to stop; False if it was asked already."""
+    if run.state not in ON_WORKER:
+        run.outcome = Outcome.CANCELLED
+        p.move(run, State.CANCELLED, reason, actor)
+    elif run.stop in (CANCEL, TIMEOUT):
+        return False
+    else:
+        _ask_to_stop(p, run, CANCEL, reason, actor)
+    return True
+
+
+def has_expired(p: Pass, run: Run) -> bool:
+    """Stop a run past its deadline; also a stage of the entry."""
+    if run.deadline_at is None or run.deadline_at > p.now:
+        return False
+    _time_out(p, run)
+    return True
+
+
+def overrun(p: Pass, run: Run, kind: str) -> None:
+    """Stop a run that, or whose attempt, has run for too long."""
+    if kind != ATTEMPT_RUNTIME:
+        _time_out(p, run)
+    elif run.state in ON_WORKER and run.stop is None:
+        _ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
+
+
+def _time_out(p: Pass, run: Run) -> None:
+    if run.state not in ON_WORKER:
+        run.outcome = Outcome.TIMEOUT
+        p.move(run, State.TIMEOUT, f"deadline passed while {run.state}")
+    elif run.stop in (None, ATTEMPT_TIMEOUT):
+        _ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
+
+
+def _ask_to_stop(p: Pass, run: Run, why: str, reason: str, actor: str) -> None:
+    run.stop = why
+    run.stop_reason = reason
+    run.stop_actor = actor
+    p.touch(run)
+    p.send(str(run.worker_id), Stop(run.id, run.fence, why))
+
+
+ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {
+    RunAction.CANCEL: cancel_run,
+    RunAction.HOLD: hold,
+    RunAction.RELEASE: release,
+}
+"""the effect of each on a live run, with a reason and an actor; False if nothing was left to do"""
