@@ -53,6 +53,7 @@ def test_to_a_file_that_can_be_checked(command: Import, output: str, file: str) 
     ended = command(file, name="check")
     assert (ended.code, ended.stdout.split("\t")[0]) == (0, "backup")
     text = Path(file).read_text()
+    assert Path(file).stat().st_mode & 0o777 == 0o600
     again = command("crontab", "cron.txt", "-o", output)
     assert (again.code, again.stdout, Path(file).read_text()) == (2, "", text)
     assert again.stderr.startswith("error: --output: ")

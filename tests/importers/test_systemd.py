@@ -75,7 +75,7 @@ def test_times(lines: str, expected: dict[str, Any]) -> None:
         "OnUnitActiveSec=1ms", "OnCalendar=*:*:30", "OnCalendar=*:*:*", "OnCalendar=2027..2029-*-* 1:00",
         "OnCalendar=2020-01-01", "OnCalendar=*-*~03", "OnCalendar=Mon *-*~01", "OnCalendar=Fri *-*-13",
         "OnCalendar=sometimes", "OnCalendar=25:00", "OnCalendar=12", "OnCalendar=daily Mars/North",
-        "OnCalendar=a b c d",
+        "OnCalendar=a b c d", "OnCalendar=Mon-Fri 10:00", "OnCalendar=Monx 10:00:00:00",
     ],
 )  # fmt: skip
 def test_a_time_that_stays_a_comment(line: str) -> None:
@@ -114,6 +114,7 @@ def test_variables_are_replaced_as_systemd_does() -> None:
 @pytest.mark.parametrize(
     "service",
     ["", "[Service]\nUser=x\n", "[Service]\nExecStart=/bin/x %h\n", "[Service]\nExecStart=@/bin/x y\n",
+     "[Service]\nExecStart=/bin/x\nWorkingDirectory=~\n",
      "[Service]\nExecStart=/bin/x 'a\n", "[Service]\nExecStart=/bin/x ; /bin/y\n"],
 )  # fmt: skip
 def test_a_service_that_stays_a_comment(service: str) -> None:
@@ -137,6 +138,13 @@ def test_the_service_beside_the_timer(tmp_path: Path) -> None:
     assert (work.command, work.cwd) == (("/bin/dump",), "/srv/shop")
     for note in ("User=shop: not carried over", "AccuracySec=1us: not carried over", "Description: Dump the shop"):
         assert f"# {note}\n" in found.text
+
+
+def test_the_output_of_systemctl_cat() -> None:
+    found = imported(
+        "systemd", f"# /etc/systemd/system/dump.timer\n[Timer]\nOnCalendar=daily\n\n# /x/y.service\n{SERVICE}"
+    )
+    assert list(found.jobs) == ["dump"]
 
 
 def test_a_file_without_a_timer() -> None:

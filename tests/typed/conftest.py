@@ -13,6 +13,6 @@ from tests.helpers.server import Server
 def server() -> Iterator[Server]:
     with (
         clean_folder() as place,
-        Server(Path(place), "--drain", "1s", "--http", "local", target="tests.typed.sample.jobs:app") as running,
+        Server(Path(place), "--drain", "1s", "--http", "local", target="tests.typed.value_jobs:app") as running,
     ):
         yield running

@@ -66,7 +66,8 @@ def command(
         typer.echo(text, nl=False)
     else:
         try:
-            with open(target, "x", encoding="utf-8") as stream:
+            # An environment may hold secrets: the file is for its user alone.
+            with open(target, "x", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
                 stream.write(text)
         except OSError as error:
             raise BadValue("--output", target, f"a new file that can be written ({error.strerror})") from None

@@ -36,7 +36,7 @@ def numbers_of(text: str, field: FieldKind, dash: str = "-") -> Numbers:
 def _number(text: str, field: FieldKind, term: str) -> int:
     text = text.strip().upper()
     names = {name: number for number, name in enumerate(field.names, field.first)}
-    number = int(text) if text.isdecimal() else names.get(text[:3], -1)
+    number = int(text) if text.isdecimal() else names.get(text[:3], -1) if text.isalpha() else -1
     if not field.first <= number <= field.last:
         raise CannotCarry(f"{field.name} {term.strip()!r} cannot be read; known are {field.expected}")
     return number

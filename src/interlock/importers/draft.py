@@ -54,6 +54,8 @@ class Draft(msgspec.Struct, kw_only=True):
             yield
         except CannotCarry as obstacle:
             self.obstacles.append(str(obstacle))
+        except (TypeError, ValueError, ArithmeticError) as error:  # a foreign value of a kind that nobody expects
+            self.obstacles.append(f"one of its values cannot be read ({error})")
 
     def set_schedule(self, tz: str = "UTC", **fields: Any) -> None:
         self.fields["schedule"] = fields | ({} if tz in ("UTC", "Etc/UTC") or "every" in fields else {"tz": tz})

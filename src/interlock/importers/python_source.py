@@ -110,9 +110,9 @@ class Program:
                 return node.value
             case ast.List() | ast.Tuple() | ast.Set():
                 return [self._value(one) for one in node.elts]
-            case ast.Dict():
+            case ast.Dict() if None not in node.keys:  # which stands for **
                 pairs = zip(node.keys, node.values, strict=True)
-                return {self._value(key): self._value(one) for key, one in pairs if key or [][0]}
+                return {self._value(key): self._value(one) for key, one in pairs if key}
             case ast.Name() if node.id in self._names:
                 return self._value(self._names[node.id])
             case ast.UnaryOp(op=ast.USub()):
@@ -130,7 +130,7 @@ class Program:
     def _called(self, node: ast.Call) -> Any:
         name = self._dotted(node.func)
         args, last = [self._value(one) for one in node.args], name.rpartition(".")[2]
-        kwargs = {str(one.arg): self._value(one.value) for one in node.keywords}  # 'None' stands for **
+        kwargs = {one.arg or "**": self._value(one.value) for one in node.keywords}
         if last in _MAKERS:
             if "tzinfo" in kwargs:
                 kwargs["tzinfo"] = ZoneInfo(kwargs["tzinfo"])
@@ -152,6 +152,8 @@ class Program:
         if not module or name.startswith("..") or (name.startswith(".") and not module.endswith(".py")):
             raise CannotCarry(f"its function ({name.lstrip('.') or 'unnamed'}) is none that a worker could import")
         draft.fields |= {"run": {"function": f"{module}:{last}"}, "retry": {"max_retries": 0}}
+        if not isinstance(args or [], list) or not isinstance(kwargs or {}, dict):
+            raise CannotCarry(f"its arguments cannot be read: args {args!r}, kwargs {kwargs!r}")
         payload = dict(kwargs or {})
         if args:
             names = self._parameters(module, last)

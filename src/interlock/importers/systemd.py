@@ -39,6 +39,8 @@ def read(source: Source) -> Imported:
     if "Timer" not in units:
         raise BadValue("FILE", source.name, "a timer of systemd: it has no [Timer]")
     timer, name = units["Timer"], os.path.basename(source.name).removesuffix(".timer")
+    if source.path is None and (found := re.search(r"^# (?:.*/)?(.+)\.timer$", source.text, re.M)):
+        name = found[1]  # from the comment that `systemctl cat` puts above each file
     if "Service" not in units and source.path is not None:
         beside = os.path.join(os.path.dirname(source.path), timer.get("Unit", [f"{name}.service"])[-1])
         if os.path.isfile(beside):
@@ -146,7 +148,9 @@ def _set_work(draft: Draft, service: dict[str, list[str]]) -> None:
     if env:
         draft.fields["env"] = env
     for folder in service.get("WorkingDirectory", [])[-1:]:
-        draft.fields["cwd"] = folder.lstrip("-")
+        if not (folder := folder.lstrip("-")).startswith("/") or "%" in folder:
+            raise CannotCarry(f"WorkingDirectory={folder}: give cwd as a path")
+        draft.fields["cwd"] = folder
     draft.fields |= {"stdin": False, "retry": NO_RETRY}
 
 
