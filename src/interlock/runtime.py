@@ -1,4 +1,4 @@
-"""What servers and workers need of the machine: Linux, and an event loop, uvloop's where it is installed."""
+"""The platform of servers and workers: Linux, and an event loop, uvloop's where it is installed."""
 
 import sys
 

@@ -3,10 +3,8 @@
 import time
 from typing import Annotated
 
-import typer
-
 from interlock.cli.format import counted
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.payloads import read_one
 from interlock.cli.server import JobArgument, client_of, since
 from interlock.cli.submit import ParameterOption, PayloadOption, wait_for
@@ -19,19 +17,14 @@ from interlock.model.error import BadValue
 def command(
     flags: Flags,
     job: JobArgument,
-    start: Annotated[str, typer.Argument(metavar="FROM", help="Start of the range; 7d is seven days ago.")],
-    end: Annotated[str, typer.Argument(metavar="TO", help="End of the range, itself excluded; 'now' is now.")],
-    max_parallel: Annotated[
-        int, typer.Option("--max-parallel", metavar="NUMBER", help="Most runs of the backfill that are live at once.")
-    ] = 1,
+    start: Annotated[str, argument("FROM", "Start of the range; 7d is seven days ago.")],
+    end: Annotated[str, argument("TO", "End of the range, itself excluded; 'now' is now.")],
+    max_parallel: Annotated[int, option("NUMBER", "Most runs of the backfill that are live at once.")] = 1,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
-    tenant: Annotated[str | None, typer.Option(metavar="TEXT", help="Tenant of the runs.")] = None,
+    tenant: Annotated[str | None, option("TEXT", "Tenant of the runs.")] = None,
     wait: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[=DURATION]", help="Wait until all have ended, at most this long, and print the results."
-        ),
+        str | None, option("[=DURATION]", "Wait until all have ended, at most this long, and print the results.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

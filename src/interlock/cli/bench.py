@@ -2,18 +2,14 @@
 
 from typing import Annotated
 
-import typer
+from interlock.cli.options import option
 
 
 def command(
-    runs: Annotated[
-        int, typer.Option(metavar="NUMBER", help="How many runs each end-to-end measurement takes.")
-    ] = 50_000,
-    waiting: Annotated[
-        int, typer.Option(metavar="NUMBER", help="How many waiting runs the memory measurement uses.")
-    ] = 100_000,
-    rounds: Annotated[int, typer.Option(metavar="NUMBER", help="How often each is measured; the median counts.")] = 3,
-    output: Annotated[str | None, typer.Option(metavar="FILE", help="Write the figures to this file as JSON.")] = None,
+    runs: Annotated[int, option("NUMBER", "How many runs each end-to-end measurement takes.")] = 50_000,
+    waiting: Annotated[int, option("NUMBER", "How many waiting runs the memory measurement uses.")] = 100_000,
+    rounds: Annotated[int, option("NUMBER", "How often each is measured; the median counts.")] = 3,
+    output: Annotated[str | None, option("FILE", "Write the figures to this file as JSON.")] = None,
 ) -> None:
     """Measure Interlock on this machine: runs end to end, idle latency, submits over HTTP, memory."""
     from interlock.bench import report

@@ -9,10 +9,14 @@ from typing import Annotated
 import typer
 
 from interlock.cli.format import ago, exact, when
-from interlock.cli.options import Flags, JsonOption, takes
+from interlock.cli.options import Flags, JsonOption, argument, switch, takes
 from interlock.cli.output import WrongUsage, safe, say
 from interlock.cli.tables import columns_of, present, print_json, rich_table, tabbed
 from interlock.cli.zones import ZoneOption, zone_for, zone_name
+from interlock.config.documents import read
+from interlock.config.faults import Faults
+from interlock.config.sources import NO_APP, build, of_app
+from interlock.core.fire_times import first_time
 from interlock.model.error import BadConfig, ExitCode
 from interlock.model.job import Job
 
@@ -20,20 +24,14 @@ from interlock.model.job import Job
 @takes("app", "strict", "lanes")
 def command(
     flags: Flags,
-    paths: Annotated[
-        list[str] | None, typer.Argument(metavar="PATH", help="Files and folders. Default: those of the settings.")
-    ] = None,
+    paths: Annotated[list[str] | None, argument("PATH", "Files and folders. Default: those of the settings.")] = None,
     tz: ZoneOption = None,
     json: JsonOption = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of documents instead.")] = False,
+    schema: Annotated[bool, switch("Print the JSON Schema of documents instead.", "--schema")] = False,
 ) -> None:
     """Check files with jobs and services, without a server. Print every fault, or the next fire time of each job.
 
     Piped: job, schedule, next fire time in UTC and place of declaration, with tabs between them."""
-    from interlock.config.documents import read
-    from interlock.config.faults import Faults
-    from interlock.config.sources import NO_APP, build, of_app
-
     if schema:
         from interlock.config.schema import documents_schema
 
@@ -66,8 +64,6 @@ def command(
 
 def next_fire(job: Job, now: float) -> float | None:
     """Return when the job would fire first if it were declared now."""
-    from interlock.core.fire_times import first_time
-
     at = None if job.schedule is None else first_time(job.schedule, now)
     return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)
 

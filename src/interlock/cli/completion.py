@@ -1,15 +1,15 @@
 """Shell completion of jobs, runs, states and services. It asks the server, and offers nothing where none answers."""
 
+import logging
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
 from interlock.cli.options import FINDING, Flags
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
+from interlock.client.http.client import Client
+from interlock.model.state import POSSIBLE
 
 MOST = 200
 PATIENCE = "1s"
@@ -22,7 +22,7 @@ def jobs(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> Found:
-    def find(client: "Client") -> Iterable[tuple[str, str]]:
+    def find(client: Client) -> Iterable[tuple[str, str]]:
         found = client.runs(id_prefix=incomplete or None, limit=MOST)
         return ((run.id, f"{run.job_id} {run.state}") for run in found)
 
@@ -38,15 +38,10 @@ def logged(ctx: typer.Context, incomplete: str) -> Found:
 
 
 def states(incomplete: str) -> list[str]:
-    from interlock.model.state import POSSIBLE
-
     return [str(state) for state in POSSIBLE if state.startswith(incomplete)]
 
 
-def _ask(ctx: typer.Context, incomplete: str, find: "Callable[[Client], Iterable[tuple[str, str]]]") -> Found:
-    import logging
-
-    from interlock.client.http.client import Client
+def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Found:
 
     logging.disable()
     given: dict[str, Any] = ctx.params

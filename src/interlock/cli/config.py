@@ -2,9 +2,12 @@
 
 from typing import Annotated, Any
 
-import typer
+import msgspec
 
-from interlock.cli.options import SERVER_FLAGS, Flags, JsonOption, takes
+from interlock.cli.options import SERVER_FLAGS, Flags, JsonOption, switch, takes
+from interlock.cli.tables import Column, present, print_json, rich_table, tabbed
+from interlock.config.schema import json_schema
+from interlock.config.settings import CLIENT_SETTINGS, SETTINGS
 
 MASKED = "********"
 
@@ -13,14 +16,10 @@ MASKED = "********"
 def command(
     flags: Flags,
     json: JsonOption = False,
-    schema: Annotated[bool, typer.Option("--schema", help="Print the JSON Schema of interlock.yaml instead.")] = False,
+    schema: Annotated[bool, switch("Print the JSON Schema of interlock.yaml instead.", "--schema")] = False,
 ) -> None:
     """Show the effective settings, and the source of each."""
-    from interlock.cli.tables import Column, present, print_json, rich_table, tabbed
-
     if schema:
-        from interlock.config.schema import json_schema
-
         print_json(json_schema(), indent=True)
         return
     rows = effective(flags)
@@ -38,10 +37,6 @@ def command(
 
 def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
     """Name, value, the value as a person would write it, and source of each setting; secrets are masked."""
-    import msgspec
-
-    from interlock.config.settings import CLIENT_SETTINGS, SETTINGS
-
     resolved = flags.resolve()
     rows: list[tuple[str, Any, str, str]] = []
     for struct, table in ((resolved.settings, SETTINGS), (resolved.client, CLIENT_SETTINGS)):

@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from interlock.cli.options import Flags, JsonOption, takes
+from interlock.cli.options import Flags, JsonOption, option, takes
 
 MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red")}
 
@@ -13,8 +13,7 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "
 def command(
     flags: Flags,
     repair_copy: Annotated[
-        str | None,
-        typer.Option(metavar="NEWFILE", help="Only copy what is readable of a damaged database into a new file."),
+        str | None, option("NEWFILE", "Only copy what is readable of a damaged database into a new file.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -15,15 +15,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, redirect_stdout
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 
+from interlock.api.peer import is_own, owner_of_peer
 from interlock.config import MEMORY, Resolved, Settings
+from interlock.config.documents import read
+from interlock.config.faults import Faults
+from interlock.config.sources import NO_APP, FromApp, build, of_app
 from interlock.model.error import DatabaseBehind, DatabaseDamaged, InterlockError
-
-if TYPE_CHECKING:
-    from interlock.config.sources import FromApp
+from interlock.stores.sqlite import database as sqlite
+from interlock.stores.sqlite.database import connect_reader, lock_path, read_lock
+from interlock.stores.sqlite.reader import read_position
+from interlock.stores.sqlite.repair import repair_copy
 
 Level = Literal["ok", "warning", "failed"]
 
@@ -81,8 +86,6 @@ def machine(settings: Settings) -> Iterator[Finding]:
 
 def _loopback() -> Finding:
     """Check that a server without tokens can tell its own user from others."""
-    from interlock.api.peer import is_own, owner_of_peer
-
     why = "the owner of a connection is unknown (sock_diag)"
     try:
         with (
@@ -189,9 +192,6 @@ def _sync(place: Path) -> Finding:
 
 def database(path: str) -> Iterator[Finding]:
     """Check the file, its modes, and who holds its lock."""
-    from interlock.stores.sqlite import database as sqlite
-    from interlock.stores.sqlite.reader import read_position
-
     if path == MEMORY:
         return
     if (deleted := sqlite.holder_of_deleted(sqlite.lock_path(path))) is not None:
@@ -232,8 +232,6 @@ def database(path: str) -> Iterator[Finding]:
 
 def stored_runs(settings: Settings) -> Iterator[Finding]:
     """Check that pruning keeps up."""
-    from interlock.stores.sqlite.database import connect_reader
-
     live_runs = "SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL"
     try:
         with closing(connect_reader(Path(settings.database))) as connection:
@@ -249,8 +247,6 @@ def stored_runs(settings: Settings) -> Iterator[Finding]:
 
 def lock_holder(path: str) -> str | None:
     """Return the process that holds the lock, without trying to take it: a scheduler may be starting."""
-    from interlock.stores.sqlite.database import lock_path, read_lock
-
     try:
         inode, named = os.stat(lock_path(path)).st_ino, read_lock(path)[0]
         held = any(line.split()[5].endswith(f":{inode}") for line in Path("/proc/locks").read_text().splitlines())
@@ -261,8 +257,6 @@ def lock_holder(path: str) -> str | None:
 
 def repair(path: str, target: str) -> Iterator[Finding]:
     """Save what can be read of the database into a new file, and count it."""
-    from interlock.stores.sqlite.repair import repair_copy
-
     try:
         tables = repair_copy(Path(path), Path(target))
     except InterlockError as error:
@@ -277,8 +271,6 @@ def repair(path: str, target: str) -> Iterator[Finding]:
 
 def app_and_files(settings: Settings) -> Iterator[Finding]:
     """Check both together: the app is imported once, and declares services too."""
-    from interlock.config.sources import NO_APP, of_app
-
     found: FromApp | None = None
     if settings.app is None:
         yield ok("app", "not given; check it with -A MODULE:VARIABLE")
@@ -296,12 +288,8 @@ def app_and_files(settings: Settings) -> Iterator[Finding]:
     yield from _declared(settings, found)
 
 
-def _declared(settings: Settings, app: "FromApp | None") -> Iterator[Finding]:
+def _declared(settings: Settings, app: FromApp | None) -> Iterator[Finding]:
     """Report each fault in the declarations of the files and the app."""
-    from interlock.config.documents import read
-    from interlock.config.faults import Faults
-    from interlock.config.sources import NO_APP, build
-
     faults = Faults(settings.strict)
     faults.incomplete = app is None  # then its declarations are not reported as missing
     app = NO_APP if app is None else app

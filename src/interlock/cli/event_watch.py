@@ -5,14 +5,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from interlock.cli.tables import full_screen
+from interlock.client.http.client import Client
+from interlock.client.http.event_stream import EventFilter
 from interlock.model.error import ConnectionLost, InterlockError, NotRunning
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
-    from interlock.client.http.event_stream import EventFilter
 
 PACE = 0.1  # least seconds between two looks, however much happens
 REFRESH = 1.0  # most seconds between two looks: ages and durations grow though nothing happens
@@ -20,7 +18,7 @@ REFRESH = 1.0  # most seconds between two looks: ages and durations grow though 
 T = TypeVar("T")
 
 
-def draw(client: "Client", look: Callable[[], tuple[Any, bool]], **asked: "Unpack[EventFilter]") -> None:
+def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[EventFilter]) -> None:
     """Fill the screen with the drawing that `look` returns, now and after every change, until it also returns True. A
     server that stops meanwhile is waited for."""
     from rich.console import Group
@@ -39,7 +37,7 @@ def draw(client: "Client", look: Callable[[], tuple[Any, bool]], **asked: "Unpac
                 return
 
 
-def looks(client: "Client", look: Callable[[], T], **asked: "Unpack[EventFilter]") -> Iterator[T | InterlockError]:
+def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventFilter]) -> Iterator[T | InterlockError]:
     """Yield what `look` returns at once, after each event, and at least every second; the error, if the server does not
     answer. Raise if the events are refused."""
     changed = threading.Event()

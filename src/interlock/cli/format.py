@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from typing import Any
 
@@ -12,6 +12,7 @@ from interlock.model.duration import brief
 from interlock.model.duration import span as span
 from interlock.model.job_info import JobInfo, LoggedRun
 from interlock.model.json_form import rfc3339
+from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
 
@@ -22,6 +23,7 @@ COLOURS = {
     **dict.fromkeys((State.RETRYING, State.CANCELLED, State.SKIPPED), "yellow"),
 }
 
+MOST_NAMES = 10  # of one kind in one line
 LEVELS = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
 
 
@@ -145,3 +147,21 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
             ("last_run.ended_at", None if last.ended_at is None else time_text(last.ended_at)),
         ]
     return [(name, on_one_line(str(value))) for name, value in pairs if value not in (None, "")]
+
+
+def reload_line(reloaded: Reloaded) -> str:
+    found = [f"{what} {kind} {_some(names)}" for what, kind, names in changes_of(reloaded) if what != "unchanged"]
+    return f"reloaded: {'; '.join(found) or 'nothing has changed'}"
+
+
+def changes_of(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield what happened, to jobs or to services, and their names."""
+    for what in ("added", "changed", "removed", "unchanged"):
+        for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
+            if names := getattr(difference, what):
+                yield what, kind, names
+
+
+def _some(names: list[str]) -> str:
+    rest = len(names) - MOST_NAMES
+    return ", ".join(names[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")

@@ -5,11 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Annotated
 
-import typer
-
 from interlock.cli.completion import jobs as job_ids
 from interlock.cli.format import job_line, next_fire
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.output import safe
 from interlock.cli.server import client_of
 from interlock.cli.tables import out, print_json
@@ -25,7 +23,7 @@ MEANINGS = {
 def command_of(action: str) -> Callable[..., None]:
     def command(
         flags: Flags,
-        jobs: Annotated[list[str], typer.Argument(metavar="JOB...", help="Ids of jobs.", autocompletion=job_ids)],
+        jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)],
         json: JsonOption = False,
     ) -> None:
         failure: InterlockError | None = None

@@ -2,18 +2,14 @@
 
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from interlock.cli import completion
 from interlock.cli.format import ago, exact, job_facts, job_line, job_table, when
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import present
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
+from interlock.client.http.client import Client
 
 ON_SCREEN = 200  # jobs listed in a terminal by default
 
@@ -21,13 +17,9 @@ ON_SCREEN = 200  # jobs listed in a terminal by default
 @takes(*FINDING)
 def command(
     flags: Flags,
-    job: Annotated[
-        str | None,
-        typer.Argument(metavar="[JOB]", help="Show everything about this job.", autocompletion=completion.jobs),
-    ] = None,
+    job: Annotated[str | None, argument("[JOB]", "Show everything about this job.", completion.jobs)] = None,
     limit: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", help=f"Most jobs to list. Default: {ON_SCREEN} in a terminal, else all."),
+        int | None, option("NUMBER", f"Most jobs to list. Default: {ON_SCREEN} in a terminal, else all.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -49,7 +41,7 @@ def command(
         )
 
 
-def _show(client: "Client", job: str, json: bool) -> None:
+def _show(client: Client, job: str, json: bool) -> None:
     found, now = client.job(job), time.time()
 
     def drawing() -> str:

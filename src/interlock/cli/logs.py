@@ -4,37 +4,29 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from interlock.cli import completion
 from interlock.cli.format import exact
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.picture import log_text, service_text
 from interlock.cli.server import LATEST, RUN_HELP, client_of, run_of
 from interlock.cli.tables import console, json_text, on_one_line, out, tabbed
+from interlock.client.http.client import Client
 from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
 from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent, ServiceLine
 from interlock.model.state import TERMINAL
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
 
 
 @takes(*FINDING)
 def command(
     flags: Flags,
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help=f"The name of a service. {RUN_HELP}", autocompletion=completion.logged),
-    ],
+    name: Annotated[str, argument("NAME", f"The name of a service. {RUN_HELP}", completion.logged)],
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Keep printing new lines until the run has ended, or Ctrl-C.")
+        bool, switch("Keep printing new lines until the run has ended, or Ctrl-C.", "--follow", "-f")
     ] = False,
     tail: Annotated[
-        int | None,
-        typer.Option(metavar="NUMBER", help="Only the last lines, this many; all by default.", min=0, max=10_000),
+        int | None, option("NUMBER", "Only the last lines, this many; all by default.", min=0, max=10_000)
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -66,7 +58,7 @@ def _print_line(line: LogLine | ServiceLine, json: bool, drawn: Callable[[], Any
         out(f"{exact(line.at)}\t{tabbed(*cells)}\t{on_one_line(line.text)}")
 
 
-def _print_service(client: "Client", name: str, follow: bool, tail: int | None, json: bool) -> None:
+def _print_service(client: Client, name: str, follow: bool, tail: int | None, json: bool) -> None:
     for line in client.service_logs(name, follow=follow, last=tail):
         _print_line(line, json, partial(service_text, name, line), (line.stream,))
         if follow:
@@ -98,7 +90,7 @@ class RunPrinter:
                 self.show(line)
 
 
-def _print_run(client: "Client", run_id: str, follow: bool, printer: RunPrinter) -> None:
+def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -> None:
     """Print the stored lines; with `follow`, then every line as it comes, until the run has ended."""
     ended = not follow or client.get(run_id).state in TERMINAL
     early: list[LogLine] = []

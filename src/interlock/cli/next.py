@@ -5,14 +5,13 @@ from datetime import tzinfo
 from math import inf
 from typing import Annotated, Any
 
-import typer
-
 from interlock.cli import completion
 from interlock.cli.format import ago, exact
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import present
 from interlock.cli.zones import ZoneOption, clock_changes, wall, zone_for, zone_name
+from interlock.core.fire_times import first_time, times_between
 from interlock.model.error import BadUse, BadValue
 from interlock.model.schedule import Schedule
 
@@ -24,21 +23,19 @@ def command(
     flags: Flags,
     what: Annotated[
         str,
-        typer.Argument(
-            metavar='JOB|"EXPRESSION"',
-            help="A job; or, without a server, a schedule: '0 2 * * *', 'every 10m', 'every 1h after 5m'.",
-            autocompletion=completion.jobs,
+        argument(
+            'JOB|"EXPRESSION"',
+            "A job; or, without a server, a schedule: '0 2 * * *', 'every 10m', 'every 1h after 5m'.",
+            completion.jobs,
         ),
     ],
     tz: ZoneOption = None,
-    count: Annotated[int, typer.Option("--count", "-n", metavar="NUMBER", help="How many fire times to print.")] = 5,
+    count: Annotated[int, option("NUMBER", "How many fire times to print.", "--count", "-n")] = 5,
     json: JsonOption = False,
 ) -> None:
     """Print the next fire times of a job or of a schedule, in one time zone.
 
     Piped: a time on each line, in UTC."""
-    from interlock.core.fire_times import first_time, times_between
-
     if not 1 <= count <= MOST:
         raise BadValue("--count", count, f"a number from 1 to {MOST}")
     now = time.time()

@@ -1,7 +1,7 @@
 """Options made from the table of settings, and those that several commands share."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -15,10 +15,22 @@ LISTS = ("files", "tokens", "origins", "hosts", "secret_names")
 SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are for the file, or are arguments
 FINDING = ("database", "socket", "url", "token")  # where the server is; of these a command has no other use
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ConfigOption = Annotated[
-    str | None, typer.Option("--config", metavar="FILE", help="The settings file, instead of ./interlock.yaml.")
-]
+
+def option(metavar: str, meaning: str, *names: str, **more: Any) -> Any:
+    return typer.Option(*names, metavar=metavar, help=meaning, **more)
+
+
+def argument(metavar: str, meaning: str, completion: Callable[..., Any] | None = None) -> Any:
+    return typer.Argument(metavar=metavar, help=meaning, autocompletion=completion)
+
+
+def switch(meaning: str, *names: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(*names, help=meaning)
+
+
+JsonOption = Annotated[bool, switch("Print JSON.", "--json")]
+CONFIG = Annotated[str | None, option("FILE", "The settings file, instead of ./interlock.yaml.", "--config")]
 
 
 class Flags(msgspec.Struct, frozen=True):
@@ -44,36 +56,47 @@ class Flags(msgspec.Struct, frozen=True):
 
 def takes(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command these settings as options; it receives them as its argument `flags`."""
+    added = {name: _annotation(name) for name in names} | {"config": CONFIG}
+    last = {"config", *(FINDING if names == FINDING else CLIENT_SETTINGS)}
 
-    def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        def command(**given: Any) -> None:
-            values = {name: given.pop(name) for name in names}
-            function(flags=Flags(values, given.pop("config")), **given)
+    def read(given: dict[str, Any]) -> Flags:
+        return Flags(given, given.pop("config"))
 
-        own = inspect.signature(function, eval_str=True).parameters
-        last = FINDING if names == FINDING else tuple(CLIENT_SETTINGS)
-        parameters = [_parameter(name) for name in names if name not in last]
-        parameters += [one.replace(kind=one.KEYWORD_ONLY) for name, one in own.items() if name != "flags"]
-        parameters += [_parameter(name) for name in names if name in last]
-        parameters.append(
-            inspect.Parameter("config", inspect.Parameter.KEYWORD_ONLY, annotation=ConfigOption, default=None)
-        )
-        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by Typer
-        command.__annotations__ = {one.name: one.annotation for one in parameters}
-        command.__doc__ = function.__doc__
-        return command
-
-    return decorate
+    return lambda function: widened(function, "flags", added, read, last)
 
 
-def _parameter(name: str) -> inspect.Parameter:
+def widened(
+    function: Callable[..., None],
+    name: str,
+    added: Mapping[str, Any],
+    read: Callable[[dict[str, Any]], Any],
+    last: Collection[str] = (),
+) -> Callable[..., None]:
+    """Replace the argument `name` of a command by options, given with their types. The command receives what `read`
+    makes of their values. Options in `last` stand at the end of the help."""
+
+    def command(**given: Any) -> None:
+        function(**{name: read({one: given.pop(one) for one in added})}, **given)
+
+    parameters: list[inspect.Parameter] = []
+    for own in inspect.signature(function, eval_str=True).parameters.values():
+        if own.name == name:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            parameters += [inspect.Parameter(one, kind, annotation=its, default=None) for one, its in added.items()]
+        else:
+            parameters.append(own.replace(kind=own.KEYWORD_ONLY))
+    parameters.sort(key=lambda one: one.name in last)
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by Typer
+    command.__annotations__ = {one.name: one.annotation for one in parameters}
+    command.__doc__ = function.__doc__
+    return command
+
+
+def _annotation(name: str) -> Any:
     setting, default = SETTINGS.get(name) or CLIENT_SETTINGS[name], DEFAULTS[name]
     names = (flag_of(name), "-A") if name == "app" else (flag_of(name),)
     if isinstance(setting.kind, Truth):
-        kind: Any = bool | None
-        option = typer.Option(*names, help=setting.help)
-    else:
-        kind = list[str] | None if name == "lanes" else str | None
-        meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
-        option = typer.Option(*names, metavar=setting.kind.metavar, help=meaning)
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[kind, option], default=None)
+        return Annotated[bool | None, switch(setting.help, *names)]
+    meaning = setting.help if default is None else f"{setting.help} Default: {setting.kind.show(default)}."
+    kind: Any = list[str] | None if name == "lanes" else str | None
+    return Annotated[kind, option(setting.kind.metavar, meaning, *names)]

@@ -1,13 +1,9 @@
 """`interlock reload`."""
 
-from collections.abc import Iterator
-
+from interlock.cli.format import changes_of
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import plain, present, tabbed
-from interlock.model.reload_report import Reloaded
-
-MOST_NAMES = 10  # of one kind in one line
 
 
 @takes(*FINDING)
@@ -17,7 +13,7 @@ def command(flags: Flags, json: JsonOption = False) -> None:
     If any file has a fault, nothing changes. Piped: what happened, job or service, and its name, separated by tabs."""
     with client_of(flags) as client:
         reloaded = client.reload()
-    found = list(_changes(reloaded))
+    found = list(changes_of(reloaded))
     present(
         json,
         lambda: reloaded,
@@ -27,21 +23,3 @@ def command(flags: Flags, json: JsonOption = False) -> None:
             or "no jobs and no services"
         ),
     )
-
-
-def in_one_line(reloaded: Reloaded) -> str:
-    found = [f"{what} {kind} {_some(names)}" for what, kind, names in _changes(reloaded) if what != "unchanged"]
-    return f"reloaded: {'; '.join(found) or 'nothing has changed'}"
-
-
-def _changes(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
-    """What happened, to jobs or to services, and their names."""
-    for what in ("added", "changed", "removed", "unchanged"):
-        for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
-            if names := getattr(difference, what):
-                yield what, kind, names
-
-
-def _some(names: list[str]) -> str:
-    rest = len(names) - MOST_NAMES
-    return ", ".join(names[:MOST_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")

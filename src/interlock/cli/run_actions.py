@@ -2,47 +2,38 @@
 
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from interlock.cli import completion
 from interlock.cli.format import counted
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import WrongUsage, say
-from interlock.cli.runs import JobOption, LaneOption, SessionOption, SinceOption, StateOption, TenantOption, filter_of
+from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
 from interlock.cli.tables import out, present, print_json
+from interlock.client.http.client import Client
 from interlock.model.error import UnknownRun
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import BulkInfo
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
 
 MOST_COUNTED = 1000  # runs that are counted before a person is asked
 
 
 def command_of(action: RunAction) -> Callable[..., None]:
     def command(
+        *,
         flags: Flags,
-        runs: Annotated[
-            list[str] | None, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)
-        ] = None,
-        state: StateOption = None,
-        job: JobOption = None,
-        tenant: TenantOption = None,
-        session: SessionOption = None,
-        lane: LaneOption = None,
-        since: SinceOption = None,
-        everything: Annotated[bool, typer.Option("--all", help="Every run that has not ended.")] = False,
-        request: Annotated[str | None, typer.Option(metavar="ID", help="Follow an earlier bulk request.")] = None,
-        reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason to record with the run.")] = action.done,
-        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-        no_wait: Annotated[bool, typer.Option("--no-wait", help="Do not wait for a bulk request to finish.")] = False,
+        runs: Annotated[list[str] | None, argument("RUN", RUN_HELP, completion.runs)] = None,
+        asked: dict[str, Any],
+        everything: Annotated[bool, switch("Every run that has not ended.", "--all")] = False,
+        request: Annotated[str | None, option("ID", "Follow an earlier bulk request.")] = None,
+        reason: Annotated[str, option("TEXT", "The reason to record with the run.")] = action.done,
+        yes: Annotated[bool, switch("Do not ask.", "--yes", "-y")] = False,
+        no_wait: Annotated[bool, switch("Do not wait for a bulk request to finish.", "--no-wait")] = False,
         json: JsonOption = False,
     ) -> None:
-        asked = filter_of(state, since, job=job, tenant=tenant, session=session, lane=lane)
         filtered = everything or any(asked.values())
         if bool(runs) + filtered + (request is not None) != 1:
             raise WrongUsage(f"name the runs to {action}, or choose them with options like --job or --all; not both")
@@ -62,10 +53,10 @@ def command_of(action: RunAction) -> Callable[..., None]:
         "you wait, and finishes it after a restart; runs created later are not touched. In a pipe, the output is one "
         f"line with tabs: request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."
     )
-    return takes(*FINDING)(command)
+    return takes(*FINDING)(takes_filter(command))
 
 
-def _follow(client: "Client", action: RunAction, request: str, wait: bool, json: bool) -> None:
+def _follow(client: Client, action: RunAction, request: str, wait: bool, json: bool) -> None:
     """Show the progress of a bulk request until it has finished."""
     drawn = wait and sys.stderr.isatty()
     found = client.bulk(request)
@@ -108,7 +99,7 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
     return True
 
 
-def _act(client: "Client", action: RunAction, named: list[str], reason: str, json: bool) -> None:
+def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool) -> None:
     """Act on each run, whatever comes of the others; raise the first error at the end."""
     failure: UnknownRun | None = None
     told: list[dict[str, Any]] = []

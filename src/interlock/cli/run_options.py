@@ -1,12 +1,10 @@
 """The options of a run as flags, alike in `interlock submit` and `interlock trigger`."""
 
-import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, NamedTuple
 
-import typer
-
+from interlock.cli.options import option, widened
 from interlock.cli.server import looks_like_duration, moment
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue
@@ -38,43 +36,25 @@ def _labels(given: list[str]) -> dict[str, str]:
 
 
 RUN_FLAGS = {
-    "idempotency_key": RunFlag(
-        typer.Option("--key", metavar="TEXT", help="Idempotency key: a repeated submit finds the same run.")
-    ),
-    "delay": RunFlag(
-        typer.Option(metavar="DURATION", help="Run it after this time."), partial(seconds, field="--delay"), True
-    ),
-    "at": RunFlag(typer.Option(metavar="TIME", help="Run it at this time."), partial(moment, field="--at"), True),
-    "deadline": RunFlag(typer.Option(metavar="DURATION|TIME", help="Time by which it must have ended."), _deadline),
-    "lane": RunFlag(typer.Option(metavar="TEXT", help="Lane; by default the job's own.")),
-    "session": RunFlag(typer.Option(metavar="TEXT", help="Session of the run.")),
-    "tenant": RunFlag(typer.Option(metavar="TEXT", help="Tenant of the run.")),
+    "idempotency_key": RunFlag(option("TEXT", "Idempotency key: a repeated submit finds the same run.", "--key")),
+    "delay": RunFlag(option("DURATION", "Run it after this time."), partial(seconds, field="--delay"), True),
+    "at": RunFlag(option("TIME", "Run it at this time."), partial(moment, field="--at"), True),
+    "deadline": RunFlag(option("DURATION|TIME", "Time by which it must have ended."), _deadline),
+    "lane": RunFlag(option("TEXT", "Lane; by default the job's own.")),
+    "session": RunFlag(option("TEXT", "Session of the run.")),
+    "tenant": RunFlag(option("TEXT", "Tenant of the run.")),
     "labels": RunFlag(
-        typer.Option("--label", metavar="NAME=TEXT", help="Label of the run; may be repeated."),
-        _labels,
-        kind=list[str] | None,
+        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), _labels, kind=list[str] | None
     ),
 }
 """option of a submit → its flag"""
 
 
 def takes_run_options(function: Callable[..., None], trigger: bool = False) -> Callable[..., None]:
-    """Give a command the flags of a run; it gets those that were given, read, as its argument `options`."""
+    """Give a command the flags of a run; it receives those that were given, read, as its argument `options`."""
     flags = {name: flag for name, flag in RUN_FLAGS.items() if not (trigger and flag.only_submit)}
 
-    def command(**given: Any) -> None:
-        typed = {name: given.pop(name) for name in flags}
-        options = {name: flags[name].read(value) for name, value in typed.items() if value not in (None, [])}
-        function(options=options, **given)
+    def read(typed: dict[str, Any]) -> dict[str, Any]:
+        return {name: flags[name].read(value) for name, value in typed.items() if value not in (None, [])}
 
-    parameters: list[inspect.Parameter] = []
-    for name, one in inspect.signature(function, eval_str=True).parameters.items():
-        if name != "options":
-            parameters.append(one.replace(kind=one.KEYWORD_ONLY))
-            continue
-        for field, flag in flags.items():
-            made: Any = Annotated[flag.kind, flag.option]
-            parameters.append(inspect.Parameter(field, one.KEYWORD_ONLY, annotation=made, default=None))
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by `takes`
-    command.__doc__ = function.__doc__
-    return command
+    return widened(function, "options", {name: Annotated[flag.kind, flag.option] for name, flag in flags.items()}, read)

@@ -2,61 +2,61 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from collections.abc import Callable
+from typing import Annotated, Any
 
 from interlock.cli import completion, server
+from interlock.cli.event_watch import draw
 from interlock.cli.format import COLOURS, exact, print_log, span, took, why
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes, widened
 from interlock.cli.output import WrongUsage
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, console, out, plain, present, print_json, rich_table, tabbed
+from interlock.client.http.client import Client
 from interlock.model.error import BadValue, ConnectionLost, NotRunning
 from interlock.model.field_types import did_you_mean
 from interlock.model.run_view import HelloEvent, RunEvent, RunInfo
 from interlock.model.state import POSSIBLE, TERMINAL, State
 
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
-
-StateOption = Annotated[
-    list[str] | None,
-    typer.Option(metavar="STATE", help="Only runs in this state; may be repeated.", autocompletion=completion.states),
-]
-JobOption = Annotated[
-    str | None, typer.Option(metavar="JOB", help="Only runs of this job.", autocompletion=completion.jobs)
-]
-TenantOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs of this tenant.")]
-SessionOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs of this session.")]
-LaneOption = Annotated[str | None, typer.Option(metavar="TEXT", help="Only runs in this lane.")]
-SinceOption = Annotated[
-    str | None, typer.Option(metavar="DURATION|TIME", help="Only runs created since then; 1h is the last hour.")
-]
+STATE = option("STATE", "Only runs in this state; may be repeated.", autocompletion=completion.states)
+FILTERS: dict[str, Any] = {
+    "state": Annotated[list[str] | None, STATE],
+    "job": Annotated[str | None, option("JOB", "Only runs of this job.", autocompletion=completion.jobs)],
+    "tenant": Annotated[str | None, option("TEXT", "Only runs of this tenant.")],
+    "session": Annotated[str | None, option("TEXT", "Only runs of this session.")],
+    "lane": Annotated[str | None, option("TEXT", "Only runs in this lane.")],
+    "since": Annotated[str | None, option("DURATION|TIME", "Only runs created since then; 1h is the last hour.")],
+}
+"""options that choose runs, in every command that acts on many"""
 
 LISTED, LOGGED = 50, 20  # default limits, of a list and of a job's log
 RETRY = 1.0  # seconds until a server that does not answer is asked again
 
 
+def takes_filter(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options that choose runs; it receives the filter for the client as its argument `asked`."""
+
+    def read(given: dict[str, Any]) -> dict[str, Any]:
+        for one in given["state"] or []:
+            if one not in list(State):
+                raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, POSSIBLE)])}")
+        since = None if given["since"] is None else server.since(given["since"], "--since", time.time())
+        return given | {"state": given["state"] or (), "since": since}
+
+    return widened(function, "asked", FILTERS, read)
+
+
 @takes(*FINDING)
+@takes_filter
 def command(
     flags: Flags,
-    state: StateOption = None,
-    job: JobOption = None,
-    tenant: TenantOption = None,
-    session: SessionOption = None,
-    lane: LaneOption = None,
-    since: SinceOption = None,
+    asked: dict[str, Any],
     live: Annotated[
-        bool | None, typer.Option("--live/--ended", help="Only runs that have not ended, or only runs that have.")
+        bool | None, switch("Only runs that have not ended, or only runs that have.", "--live/--ended")
     ] = None,
-    limit: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help=f"Most runs to list; {LISTED}, or {LOGGED} with --output.")
-    ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Keep showing changes until Ctrl-C.")] = False,
-    output: Annotated[
-        bool, typer.Option("--output", help="With --job: show the first 16 KiB that each run printed.")
-    ] = False,
+    limit: Annotated[int | None, option("NUMBER", f"Most runs to list; {LISTED}, or {LOGGED} with --output.")] = None,
+    watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
+    output: Annotated[bool, switch("With --job: show the first 16 KiB that each run printed.", "--output")] = False,
     json: JsonOption = False,
 ) -> None:
     """List runs, the newest first.
@@ -65,7 +65,7 @@ def command(
     `--output`: id, state, origin, due, started, ended, exit code and reason, and below them each printed line after a
     tab."""
     at_least_one("--limit", limit)
-    asked = filter_of(state, since, job=job, tenant=tenant, session=session, lane=lane) | {"live": live}
+    asked["live"] = live
     if output:
         _print_log(flags, asked, limit or LOGGED, watch, json)
         return
@@ -82,15 +82,6 @@ def command(
                 lambda: map(_line, client.runs(**asked, limit=most)),
                 lambda: _table(list(client.runs(**asked, limit=most + 1)), most),
             )
-
-
-def filter_of(state: list[str] | None, since: str | None, **others: str | None) -> dict[str, Any]:
-    """Return the filter as the client takes it."""
-    for one in state or []:
-        if one not in list(State):
-            raise BadValue("--state", one, f"a state{did_you_mean(one, [*map(str, POSSIBLE)])}")
-    when = None if since is None else server.since(since, "--since", time.time())
-    return {"state": state or (), "since": when, **others}
 
 
 def _print_log(flags: Flags, asked: dict[str, Any], limit: int, watch: bool, json: bool) -> None:
@@ -125,9 +116,7 @@ def _table(runs: list[RunInfo], limit: int) -> Any:
     return Group(rich_table(columns_of("run, job, state, >age, >took, ~what"), rows), *note)
 
 
-def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
-    from interlock.cli.event_watch import draw
-
+def _draw(client: Client, asked: dict[str, Any], limit: int) -> None:
     def look() -> tuple[Any, bool]:
         most = min(limit, max(1, console().height - 5))
         return _table(list(client.runs(**asked, limit=most + 1)), most), False
@@ -135,7 +124,7 @@ def _draw(client: "Client", asked: dict[str, Any], limit: int) -> None:
     draw(client, look, types=("run", "progress"), job=asked["job"], tenant=asked["tenant"])
 
 
-def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> None:
+def _follow(client: Client, asked: dict[str, Any], limit: int, json: bool) -> None:
     """Print a line for each run, and again whenever it has changed. Go on after a restart of the server."""
     seen: dict[str, int] = {}
 
@@ -157,7 +146,7 @@ def _follow(client: "Client", asked: dict[str, Any], limit: int, json: bool) -> 
         sys.stdout.flush()
 
 
-def _read(client: "Client", asked: dict[str, Any], run_id: str) -> list[RunInfo]:
+def _read(client: Client, asked: dict[str, Any], run_id: str) -> list[RunInfo]:
     """Return the run, if it matches the filter, as soon as the server answers."""
     while True:
         try:

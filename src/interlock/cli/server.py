@@ -7,33 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import Annotated
 
 from interlock.cli import completion
-from interlock.cli.options import Flags
+from interlock.cli.options import Flags, argument
+from interlock.client.http.client import Client
+from interlock.config import Resolved
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue, NotRunning, UnknownRun, rebuild
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
-    from interlock.config import Resolved
 
 FIRST_CONTACT = "300ms"  # long enough for a server that is just starting; a missing one is reported at once
 LATEST = ("latest", "-")
 MOST_NAMED = 5  # ids, or servers, in one message
 
 RUN_HELP = "The id of a run, or the beginning of it; 'latest' or '-' is the newest run."
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help=RUN_HELP, autocompletion=completion.runs)]
-JobArgument = Annotated[str, typer.Argument(metavar="JOB", help="Id of the job.", autocompletion=completion.jobs)]
+RunArgument = Annotated[str, argument("RUN", RUN_HELP, completion.runs)]
+JobArgument = Annotated[str, argument("JOB", "Id of the job.", completion.jobs)]
 
 
 @contextmanager
-def client_of(flags: Flags) -> "Iterator[Client]":
+def client_of(flags: Flags) -> Iterator[Client]:
     """Open a client for the server that a flag names, or else the environment or the current folder."""
-    from interlock.client.http.client import Client
-
     resolved = flags.resolve()
     url = flags.url(resolved)
     with Client(url, token=resolved.client.token, first_contact=FIRST_CONTACT) as client:
@@ -43,7 +37,7 @@ def client_of(flags: Flags) -> "Iterator[Client]":
             raise rebuild(error.code, _where_looked(url, resolved)) from None
 
 
-def _where_looked(url: str, resolved: "Resolved") -> str:
+def _where_looked(url: str, resolved: Resolved) -> str:
     """Say why no server was found, and what to do."""
     settings, sources = resolved.settings, resolved.sources
     if url == resolved.client.url:
@@ -81,7 +75,7 @@ def at_least_one(field: str, number: int | None) -> None:
         raise BadValue(field, number, "1 or more")
 
 
-def run_of(client: "Client", given: str) -> str:
+def run_of(client: Client, given: str) -> str:
     """Return the id of the run that was named, by its whole id or by a beginning that no other run has."""
     if given in LATEST:
         newest = next(iter(client.runs(limit=1)), None)

@@ -3,10 +3,13 @@
 import socket
 import stat
 from collections.abc import Iterator
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
+from interlock.buses.listener import is_loopback
 from interlock.cli.doctor_checks import Finding, fail, judge, ok, warn
 from interlock.cli.options import Flags
+from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
 
@@ -54,8 +57,6 @@ def _unix(name: str, path: Path) -> Finding:
 
 def _port(settings: Settings) -> Finding:
     """Check that the port is free, or served by Interlock."""
-    from interlock.buses.listener import is_loopback
-
     address = settings.http_address()
     if address is None:
         return ok("port", f"none: http is {settings.http!r}")
@@ -86,8 +87,6 @@ def _is_free(host: str, port: int) -> bool:
 
 
 def _is_ours(host: str, port: int) -> bool:
-    from http.client import HTTPConnection, HTTPException
-
     connection = HTTPConnection("127.0.0.1" if host == "0.0.0.0" else host, port, timeout=PATIENCE)
     try:
         connection.request("GET", "/healthz")
@@ -101,8 +100,6 @@ def _is_ours(host: str, port: int) -> bool:
 
 
 def _ready(url: str, token: str | None) -> Iterator[Finding]:
-    from interlock.client.http.client import Client
-
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()

@@ -3,11 +3,9 @@
 import time
 from typing import Annotated
 
-import typer
-
 from interlock.cli import completion
 from interlock.cli.children import line_of, sentence_of
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, takes
 from interlock.cli.output import NotUp
 from interlock.cli.server import client_of
 from interlock.cli.tables import present
@@ -21,19 +19,14 @@ def command(
     flags: Flags,
     action: Annotated[
         str,
-        typer.Argument(
-            metavar="ACTION",
-            help="start, stop, restart, suspend or resume.",
-            autocompletion=lambda incomplete: [one.value for one in ServiceAction if one.startswith(incomplete)],
+        argument(
+            "ACTION",
+            "start, stop, restart, suspend or resume.",
+            lambda incomplete: [one for one in map(str, ServiceAction) if one.startswith(incomplete)],
         ),
     ],
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME",
-            help="The name of a service, of a group of services, or of a worker.",
-            autocompletion=completion.services,
-        ),
+        str, argument("NAME", "The name of a service, of a group of services, or of a worker.", completion.services)
     ],
     json: JsonOption = False,
 ) -> None:

@@ -1,36 +1,30 @@
 """`interlock show`."""
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
-
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.event_watch import draw, looks
+from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
+from interlock.cli.picture import Picture, drawing, lines_of
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import present
+from interlock.client.http.client import Client
 from interlock.model.duration import seconds
 from interlock.model.error import InterlockError, RunEnded, WaitTimeout
 from interlock.model.state import TERMINAL
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
 
 
 @takes(*FINDING)
 def command(
     flags: Flags,
     run: RunArgument,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing it until it has ended.")] = False,
-    wait: Annotated[
-        str | None, typer.Option(metavar="[=DURATION]", help="Wait for its end first, at most this long.")
-    ] = None,
+    follow: Annotated[bool, switch("Keep showing it until it has ended.", "--follow", "-f")] = False,
+    wait: Annotated[str | None, option("[=DURATION]", "Wait for its end first, at most this long.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show a run: its facts, the timeline of its states, error, result and last log lines.
 
     With `--wait` the exit code says whether it succeeded."""
-    from interlock.cli.picture import Picture, drawing, lines_of
-
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         run_id = run_of(client, run)
@@ -42,19 +36,21 @@ def command(
                 client.result(run_id, limit)
         except (RunEnded, WaitTimeout) as error:
             failure = error
-        picture = Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
+        picture = _picture(client, run_id)
         present(json, picture._asdict, lambda: lines_of(picture), lambda: drawing(picture))
         if failure is not None:
             raise failure
 
 
-def _follow(client: "Client", run_id: str, json: bool) -> None:
+def _picture(client: Client, run_id: str) -> Picture:
+    return Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
+
+
+def _follow(client: Client, run_id: str, json: bool) -> None:
     """Wait for the end of the run, in a terminal with a drawing that stays current."""
-    from interlock.cli.event_watch import draw, looks
-    from interlock.cli.picture import Picture, drawing
 
     def look() -> tuple[Any, bool]:
-        picture = Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
+        picture = _picture(client, run_id)
         return drawing(picture), picture.run.state in TERMINAL
 
     if sys.stdout.isatty() and not json:

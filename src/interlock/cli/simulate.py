@@ -5,9 +5,10 @@ import os
 from typing import Annotated
 
 import msgspec
-import typer
 
-from interlock.cli.options import Flags, JsonOption, takes
+from interlock.cli.forecasts import drawing, lines_of
+from interlock.cli.gantt import gantt
+from interlock.cli.options import Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import say
 from interlock.cli.tables import present
 from interlock.model.error import BadValue
@@ -16,25 +17,21 @@ from interlock.model.error import BadValue
 @takes("app", "database", "workers", "slots", "processes", "lanes")
 def command(
     flags: Flags,
-    paths: Annotated[list[str] | None, typer.Argument(metavar="PATH", help="Files and folders with jobs.")] = None,
-    begin: Annotated[
-        str | None, typer.Option("--from", metavar="TIME", help="Start, in the zone of --tz. Default: now.")
-    ] = None,
-    span: Annotated[str, typer.Option("--for", metavar="DURATION", help="Length, up to 366d.")] = "7d",
-    tz: Annotated[str, typer.Option(metavar="ZONE", help="Time zone of --from and of the printed times.")] = "UTC",
+    paths: Annotated[list[str] | None, argument("PATH", "Files and folders with jobs.")] = None,
+    begin: Annotated[str | None, option("TIME", "Start, in the zone of --tz. Default: now.", "--from")] = None,
+    span: Annotated[str, option("DURATION", "Length, up to 366d.", "--for")] = "7d",
+    tz: Annotated[str, option("ZONE", "Time zone of --from and of the printed times.")] = "UTC",
     duration: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="JOB=DURATION",
-            help="Length of this job's runs; without JOB=, of all other jobs. May be repeated. Default: the median of "
+        option(
+            "JOB=DURATION",
+            "Length of this job's runs; without JOB=, of all other jobs. May be repeated. Default: the median of "
             "the job's last 20 successful runs in the database of --db, else 1s.",
         ),
     ] = None,
-    fail: Annotated[
-        list[str] | None, typer.Option(metavar="JOB", help="Let every attempt of this job fail. May be repeated.")
-    ] = None,
-    runs: Annotated[bool, typer.Option("--runs", help="Show every run.")] = False,
-    svg: Annotated[str | None, typer.Option(metavar="FILE", help="Draw a chart into this file.")] = None,
+    fail: Annotated[list[str] | None, option("JOB", "Let every attempt of this job fail. May be repeated.")] = None,
+    runs: Annotated[bool, switch("Show every run.", "--runs")] = False,
+    svg: Annotated[str | None, option("FILE", "Draw a chart into this file.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Forecast what would run, on virtual time, without running anything.
@@ -43,16 +40,13 @@ def command(
     seconds a run lasts and how that is known, runs, waited, longest wait, missed, overlaps, most at once and seconds in
     all; `lane`, name, limit, most at once, since when and seconds full; with --runs also `run`, job, nominal, due,
     started and ended time, state, seconds waited and for what, attempts and reason."""
-    from interlock.cli.forecast_plan import forecast_of, question_of
-    from interlock.cli.forecasts import drawing, lines_of
+    from interlock.cli.forecast_plan import forecast_of, question_of  # reads databases, which only Linux does
 
     if svg is not None:
         _check_writable(svg)
     question = question_of(begin, span, tz, duration or [], fail or [])
     found = forecast_of(flags.given(files=paths or None).resolve(), question)
     if svg is not None:
-        from interlock.cli.gantt import gantt
-
         try:
             with open(svg, "w", encoding="utf-8") as file:
                 file.write(gantt(found, question.zone))

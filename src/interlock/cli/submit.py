@@ -3,35 +3,27 @@
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
-import typer
-
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.output import say
 from interlock.cli.payloads import read_many, read_one
 from interlock.cli.run_options import takes_run_options
 from interlock.cli.server import JobArgument, client_of
 from interlock.cli.tables import out, print_json
+from interlock.client.http.client import BlockingRunHandle, Client
+from interlock.client.submission import MOST_BYTES, new_run
 from interlock.model.duration import seconds
 from interlock.model.error import RunEnded, WaitTimeout
 from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
 
-if TYPE_CHECKING:
-    from interlock.client.http.client import BlockingRunHandle, Client
-
 PayloadOption = Annotated[
-    str | None,
-    typer.Option(metavar="JSON|@FILE|-", help="The arguments as a JSON object, from a file, or from standard input."),
+    str | None, option("JSON|@FILE|-", "The arguments as a JSON object, from a file, or from standard input.")
 ]
 ParameterOption = Annotated[
-    list[str] | None,
-    typer.Option("-p", "--parameter", metavar="KEY=VALUE", help="One argument; the value is JSON, or else text."),
+    list[str] | None, option("KEY=VALUE", "One argument; the value is JSON, or else text.", "-p", "--parameter")
 ]
-WaitOption = Annotated[
-    str | None,
-    typer.Option(metavar="[=DURATION]", help="Wait for the end, at most this long, and print the result."),
-]
+WaitOption = Annotated[str | None, option("[=DURATION]", "Wait for the end, at most this long, and print the result.")]
 
 
 @takes(*FINDING)
@@ -44,9 +36,7 @@ def command(
     parameter: ParameterOption = None,
     wait: WaitOption = None,
     options: dict[str, Any],
-    many: Annotated[
-        bool, typer.Option("--many", help="Submit a run for each item of a JSON array, or of JSON lines.")
-    ] = False,
+    many: Annotated[bool, switch("Submit a run for each item of a JSON array, or of JSON lines.", "--many")] = False,
     json: JsonOption = False,
 ) -> None:
     """Submit a run of a job, and print its id once it is durable. `--wait` prints the result instead."""
@@ -63,16 +53,14 @@ def command(
             wait_for(client, handles, limit, json)
 
 
-def print_id(handle: "BlockingRunHandle[Any]", json: bool) -> None:
+def print_id(handle: BlockingRunHandle[Any], json: bool) -> None:
     print_json({"id": handle.id}) if json else out(handle.id)
 
 
 def _submit_many(
-    client: "Client", job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
-) -> "list[BlockingRunHandle[Any]]":
+    client: Client, job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
+) -> list[BlockingRunHandle[Any]]:
     """Submit in batches. Print the ids at the end, after a failure too; a reader that goes away stops no batch."""
-    from interlock.client.submission import new_run
-
     key = options.pop("idempotency_key", None)
     runs = [
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
@@ -92,8 +80,6 @@ def _submit_many(
 
 def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
     """Split into batches as large as the server takes, in number and in bytes."""
-    from interlock.client.submission import MOST_BYTES
-
     batch: list[NewRun] = []
     size = 0
     for one in runs:
@@ -105,7 +91,7 @@ def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
     yield batch
 
 
-def wait_for(client: "Client", handles: "list[BlockingRunHandle[Any]]", limit: float | None, json: bool) -> None:
+def wait_for(client: Client, handles: list[BlockingRunHandle[Any]], limit: float | None, json: bool) -> None:
     """Print each result on a line of its own; once all have ended, raise for the first run that did not succeed."""
     if sys.stderr.isatty() and not json:
         say(f"waiting for {handles[0].id if len(handles) == 1 else f'{len(handles):,} runs'} …")

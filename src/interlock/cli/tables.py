@@ -4,7 +4,10 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from interlock.cli.output import safe, safe_json
+from interlock.model.json_form import encode
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,9 +31,6 @@ def out(text: str) -> None:
 
 
 def json_text(value: Any, indent: bool = False) -> str:
-    import msgspec
-
-    from interlock.model.json_form import encode
 
     data = encode(value)
     return safe_json((msgspec.json.format(data, indent=2) if indent else data).decode())

@@ -3,12 +3,11 @@
 import sys
 from typing import Annotated
 
-import typer
 from msgspec.structs import replace
 
 from interlock.cli.chart import LEAST_WIDTH, chart
 from interlock.cli.format import counted, exact
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.output import say
 from interlock.cli.server import client_of
 from interlock.cli.tables import console, out, print_json
@@ -26,21 +25,17 @@ AROUND = 6  # lines of a screen around the rows of its chart
 @takes(*FINDING)
 def command(
     flags: Flags,
-    ahead: Annotated[str, typer.Option("--for", metavar="DURATION", help="How far ahead to look, up to 31d.")] = "24h",
+    ahead: Annotated[str, option("DURATION", "How far ahead to look, up to 31d.", "--for")] = "24h",
     limit: Annotated[
         int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help=f"Most lines to print: jobs in a chart, by default as many as fit the screen; fires when piped or in "
+        option(
+            "NUMBER",
+            f"Most lines to print: jobs in a chart, by default as many as fit the screen; fires when piped or in "
             f"JSON, by default {PIPED:,}.",
         ),
     ] = None,
-    width: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="Draw a chart of this many characters, even when piped.")
-    ] = None,
-    tz: Annotated[
-        str | None, typer.Option("--tz", metavar="ZONE", help="Time zone of the chart. Default: local.")
-    ] = None,
+    width: Annotated[int | None, option("NUMBER", "Draw a chart of this many characters, even when piped.")] = None,
+    tz: Annotated[str | None, option("ZONE", "Time zone of the chart. Default: local.", "--tz")] = None,
     json: JsonOption = False,
 ) -> None:
     """Draw what fires in the next hours: a row for each job, time from left to right.

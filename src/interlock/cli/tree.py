@@ -2,32 +2,27 @@
 
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated, Any
 
 from interlock.cli.children import drawing, everybody, line_of
-from interlock.cli.options import FINDING, Flags, JsonOption, takes
+from interlock.cli.event_watch import draw, looks
+from interlock.cli.options import FINDING, Flags, JsonOption, switch, takes
 from interlock.cli.server import client_of
 from interlock.cli.tables import json_text, out, present
+from interlock.client.http.client import Client
 from interlock.model.error import InterlockError
-
-if TYPE_CHECKING:
-    from interlock.client.http.client import Client
 
 
 @takes(*FINDING)
 def command(
     flags: Flags,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep showing changes until Ctrl-C.")] = False,
+    follow: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--follow", "-f")] = False,
     json: JsonOption = False,
 ) -> None:
     """Show the supervision tree: services, workers and the server itself.
 
     Piped: path, kind, status, process, since, restarts, next try, last exit and the reason for not being up, separated
     by tabs."""
-    from interlock.cli.event_watch import draw
-
     with client_of(flags) as client:
 
         def look() -> tuple[Any, bool]:
@@ -41,10 +36,8 @@ def command(
             present(json, client.tree, lambda: map(line_of, everybody(client.tree())), lambda: look()[0])
 
 
-def _follow(client: "Client", json: bool) -> None:
+def _follow(client: Client, json: bool) -> None:
     """Print a line for each child, and again whenever it has changed; in JSON the whole tree."""
-    from interlock.cli.event_watch import looks
-
     known: dict[str, str] = {}
     client.tree()  # without a server this raises
     for top in looks(client, client.tree, types=("service",)):

@@ -3,15 +3,11 @@
 import os
 from typing import Annotated
 
-import typer
-
-from interlock.cli.options import Flags, takes
+from interlock.cli.options import Flags, option, takes
 
 
 @takes("app", "socket", "slots", "processes", "drain", "memory_limit", "log_level", "log_format")
-def command(
-    flags: Flags, name: Annotated[str, typer.Option(metavar="TEXT", help="The first part of its id.")] = "worker"
-) -> None:
+def command(flags: Flags, name: Annotated[str, option("TEXT", "The first part of its id.")] = "worker") -> None:
     """Run one more worker for a scheduler on this machine. Without an app it takes only jobs that need none."""
     from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr

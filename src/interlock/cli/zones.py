@@ -6,22 +6,18 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta, tzinfo
 from math import ceil
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
+from zoneinfo import ZoneInfo
 
-import typer
-
+from interlock.cli.options import option
 from interlock.model.duration import span
 from interlock.model.error import BadValue
-
-if TYPE_CHECKING:
-    from interlock.model.schedule import Schedule
+from interlock.model.schedule import Schedule
+from interlock.model.zone import zone_of
 
 DAY = 86400
 ZoneOption = Annotated[
-    str | None,
-    typer.Option(
-        "--tz", metavar="ZONE", help="Time zone of the printed times. Default: the job's, if there is one job."
-    ),
+    str | None, option("ZONE", "Time zone of the printed times. Default: the job's, if there is one job.", "--tz")
 ]
 
 
@@ -42,9 +38,6 @@ class ClockChange(NamedTuple):
 
 
 def named_zone(tz: str) -> tzinfo:
-    from zoneinfo import ZoneInfo
-
-    from interlock.model.zone import zone_of
 
     try:
         zone_of(tz)
@@ -53,7 +46,7 @@ def named_zone(tz: str) -> tzinfo:
     return ZoneInfo(tz)
 
 
-def zone_for(tz: str | None, schedules: "Iterable[Schedule | None]") -> tzinfo | None:
+def zone_for(tz: str | None, schedules: Iterable[Schedule | None]) -> tzinfo | None:
     """Return the one zone to print times in: the named one, else that of a single job, else the local zone."""
     if tz is None:
         found = list(schedules)

@@ -79,7 +79,7 @@ def files_of(path: str, faults: Faults) -> Iterator[str]:
 
 
 def _is_read(name: str) -> bool:
-    """Hidden files are the leftovers of editors; and the settings may well live in the same folder."""
+    """Leave out hidden files, which editors leave behind, and the settings, which may be in the same folder."""
     return name.endswith(ENDINGS) and not name.startswith(".") and name != DEFAULT_NAME
 
 

@@ -78,7 +78,7 @@ def parts_of(text: str, name: str) -> Iterator[Part]:
 
 
 def _checked(events: Any, name: str) -> Iterator[Any]:
-    """Refuse anchors and tags: they make much of little, or more than values."""
+    """Refuse anchors, which can make a small file huge, and tags, which make more than plain values."""
     import yaml
 
     for event in events:

@@ -84,7 +84,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     watch: Annotated[bool, doc("Reload the files whenever they change.")] = False
     database: Annotated[str, doc("SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = "interlock.db"
     socket: Annotated[str | None, doc("Unix socket of the scheduler; default beside the database."), FILE] = None
-    http: Annotated[str, doc("Address of HTTP; 'local': only on the Unix socket; 'off': nowhere."), Address()] = (
+    http: Annotated[str, doc("Address of HTTP; 'local': only the Unix socket; 'off': none."), Address()] = (
         "127.0.0.1:8420"
     )
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
@@ -120,9 +120,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
     log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000
     log_bytes: Annotated[int, doc("Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
-    prerun: Annotated[float, doc("Time before an occurrence is due at which its run is created."), Span("0s", "1h")] = (
-        10.0
-    )
+    prerun: Annotated[float, doc("Time by which a run is created before it is due."), Span("0s", "1h")] = 10.0
     keep_runs: Annotated[int, doc("Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
     keep_for: Annotated[float, doc("Time a run is kept after its end; 0s is for ever."), KEEP] = 90 * 86400.0
     """live runs, and those with a dead letter, stay in any case"""
@@ -153,7 +151,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command needs to find a server, besides the settings that name its socket."""
+    """Settings by which a command finds a server, besides those that name its socket."""
 
     url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[

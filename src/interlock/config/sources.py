@@ -79,9 +79,8 @@ def build(
     now: float | None = None,
     lanes: Collection[str] | None = None,
 ) -> Loaded:
-    """Do the same with documents that are read; raise earlier faults together with its own. With a time given, a job
-    that is due only before it is a fault; with lanes given, a job in a lane
-    that is neither among them nor declared."""
+    """Do the same with documents; raise earlier faults together with new ones. With `now`, a job due only before
+    it is a fault; with `lanes`, a job in a lane that is neither among them nor declared."""
     services = service_documents.with_commands(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
@@ -103,9 +102,8 @@ def build(
             jobs.append((document, FileJob(one.job, str(one.spot))))
     check_names(named, faults)
     check_names(((one.name, one.spot) for one in in_files), faults)
-    known = (
-        None if lanes is None or faults.incomplete else list(dict.fromkeys([*lanes, *(one.name for one in in_files)]))
-    )
+    every_lane = [*(lanes or ()), *(one.name for one in in_files)]
+    known = None if lanes is None or faults.incomplete else list(dict.fromkeys(every_lane))
     for document, declared in jobs:
         if (fault := _lane_fault(declared.job, known)) is not None:
             document.refuse("lane", fault)

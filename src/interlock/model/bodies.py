@@ -32,9 +32,7 @@ class RunChoice(Body, frozen=True, kw_only=True):
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
     session: Annotated[FilterText | None, doc("Only runs of this session.")] = None
     lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
-    since: Annotated[Moment | None, doc("Only runs created from this time on, in RFC 3339 or seconds since 1970.")] = (
-        None
-    )
+    since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
     until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None
 
 

@@ -87,7 +87,7 @@ def steps_too_far(expression: str) -> list[str]:
 @lru_cache(10_000)
 def _read(field: FieldKind, text: str) -> int:
     if not text.isascii():
-        raise ValueError(text)  # there are letters that turn into others as they are made large
+        raise ValueError(text)  # some letters become others in upper case
     bits = 0
     for term in text.upper().split(","):
         bits |= _read_term(field, term)

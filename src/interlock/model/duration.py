@@ -13,7 +13,7 @@ _FORM = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)")
 
 
 def seconds(value: Duration, field: str) -> float:
-    """The duration in seconds; `BadDuration` names the field and the value."""
+    """Return the duration in seconds; raise `BadDuration`, which names the field and the value."""
     if isinstance(value, timedelta):
         number = value.total_seconds()
     elif isinstance(value, str):
@@ -22,7 +22,7 @@ def seconds(value: Duration, field: str) -> float:
             raise BadDuration(field, value)
         number = float(match[1]) * _UNITS[match[2]]
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value) if abs(value) < 1e300 else math.inf  # there are whole numbers that no float holds
+        number = float(value) if abs(value) < 1e300 else math.inf  # no float holds a larger integer
     else:
         raise BadDuration(field, value)
     if not math.isfinite(number) or number < 0:
@@ -31,7 +31,7 @@ def seconds(value: Duration, field: str) -> float:
 
 
 def brief(duration: float) -> str:
-    """Seconds as they are read at a glance: three digits, and never a power of ten."""
+    """Return seconds in three digits, never with a power of ten."""
     return f"{round(duration, 3):.3g}s" if duration < 999.5 else f"{duration:.0f}s"
 
 

@@ -73,17 +73,13 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
 
     id: Annotated[str, doc("Name of the job."), Word(JOB_ID.pattern, NAME_RULE.format(128))]
     schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
-    payload: Annotated[dict[str, Any] | None, doc("Arguments of its runs unless a submit gives others."), Payload()] = (
-        None
-    )
+    payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), Payload()] = None
     lane: Annotated[str, doc("Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))] = "main"
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None
-    max_runtime: Annotated[float | None, doc("Time from its first start that a run may take."), Span(positive=True)] = (
-        None
-    )
+    max_runtime: Annotated[float | None, doc("Longest time from the first start of a run."), Span(positive=True)] = None
     max_runtime_per_attempt: Annotated[bool, doc("Whether `max_runtime` counts anew for each attempt.")] = False
     max_crashes: Annotated[int, doc("Times a run may lose its process."), Whole(0)] = 3
     grace: Annotated[
@@ -122,7 +118,7 @@ def check_lane(job: Job, lanes: Iterable[str]) -> None:
 
 
 class Constraints(Checked, frozen=True, kw_only=True):
-    """What must hold for an occurrence of a job to begin."""
+    """Conditions for an occurrence of a job to begin."""
 
     where: ClassVar[str] = "constraints"
 

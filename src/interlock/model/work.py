@@ -69,9 +69,7 @@ class JobRun(Checked, frozen=True, kw_only=True):
     shell: Annotated[
         str | None, doc("A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
     ] = None
-    function: Annotated[str | None, doc("A function, as `module:name` or `path/to/file.py:name`."), FunctionName()] = (
-        None
-    )
+    function: Annotated[str | None, doc("Function, as `module:name` or `path/file.py:name`."), FunctionName()] = None
 
 
 class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
@@ -80,9 +78,7 @@ class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     command: tuple[str, ...]
     env: Annotated[dict[str, str | None], doc("Variables of a process; null takes one away."), Environment()] = {}
     cwd: Annotated[str | None, doc("Folder of a process."), Folder()] = None
-    stdin: Annotated[bool, doc("Whether a process reads the payload from its standard input, as one line of JSON.")] = (
-        True
-    )
+    stdin: Annotated[bool, doc("Whether a process reads the payload from standard input, as one line of JSON.")] = True
     limits: Annotated[Limits, doc("Limits on a process.")] = Limits()
 
 

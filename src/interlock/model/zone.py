@@ -27,8 +27,8 @@ class Zone:
         return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
 
     def offsets(self, wall: int) -> tuple[int, int]:
-        """How far the clock is ahead when it shows this time. Both are the same, but for two cases: the first is
-        greater where the time comes twice, and smaller where it is jumped over; then they are those around the jump."""
+        """Return the offsets at which the clock shows this time. The first is greater where the time comes twice, and
+        smaller where the clock jumps over it; otherwise both are equal."""
         shown = self._start + timedelta(seconds=wall)
         return _seconds(shown.utcoffset()), _seconds(shown.replace(fold=1).utcoffset())
 
@@ -38,7 +38,7 @@ class Zone:
         return wall - early if early >= late else self.change_between(wall - late, wall - early)
 
     def change_between(self, before: int, after: int) -> int:
-        """The first instant with another offset than there is at the one, as there is at the other."""
+        """Return the first instant after `before` at which the offset has changed; it has by `after`."""
         old = self.offset(before)
         while after - before > 1:
             middle = (before + after) // 2
