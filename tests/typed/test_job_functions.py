@@ -12,11 +12,16 @@ import pytest
 
 import interlock as il
 from interlock.model.error import BadHandler, DuplicateJob
+from interlock.model.job import Job
+from interlock.model.message import Dispatch
+from interlock.worker.context import Context
+from interlock.worker.definition import Definition
 from tests.helpers.places import run_async
 from tests.helpers.server import Server
 from tests.typed.sample.jobs import Report, Style, app, halve, report, square
 
 DAY = date(2026, 1, 2)
+CONTEXT = Context(Dispatch("r", 1, "job", 1, b"{}", None, False, 1.0), lambda message: None)
 
 
 def payload_of(call: il.Call[Any]) -> Any:
@@ -101,6 +106,20 @@ def test_a_function_may_be_several_jobs() -> None:
     assert one.definitions["twice"].is_async
     assert (twice.id, report.id) == ("twice", "report")
     assert payload_of(twice.call(DAY)) == {"day": "2026-01-02"}
+
+
+def test_a_job_file_may_name_a_function_that_is_a_job() -> None:
+    definition = Definition(Job(id="other"), report)
+    assert (definition.is_async, definition.where) == (True, report.function.__module__ + ".report")
+    assert definition.arguments(b'{"day": "2026-01-02"}', CONTEXT) == {"ctx": CONTEXT, "day": DAY}
+
+
+def test_a_secret_is_marked_and_not_shown() -> None:
+    def log_in(password: il.Secret, others: list[il.Secret]) -> None: ...
+
+    call = il.App().job("log_in")(log_in).call(il.Secret("hunter2"), [il.Secret("hunter3")])
+    assert payload_of(call) == {"password": {"$secret": "hunter2"}, "others": [{"$secret": "hunter3"}]}
+    assert "hunter" not in repr(call)
 
 
 @pytest.mark.behaviour("EXE-6")

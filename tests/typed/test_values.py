@@ -83,7 +83,12 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "struct": st.builds(Order, st.uuids(), DECIMALS),
     "tagged": st.none() | st.builds(Paid, st.dates()) | st.builds(Refused, st.text()),
     "attrs": st.builds(Parcel, st.floats(allow_nan=False, allow_infinity=False), st.binary()),
-    "pydantic": st.builds(lambda few, home: Customer(addresses=few, home=home), st.lists(ADDRESSES, max_size=3), PATHS),
+    "pydantic": st.builds(
+        lambda few, home, key: Customer(addresses=few, home=home, key=key),
+        st.lists(ADDRESSES, max_size=3),
+        PATHS,
+        st.binary(),
+    ),
     "named_tuple": st.builds(Pair, st.integers(0, 9), st.dates()),
     "typed_dict": st.builds(lambda colour, wait: Options(colour=colour, wait=wait), COLOURS, st.timedeltas()),
     "literal": st.sampled_from(["a", 1]),
@@ -179,6 +184,12 @@ class Login(pydantic.BaseModel):
     password: pydantic.SecretStr
 
 
+class Blob(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_bytes="base64")
+
+    data: bytes
+
+
 class Open(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
 
@@ -202,6 +213,7 @@ REFUSED: list[tuple[Any, str]] = [
     (dict[Path, int], "the keys of this dict"),
     (dict[datetime, int], "the keys of this dict"),
     (Login, "pydantic masks its secrets"),
+    (Blob, "set ser_json_bytes and val_json_bytes"),
     (Open, "JSON cannot carry Open"),
 ]
 

@@ -75,8 +75,11 @@ class Address(pydantic.BaseModel):
 
 
 class Customer(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+
     addresses: list[Address]
     home: Path
+    key: bytes = b""
 
 
 class Pair(NamedTuple):

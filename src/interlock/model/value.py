@@ -178,6 +178,11 @@ def _check_custom(kind: Any) -> None:
         raise ValueError(f"JSON cannot carry {kind.__qualname__}: {' '.join(str(error).split())}") from error
     if b'"writeOnly":true' in schema:
         raise ValueError(f"{kind.__qualname__}: pydantic masks its secrets; give them as arguments: interlock.Secret")
+    forms = {kind.model_config.get(name, "utf8") for name in ("ser_json_bytes", "val_json_bytes")}
+    if b'"format":"binary"' in schema or len(forms) > 1:
+        raise ValueError(
+            f"{kind.__qualname__}: its bytes must be text; set ser_json_bytes and val_json_bytes to base64"
+        )
 
 
 def is_json(annotation: Any) -> bool:

@@ -182,7 +182,7 @@ class Definition:
             return
         try:
             self.result_type.check(data)
-        except Exception as error:  # noqa: BLE001 - types of the app may raise what they like
+        except BaseException as error:  # noqa: BLE001 - types of the app may raise what they like
             context.log(f"the result does not fit the return annotation of {self.where}: {error}", "warning")
 
     def _explain(self, text: str) -> str:
