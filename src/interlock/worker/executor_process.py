@@ -8,13 +8,11 @@ this process ends itself.
 
 import asyncio
 import contextvars
-import inspect
 import os
 import select
 import socket
 import sys
 import threading
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
@@ -25,19 +23,19 @@ import msgspec
 from interlock import runtime
 from interlock.model import frames, payload
 from interlock.model import message as m
-from interlock.model.error import BadHandler, Fatal, InterlockError
+from interlock.model.error import InterlockError
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.worker.app_loader import Functions, load_app
-from interlock.worker.context import Context, clean
+from interlock.worker.attempt_end import end_of_error, end_of_result
+from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import ThreadPool
 
-LONGEST_ERROR = 16_384
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
 Key = tuple[str, int]
@@ -225,9 +223,9 @@ class ExecutorProcess:
             if isinstance(error, asyncio.CancelledError) and attempt.context.cancelled:
                 self._report(attempt, Outcome.CANCELLED)
             else:
-                self._report_error(attempt, error)
+                self._report(attempt, *end_of_error(error, attempt.context))
         else:
-            self._report_result(attempt, result)
+            self._report(attempt, *end_of_result(result, definition, attempt.context))
 
     def _run_in_thread(self, attempt: Attempt) -> None:
         if not self._begin(attempt):
@@ -242,9 +240,9 @@ class ExecutorProcess:
         try:
             result = definition.handler(**_arguments_of(attempt, definition))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
-            self._report_error(attempt, error)
+            self._report(attempt, *end_of_error(error, attempt.context))
         else:
-            self._report_result(attempt, result)
+            self._report(attempt, *end_of_result(result, definition, attempt.context))
 
     def _load(self, attempt: Attempt) -> Definition | None:
         """Load the function that the job names; return None if the attempt has ended here: it failed, or must stop."""
@@ -252,7 +250,7 @@ class ExecutorProcess:
         try:
             definition = self._functions.load(attempt.dispatch.job_id, attempt.dispatch.work.function)
         except BaseException as error:  # noqa: BLE001 - whatever a module does, the run must end
-            self._report_error(attempt, error, Outcome.FAILED)
+            self._report(attempt, *end_of_error(error, attempt.context, Outcome.FAILED))
             return None
         attempt.definition = definition
         attempt.context.secret_arguments = definition.job.secrets
@@ -284,31 +282,6 @@ class ExecutorProcess:
         send = self.send_now if attempt.task is None else self._send_soon
         send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed()))
 
-    def _report_result(self, attempt: Attempt, result: Any) -> None:
-        try:
-            data = encode_result(result)
-            if attempt.definition is not None:
-                attempt.definition.check_result(data, attempt.context)
-        except BaseException as error:  # noqa: BLE001 - a result may raise when it is read
-            self._report_error(attempt, error, Outcome.FAILED_FATAL)
-        else:
-            self._report(attempt, Outcome.SUCCEEDED, data)
-
-    def _report_error(self, attempt: Attempt, error: BaseException, own: Outcome | None = None) -> None:
-        """Report an exception with its traceback; in plain words if it is `Fatal`, or Interlock's `own`."""
-        plain = own if issubclass(type(error), InterlockError) else None
-        if issubclass(type(error), Fatal):
-            plain = Outcome.FAILED_FATAL
-        text, exit_code = "", None
-        try:
-            if isinstance(error, SystemExit):
-                exit_code = int(error.code) & 0xFF if isinstance(error.code, int) else 0 if error.code is None else 1
-            text = attempt.context.redact(clean(error if plain else with_traceback(error)))
-            text = text[:LONGEST_ERROR] if plain else text[-LONGEST_ERROR:]
-        except BaseException:  # noqa: BLE001 - whatever the exception does, the run must end
-            text = ""
-        self._report(attempt, plain or Outcome.FAILED, None, text or type(error).__name__, exit_code)
-
 
 def _start(attempt: Attempt) -> m.Started:
     """Reported before it begins, because a message on the link outlives this process."""
@@ -317,25 +290,6 @@ def _start(attempt: Attempt) -> m.Started:
 
 def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
     return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
-
-
-def encode_result(result: Any) -> bytes:
-    if inspect.isawaitable(result):
-        if inspect.iscoroutine(result):
-            result.close()
-        raise BadHandler("the function returned a coroutine: it, or its decorator, must be 'async def'")
-    return payload.encode_result(result)
-
-
-def with_traceback(error: BaseException) -> str:
-    """Return the traceback; its last line is that of the exception, which is shown where only one line fits."""
-    found = traceback.TracebackException.from_exception(error, compact=True)
-    text = "".join(found.format())
-    if found.__notes__ or isinstance(error, BaseExceptionGroup):
-        # Notes and the exceptions of a group come after it.
-        found.__notes__ = None
-        text = f"{text.rstrip()}\n{list(found.format_exception_only())[-1]}"
-    return text
 
 
 def main() -> None:
