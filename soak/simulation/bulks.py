@@ -8,6 +8,7 @@ from interlock.core.decisions import Batch
 from interlock.core.settle import CANCEL, TIMEOUT
 from interlock.model.request import BulkReport
 from interlock.model.run import Run
+from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 from soak.simulation.store import Disk
 
@@ -22,14 +23,14 @@ class Bulks:
 
     def before(self, batch: Batch) -> None:
         for bulk in batch.bulks:
-            if bulk.id not in self._meant:
+            if bulk.id not in self._meant and bulk.action is RunAction.CANCEL:
                 wanted = replace(bulk.wanted, states=frozenset())
                 live = [run for run in self._disk.runs_by_id.values() if run.state not in TERMINAL]
                 self._meant[bulk.id] = {run.id: None for run in live if wanted.fits(run)}
 
     def after(self, batch: Batch) -> None:
         for bulk in batch.bulks:
-            if bulk.ended_at is not None and not bulk.wanted.states:
+            if bulk.ended_at is not None and not bulk.wanted.states and bulk.id in self._meant:
                 for run_id in self._meant[bulk.id]:
                     run = self._disk.found(run_id)
                     stopped = run is not None and (run.state in TERMINAL or run.stop in (CANCEL, TIMEOUT))

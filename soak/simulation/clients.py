@@ -30,6 +30,7 @@ from soak.simulation import executor as e
 from soak.simulation.cluster import Cluster
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
+from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
@@ -43,7 +44,7 @@ _NEVER_ENDS = (e.HANG, e.STUBBORN)
 
 class Clients:
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._invariants = cluster.invariants
         self._scenario = cluster.scenario
         self._rng = cluster.random("clients")
@@ -57,8 +58,8 @@ class Clients:
     def start(self) -> None:
         rng = self._rng
         for number in range(self._scenario.clients):
-            process = Process(self._cluster.loop, f"client-{number}")
-            connection = Connection(SimulatedBus(self._cluster.network, process), patience=1000.0)
+            process = Process(self.cluster.loop, f"client-{number}")
+            connection = Connection(SimulatedBus(self.cluster.network, process), patience=1000.0)
             share = self._scenario.runs // self._scenario.clients
             while share > 0:
                 size = 1 if rng.random() < 0.7 else min(share, rng.randint(2, 5))
@@ -66,6 +67,16 @@ class Clients:
                 process.spawn(self._one_submit(connection, process, size, rng.uniform(0, self._scenario.duration)))
             for place in range(number, self._scenario.bulks, self._scenario.clients):
                 process.spawn(self._one_bulk(connection, f"bulk-{place}", rng.uniform(0, self._scenario.duration)))
+
+        if self._scenario.retries:
+            Retriers(self).start()
+
+    def wait_for(self, name: str, on: bool = True) -> None:
+        """Note something that a client waits for, or no longer does."""
+        if on:
+            self._waiting[name] = None
+        else:
+            del self._waiting[name]
 
     def waiting(self) -> list[str]:
         return list(self._waiting)
@@ -76,7 +87,7 @@ class Clients:
         self.busy += 1
         await asyncio.sleep(when)
         runs = [self._run() for _ in range(size)]
-        began = self._cluster.loop.time()
+        began = self.cluster.loop.time()
         handles = await self._submit(connection, runs)
         self.submitted += len(handles)
         for new, handle in zip(runs, handles, strict=False):
@@ -118,7 +129,7 @@ class Clients:
             job.id,
             arguments,
             occurrence=occurrence,
-            now=self._cluster.clock.now().wall,
+            now=self.cluster.clock.now().wall,
             lane=rng.choice((*LANES, "nowhere")) if rng.random() < 0.2 else None,
             idempotency_key=key,
             delay=round(rng.uniform(0.1, 20), 3) if occurrence is None and rng.random() < 0.2 else None,

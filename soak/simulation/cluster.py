@@ -131,7 +131,7 @@ class NegligentEngine(Engine):
             self.state.walks.clear()
         else:
             for run in self.state.runs.values():
-                run.facets = None
+                run.facets = None if run.facets is None else msgspec.structs.replace(run.facets, hold=None)
 
 
 class _Kept(dict[Effect, float]):
@@ -241,6 +241,9 @@ class Cluster:
                 doubles_history=sabotage.store_doubles_history,
                 ignores_epochs=sabotage.store_ignores_epochs,
                 loses_cursors=sabotage.store_loses_cursors,
+                forgets_retries=sabotage.store_forgets_retries,
+                keeps_unique_keys=sabotage.store_keeps_unique_keys,
+                frees_keys_early=sabotage.store_frees_keys_early,
             ),
         )
         kind = FencelessEngine if sabotage.engine_ignores_fences else Engine

@@ -20,6 +20,7 @@ from soak.simulation.executor import Execution, Ledger, Mark
 from soak.simulation.history import replay
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
+from soak.simulation.reruns import Reruns
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
 from soak.simulation.trace import Trace
@@ -51,6 +52,7 @@ class Invariants(Ledger):
         self._keys: dict[tuple[str, str], str] = {}
         self.occurrences = Occurrences(disk, self._require)
         self.bulks = Bulks(disk, self._require)
+        self.reruns = Reruns(disk, self._require)
         self.spans = Spans(loop, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
@@ -68,6 +70,7 @@ class Invariants(Ledger):
     def _before(self, batch: Batch) -> None:
         self.occurrences.before(batch)
         self.bulks.before(batch)
+        self.reruns.before(batch)
         for row in batch.created:
             self._require(self.disk.found(row[0]) is None, f"run {row[0]} is created a second time")
 
@@ -75,6 +78,9 @@ class Invariants(Ledger):
         self.checks += 1
         touched = dict.fromkeys([row[0] for row in batch.created])
         touched |= dict.fromkeys(row[0] for rows in batch.updated.values() for row in rows)
+        for row in batch.updated.get("facets", ()):
+            if row[0] in self.disk.pruned:
+                del touched[row[0]]  # an ended run that was pruned after it was read to be retried
         touched |= dict.fromkeys(run_id for run_id, _ in batch.history)
         for run_id, entries in batch.history:
             for entry in entries:
@@ -92,6 +98,7 @@ class Invariants(Ledger):
         self._check_lanes()
         self.occurrences.after(touched)
         self.bulks.after(batch)
+        self.reruns.after(batch, touched)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -114,7 +121,10 @@ class Invariants(Ledger):
 
     def _check_change(self, before: Run | None, run: Run) -> None:
         if before is not None:
-            self._require(before.state not in TERMINAL, f"run {run.id} had ended as {before.state} and was written to")
+            # A retry of an ended run is noted in its facets, and changes nothing else.
+            same = before.state in TERMINAL and msgspec.structs.replace(run, facets=before.facets) == before
+            live = before.state not in TERMINAL
+            self._require(live or same, f"run {run.id} had ended as {before.state} and was written to")
             self._require(run.fence >= before.fence, f"the fence of {run.id} went from {before.fence} to {run.fence}")
             same = all(getattr(run, name) == getattr(before, name) for name in _CONSTANT)
             self._require(same, f"a constant field of {run.id} was changed")
@@ -134,7 +144,7 @@ class Invariants(Ledger):
     def _check_keys(self, batch: Batch) -> None:
         for row in batch.created:
             run = self.disk.runs_by_id[row[0]]
-            if run.idempotency_key is not None:
+            if run.idempotency_key is not None and (run.facets is None or run.facets.unique is None):
                 key = (run.tenant, run.idempotency_key)
                 first = self._keys.setdefault(key, run.id)
                 self._require(first == run.id, f"key {key} has the runs {first} and {run.id}")

@@ -103,6 +103,9 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_doubles_history: bool = False
     store_ignores_epochs: bool = False
     store_loses_cursors: bool = False
+    store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
+    store_keeps_unique_keys: bool = False  # beyond the end of their runs
+    store_frees_keys_early: bool = False  # once their runs are running
     engine_ignores_fences: bool = False
     engine_forgets_limits: bool = False
     engine_forgets_times: bool = False  # an occurrence that was missed is passed over
@@ -134,6 +137,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     timetable: bool = False  # there are jobs with schedules
     bulks: int = 0  # requests that cancel many runs at once
     bulk_runs: int = 2000  # how many of them one pass ends
+    retries: int = 0  # requests that retry a run, as many that retry by filter, and clients with unique keys
     prunes: bool = False  # hardly any run that has ended is kept
 
 
@@ -155,4 +159,5 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         bulks=rng.choice((0, 0, 1, 3)),
         bulk_runs=rng.choice((1, 1, 4)),
         prunes=rng.random() < 0.5,
+        retries=3 if seed % 3 == 1 else 0,  # not drawn, so that older seeds do what they did
     )

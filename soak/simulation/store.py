@@ -16,6 +16,7 @@ from interlock.model.child_info import Kept
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
@@ -55,6 +56,9 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     prunes_occurrences: bool = False  # that an occurrence was submitted goes with its run
     doubles_history: bool = False
     ignores_epochs: bool = False
+    forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
+    keeps_unique_keys: bool = False
+    frees_keys_early: bool = False
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
@@ -137,6 +141,14 @@ class FaultyStore(Store, Leases):
             batch.history[0] = (run_id, [*entries, *again])
         if self.sabotage.loses_cursors and self._rng.random() < 0.3:
             batch.schedules = []
+        if self.sabotage.forgets_retries:
+            batch.updated.pop("facets", None)
+            batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
+        if self.sabotage.keeps_unique_keys:
+            batch.freed_keys = []
+        if self.sabotage.frees_keys_early:
+            running = [run_id for run_id, entries in batch.history if entries[-1].after is State.RUNNING]
+            batch.freed_keys += [run_id for run_id in running if self._is_unique(run_id)]
         if self.sabotage.keeps_late:
             self._loop.call_later(0.2, self._disk.apply, batch)
             return
@@ -144,6 +156,10 @@ class FaultyStore(Store, Leases):
             self._disk.apply(batch)
         else:
             await self._disk.commit(batch, lease, epoch)
+
+    def _is_unique(self, run_id: str) -> bool:
+        run = self._disk.runs_by_id.get(run_id)
+        return run is not None and run.facets is not None and run.facets.unique is not None
 
     async def prune_service_log(self, most_lines: int, most_bytes: int) -> int:
         await self._work(self._faults.longest_write)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from interlock.client.submission import Call
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
-    from interlock.model.error import BadResult, Draining, Fatal, InterlockError, RunEnded, WaitTimeout
+    from interlock.model.error import BadResult, Draining, Fatal, InterlockError, RunEnded, RunNotEnded, WaitTimeout
     from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import RunInfo
     from interlock.model.schedules import at, cron, every, once
@@ -27,8 +27,8 @@ __version__ = "0.1.0"
 __all__ = [
     "Alive", "App", "AsyncClient", "Backoff", "BadResult", "BlockingRunHandle", "Budget", "Call", "Client",
     "Constraints", "Context", "Draining", "Fatal", "InterlockError", "JobFunction", "Limits", "Ready", "Retry",
-    "RunEnded", "RunHandle", "RunInfo", "Secret", "ServiceContext", "State", "WaitTimeout", "at", "cron", "every",
-    "once", "run",
+    "RunEnded", "RunHandle", "RunInfo", "RunNotEnded", "Secret", "ServiceContext", "State", "WaitTimeout", "at",
+    "cron", "every", "once", "run",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -39,7 +39,7 @@ _MODULES = {
     "client.http.client": "BlockingRunHandle Client",
     "client.submission": "Call run",
     "job_function": "JobFunction",
-    "model.error": "BadResult Draining Fatal InterlockError RunEnded WaitTimeout",
+    "model.error": "BadResult Draining Fatal InterlockError RunEnded RunNotEnded WaitTimeout",
     "model.job": "Constraints Retry",
     "model.run_view": "RunInfo",
     "model.schedules": "at cron every once",

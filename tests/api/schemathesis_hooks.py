@@ -76,6 +76,8 @@ def _adjust(body: dict[str, Any], has_key: bool, job: str | None = None) -> None
             del body["deadline"]
     if has_key and isinstance(body.get("idempotency_key"), str) and 1 <= len(body["idempotency_key"]) <= 256:
         del body["idempotency_key"]
+    if body.get("unique") is not None and not has_key and body.get("idempotency_key") is None:
+        del body["unique"]
 
 
 def _fitting(value: Any) -> Any:

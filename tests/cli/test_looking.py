@@ -282,7 +282,7 @@ def test_a_run_by_the_beginning_of_its_id(server: Server) -> None:
     assert printed(server, "show", beginning, "--json")["run"]["id"] == one
     assert ask(server, "logs", beginning).returncode == 0
     assert ask(server, "cancel", beginning).stdout == f"{one}\tcancelled\n"
-    for command in ("show", "logs", "cancel", "hold", "release"):
+    for command in ("show", "logs", "cancel", "hold", "release", "retry"):
         refused(server, command, shared, exit_code=2, says=one, code="bad_value")
         refused(server, command, shared, exit_code=2, says=two, code="bad_value")
     assert detail(server, two)["state"] == "prerun"

@@ -47,7 +47,7 @@ def finish(machine: Machine) -> int:
     return passes
 
 
-def counts(machine: Machine, bulk_id: str = "b1") -> tuple[int, int, int, bool]:
+def counts(machine: Machine, bulk_id: str = "b1") -> tuple[int, int, int | None, bool]:
     found = stored(machine, bulk_id)
     return found.done, found.asked, found.left, found.ended_at is not None
 

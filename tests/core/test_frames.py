@@ -135,6 +135,12 @@ def test_what_is_no_batch_of_messages_is_refused(body: bytes) -> None:
         read(FrameReader(), framed(body))
 
 
+def test_a_value_that_breaks_its_own_rule_is_refused_with_its_frame() -> None:
+    body = msgspec.msgpack.encode([["PutJobs", 1, [{"id": "job", "schedule": {}}]]])
+    with pytest.raises(Refused):
+        list(FrameReader().feed(len(body).to_bytes(4, "big") + body))
+
+
 def test_a_length_beyond_the_limit_is_refused_before_its_body_arrives() -> None:
     reader = FrameReader()
     assert read(reader, (frames.LARGEST).to_bytes(4, "big")) == []

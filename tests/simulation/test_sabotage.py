@@ -18,7 +18,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
     [
         ("store_loses_commits", Faults(), "does not join|not stored|unknown|is gone|not exist|the history of|was told"),
         ("store_keeps_late", Faults(), "not stored"),
-        ("store_forgets_keys", Faults(), "has the runs"),
+        ("store_forgets_keys", Faults(), "has the runs|have the key|is retried twice"),
         ("store_prunes_keys", Faults(), "has the runs|was answered with|was pruned"),
         ("store_prunes_occurrences", Faults(), "is created a second time|was pruned"),
         ("store_doubles_history", Faults(), "does not join"),
@@ -26,6 +26,9 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_ignores_fences", WORKERS_AWAY, "ended under fence|nobody asked|still executes|its attempt"),
         ("engine_forgets_limits", Faults(), "its limit is"),
         ("store_loses_cursors", Faults(), "is created a second time|also ran at"),
+        ("store_forgets_retries", DEATHS, "is retried twice by"),
+        ("store_keeps_unique_keys", Faults.only(), "keeps its key"),
+        ("store_frees_keys_early", Faults.only(), "have the key"),
         ("engine_forgets_times", Faults.only("kill_scheduler", "jump_clock"), "has no runs at"),
         ("engine_reuses_attempts", Faults(), "begins attempt"),
         ("engine_suspects_all", Faults(), "is suspected"),

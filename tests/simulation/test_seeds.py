@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from soak.seeds import describe
 from soak.simulation.scenario import Faults
@@ -72,9 +73,24 @@ def test_a_bulk_request_that_was_acknowledged_reaches_every_run_it_is_for() -> N
         assert report.violation is None, describe(report)
         starts += simulation.cluster.starts - simulation.cluster.scenario.workers
         reached += simulation.cluster.invariants.bulks.reached
-        assert len(simulation.cluster.disk.bulks) == 4
+        assert sum(bulk.action is RunAction.CANCEL for bulk, _ in simulation.cluster.disk.bulks.values()) == 4
     assert starts > 60
     assert reached > 250
+
+
+@pytest.mark.behaviour("RUN-23", "RUN-25", "RUN-6")
+def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> None:
+    faults = Faults.only("kill_scheduler", "crash_at_commit", "replace_scheduler", "fail_store", "break_links")
+    retried = freed = 0
+    for seed in range(4000, 4020):
+        simulation = Simulation(seed, faults)
+        simulation.cluster.scenario.retries, simulation.cluster.scenario.bulk_runs = 5, 2
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        retried += simulation.cluster.invariants.reruns.retried
+        freed += simulation.cluster.invariants.reruns.freed
+    assert retried > 200
+    assert freed > 50
 
 
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "may have begun", "died under", "is not connected")

@@ -109,8 +109,11 @@ class Runs:
     async def act(self, call: Call[Any, ActionBody]) -> ActedOn:
         run_id = call.path["run_id"]
         await self._run(run_id, call.caller)
-        message = r.ActOnRun(0, RunAction(call.operation.name), run_id, call.body.reason, call.caller.name)
-        return ActedOn(id=run_id, state=(await ask(self._connection, message)).state)
+        action = RunAction(call.operation.name)
+        key = call.key or "" if action is RunAction.RETRY else ""
+        message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key)
+        report = await ask(self._connection, message)
+        return ActedOn(id=report.run_id, state=report.state)
 
     async def act_on_many(self, call: Call[Any, BulkBody]) -> Reply:
         body, caller, key = call.body, call.caller, call.key

@@ -14,8 +14,9 @@ from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
 from interlock.cli.tables import out, present, print_json
 from interlock.client.http.client import Client
-from interlock.model.error import UnknownRun
+from interlock.model.error import InterlockError, RunNotEnded, UnknownJob, UnknownRun
 from interlock.model.run_action import RunAction
+from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
 
 MOST_COUNTED = 1000  # runs that are counted before a person is asked
@@ -27,7 +28,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
         flags: Flags,
         runs: Annotated[list[str] | None, argument("RUN", RUN_HELP, completion.runs)] = None,
         asked: dict[str, Any],
-        everything: Annotated[bool, switch("Every run that has not ended.", "--all")] = False,
+        everything: Annotated[bool, switch(f"All runs that {action.reach}.", "--all")] = False,
         request: Annotated[str | None, option("ID", "Follow an earlier bulk request.")] = None,
         reason: Annotated[str, option("TEXT", "The reason to record with the run.")] = action.done,
         yes: Annotated[bool, switch("Do not ask.", "--yes", "-y")] = False,
@@ -42,18 +43,25 @@ def command_of(action: RunAction) -> Callable[..., None]:
                 _act(client, action, runs, reason, json)
                 return
             if request is None:
-                if not yes and not _ask(action, client.runs(**asked, live=True, limit=MOST_COUNTED + 1)):
+                if not yes and not _ask(action, client.runs(**_reached(action, asked), limit=MOST_COUNTED + 1)):
                     return
                 request = client.act_on_many(action, reason, everything=everything, **asked).id
             _follow(client, action, request, not no_wait, json)
 
     command.__doc__ = (
-        f"{action.capitalize()} runs: those you name, or all that have not ended and match the options.\n\n"
+        f"{action.capitalize()} runs: those you name, or all that {action.reach} and match the options.\n\n"
         f"{action.meaning} Options that choose runs make one bulk request. The server carries it out whether or not "
         "you wait, and finishes it after a restart; runs created later are not touched. In a pipe, the output is one "
         f"line with tabs: request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."
     )
     return takes(*FINDING)(takes_filter(command))
+
+
+def _reached(action: RunAction, asked: dict[str, Any]) -> dict[str, Any]:
+    """Return the filter of the runs that a bulk request would act on, and of those that were retried before."""
+    if action is not RunAction.RETRY:
+        return {**asked, "live": True}
+    return {**asked, "state": asked.get("state") or UNSUCCESSFUL, "live": False}
 
 
 def _follow(client: Client, action: RunAction, request: str, wait: bool, json: bool) -> None:
@@ -78,7 +86,7 @@ def _follow(client: Client, action: RunAction, request: str, wait: bool, json: b
 
 def _told(bulk: BulkInfo) -> str:
     asked = f", asked {counted(bulk.asked, 'run')} to stop" if bulk.asked else ""
-    left = f", {counted(bulk.left, 'run')} left to look at" if bulk.ended_at is None else ""
+    left = f", {counted(bulk.left, 'run')} left to look at" if bulk.ended_at is None and bulk.left is not None else ""
     return f"{bulk.action.done} {counted(bulk.done, 'run')}{asked}{left}"
 
 
@@ -101,19 +109,22 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
 
 def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool) -> None:
     """Act on each run, whatever comes of the others; raise the first error at the end."""
-    failure: UnknownRun | None = None
+    failure: InterlockError | None = None
     told: list[dict[str, Any]] = []
     try:
-        for one in named:
+        for name in named:
             try:
-                run_id = run_of(client, one)
-                state = client.act_on_run(action, run_id, reason)
-            except UnknownRun as error:
+                run_id = run_of(client, name)
+                if action is RunAction.RETRY:
+                    one = {"id": client.retry(run_id, reason).id, "retry_of": run_id}
+                else:
+                    one = {"id": run_id, "state": client.act_on_run(action, run_id, reason)}
+            except (UnknownRun, UnknownJob, RunNotEnded) as error:
                 failure = failure or error
                 continue
-            told.append({"id": run_id, "state": state})
+            told.append(one)
             if not json:
-                out(f"{run_id}\t{state}")
+                out("\t".join(one.values()))
     finally:
         if json:
             print_json({"runs": told})

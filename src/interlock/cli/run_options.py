@@ -37,6 +37,7 @@ def _labels(given: list[str]) -> dict[str, str]:
 
 RUN_FLAGS = {
     "idempotency_key": RunFlag(option("TEXT", "Idempotency key: a repeated submit finds the same run.", "--key")),
+    "unique": RunFlag(option("while_live", "Free the key when its run ends; by default it is kept for 30 days.")),
     "delay": RunFlag(option("DURATION", "Run it after this time."), partial(seconds, field="--delay"), True),
     "at": RunFlag(option("TIME", "Run it at this time."), partial(moment, field="--at"), True),
     "deadline": RunFlag(option("DURATION|TIME", "Time by which it must have ended."), _deadline),

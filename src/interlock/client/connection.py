@@ -1,13 +1,14 @@
 """A link to the scheduler: each request carries a number, and so does its answer."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
 
-from interlock.client.handle import Ending, RunAccess
+from interlock.client.handle import Ending, RunAccess, RunHandle
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
@@ -89,6 +90,10 @@ class Connection(Endpoint, RunAccess):
 
     async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
         return (await self.ask(r.ActOnRun(0, action, run_id, reason))).state
+
+    async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
+        request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex())
+        return RunHandle((await self.ask(request)).run_id, self)
 
     async def get(self, run_id: str) -> RunInfo:
         report = await self.ask(r.Ask(0, run_id, False))

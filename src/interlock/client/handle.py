@@ -45,6 +45,10 @@ class RunAccess(ABC):
         """Act on the run, unless it has ended; return its state then."""
 
     @abstractmethod
+    async def retry(self, run_id: str, reason: str = "") -> "RunHandle[Any]":
+        """Run an ended run again; return a handle on the new run."""
+
+    @abstractmethod
     async def get(self, run_id: str) -> RunInfo: ...
 
     @abstractmethod
@@ -99,6 +103,10 @@ class RunHandle(Generic[T]):
     async def release(self, reason: str = "") -> State:
         """Let a held run start."""
         return await self._access.act_on_run(RunAction.RELEASE, self.id, reason)
+
+    async def retry(self, reason: str = "") -> "RunHandle[T]":
+        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
+        return RunHandle((await self._access.retry(self.id, reason)).id, self._access, self._result_type)
 
     async def info(self) -> RunInfo:
         return await self._access.get(self.id)

@@ -12,7 +12,7 @@ from interlock.model import payload, schedule
 from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue, PayloadTooLarge
-from interlock.model.new_run import PlainOptions, RunOptions, check_option, check_text
+from interlock.model.new_run import PlainOptions, RunOptions, check_option, check_text, check_unique
 from interlock.model.value import ResultType
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
@@ -60,6 +60,7 @@ def new_run(
         raise BadUse("key", "cannot be combined with idempotency_key, its long name")
     for field, value in given.items():
         check_option(field, value)
+    check_unique(given.get("unique"), given.get("idempotency_key"))
     return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
 
 

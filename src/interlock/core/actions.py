@@ -5,6 +5,7 @@ Stopping ends a run at once where it waits, and asks its worker where it execute
 
 from collections.abc import Callable
 
+from interlock.core import rerun
 from interlock.core.facts import Needs
 from interlock.core.settle import ATTEMPT_TIMEOUT, CANCEL, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
@@ -21,14 +22,20 @@ from interlock.model.state import ON_WORKER, State
 
 
 def needs_run(state: SchedulerState, command: ActOnRun | Quarantine, needs: Needs) -> None:
-    if command.run_id not in state.runs:
+    is_retry = isinstance(command, ActOnRun) and command.action is RunAction.RETRY
+    if is_retry or command.run_id not in state.runs:
         needs.runs[command.run_id] = None
+    if isinstance(command, ActOnRun) and is_retry and (key := rerun.key_of(command)) is not None:
+        needs.retries[command.run_id, key] = None
 
 
 def act(p: Pass, origin: str, command: ActOnRun) -> None:
     run = p.find(command.run_id)
     if run is None:
         raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    if command.action is RunAction.RETRY:
+        rerun.retry_one(p, origin, command, run)
+        return
     if run.ended_at is None:
         ACTIONS[command.action](p, run, command.reason or command.action.done, command.actor or origin)
     p.answers.append((origin, StateReport(command.request, run.id, run.state)))

@@ -11,7 +11,7 @@ from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict
-from interlock.model.facets import Facets
+from interlock.model.facets import Facets, RetryOf, Unique
 from interlock.model.job import Job
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
@@ -46,14 +46,14 @@ def create(p: Pass, origin: str, command: Create) -> None:
     ids = []
     for place, new in enumerate(command.runs):
         existing = _existing(p, new)
-        ids.append(existing if existing is not None else _create_one(p, new, digests.get(place), command.actor))
+        ids.append(existing if existing is not None else create_run(p, new, digests.get(place), command.actor).id)
     run = p.created.get(ids[0]) if command.show else None
     shown = None if run is None else msgspec.structs.replace(run, payload=None)
     p.answers.append((origin, Accepted(command.request, ids, shown)))
 
 
 def _check_key(p: Pass, key: tuple[str, str], digest: bytes, taken: dict[object, bytes]) -> None:
-    known = p.keys.get(key) or p.facts.keys.get(key)
+    known = p.run_of_key(key)
     if known is not None and known[1] != digest:
         raise IdempotencyConflict(key[1], known[0])
     if taken.setdefault(key, digest) != digest:
@@ -78,12 +78,14 @@ def _existing(p: Pass, new: NewRun) -> str | None:
             return run_id
     if new.idempotency_key is None:
         return None
-    key = (new.tenant, new.idempotency_key)
-    known = p.keys.get(key) or p.facts.keys.get(key)
+    known = p.run_of_key((new.tenant, new.idempotency_key))
     return None if known is None else known[0]
 
 
-def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
+def create_run(
+    p: Pass, new: NewRun, digest: bytes | None, actor: str, why: str = "submitted", retry_of: RetryOf | None = None
+) -> Run:
+    """Create one run that was checked. It has a digest if it has a key or an occurrence."""
     job, now = p.state.jobs[new.job_id], p.now
     if new.occurrence is not None:
         run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
@@ -114,11 +116,11 @@ def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
         lane,
         State.PRERUN if ahead else State.PENDING,
         None,
-        reason or "submitted",
+        reason or why,
         actor,
         now,
         origin=new.origin,
-        facets=Facets(labels=new.labels) if new.labels else None,
+        facets=_facets(new, retry_of) if new.labels or new.unique or retry_of else None,
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":
@@ -131,7 +133,11 @@ def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
             p.state.set_timer(due, run)
         else:
             p.state.set_span(p.elapsed + new.delay, run, WAIT)
-    return run_id
+    return run
+
+
+def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets:
+    return Facets(labels=new.labels or None, unique=Unique() if new.unique else None, retry_of=retry_of)
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:

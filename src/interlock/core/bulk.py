@@ -3,15 +3,18 @@
 A request walks the runs that were live when it came, so it touches no later ones. It begins with the newest: the oldest
 execute or soon will, and a slot that one of them frees would only go to a run that the request ends next. The commit
 that stores the changes also stores the counts and the last run looked at, and after a restart the walk goes on there.
+A retry walks ended runs, which only the store has (`rerun.py`).
 """
 
 from msgspec.structs import replace
 
+from interlock.core import rerun
 from interlock.core.actions import ACTIONS
 from interlock.core.transition import Pass
 from interlock.model.bulk import BulkRequest
-from interlock.model.error import BadValue, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.error import BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
 from interlock.model.request import BulkReport, StartBulk
+from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 
 LOOKS = 20_000  # runs that one pass looks at
@@ -29,13 +32,19 @@ def start(p: Pass, origin: str, command: StartBulk) -> None:
 
 
 def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
-    if ended := command.wanted.states & TERMINAL:
-        raise BadValue("state", min(ended).value, f"a state to {command.action} from: runs in it have ended")
+    is_retry = command.action is RunAction.RETRY
+    if wrong := command.wanted.states - TERMINAL if is_retry else command.wanted.states & TERMINAL:
+        what = "have not ended" if is_retry else "have ended"
+        raise BadValue("state", min(wrong).value, f"a state to {command.action} from: runs in it {what}")
+    if is_retry and p.state.draining:
+        raise Draining
+    if is_retry and command.wanted.job_id is not None:
+        p.state.job(command.wanted.job_id)
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
     # Runs of other tenants do not exist for it, not even in the number of those left.
     tenant = command.wanted.tenant
-    walk = [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
+    walk = [] if is_retry else [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
     while walk and walk[-1].id in p.created:
         walk.pop()  # for the store, a run of the same commit comes after the request
     bulk = BulkRequest(
@@ -45,16 +54,22 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         actor=actor,
         reason=command.reason or command.action.done,
         created_at=p.now,
-        left=len(walk),
+        left=None if is_retry else len(walk),
     )
-    p.state.bulks[bulk.id] = bulk
     p.state.walks[bulk.id] = walk
-    p.batch.bulks.append(bulk)
+    _keep(p, rerun.retry_page(p, bulk) if is_retry else bulk)
     if len(p.state.bulks) > MOST_KEPT:
         oldest = next(one for one in p.state.bulks if one not in p.state.walks)
         del p.state.bulks[oldest]
         p.batch.dropped_bulks.append(oldest)
-    return bulk
+    return p.state.bulks[bulk.id]
+
+
+def _keep(p: Pass, bulk: BulkRequest) -> None:
+    p.state.bulks[bulk.id] = bulk
+    p.batch.bulks.append(bulk)
+    if bulk.ended_at is not None:
+        p.state.walks.pop(bulk.id, None)
 
 
 def proceed(p: Pass) -> None:
@@ -64,6 +79,9 @@ def proceed(p: Pass) -> None:
     bulk_id = next(iter(p.state.walks))
     walk = p.state.walks.pop(bulk_id)
     bulk = p.state.bulks[bulk_id]
+    if bulk.action is RunAction.RETRY:
+        _retry_next(p, bulk)
+        return
     act, wanted, reason, actor = ACTIONS[bulk.action], bulk.wanted, bulk.reason, bulk.actor
     done, asked = bulk.done, bulk.asked
     room, looks = p.state.limits.bulk_runs, LOOKS
@@ -80,8 +98,14 @@ def proceed(p: Pass) -> None:
         p.state.walks[bulk_id] = walk
     if not walk or (done, asked) != (bulk.done, bulk.asked):
         ended_at = None if walk else p.now
-        bulk = replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1)
-        p.state.bulks[bulk_id] = bulk
-        p.batch.bulks.append(bulk)
+        _keep(p, replace(bulk, done=done, asked=asked, left=len(walk), ended_at=ended_at, seq=bulk.seq + 1))
         if walk:
             p.batch.walked.append((run.id, bulk_id))
+
+
+def _retry_next(p: Pass, bulk: BulkRequest) -> None:
+    """Retry the next page, if it was read. A scheduler that drains leaves the rest to the next one."""
+    if not p.state.draining:
+        p.state.walks[bulk.id] = []
+        if bulk.id in p.facts.pages:
+            _keep(p, rerun.retry_page(p, bulk))

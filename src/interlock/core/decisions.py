@@ -26,6 +26,7 @@ class Batch(msgspec.Struct):
     updated: dict[str, list[Row]] = {}  # group of `UPDATES` → the id, then its fields; a run is in one group
     history: list[tuple[str, list[Transition]]] = []
     keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
+    freed_keys: list[str] = []  # runs whose keys are free again, before `keys` are stored
     jobs: list[Job] = []  # versions that runs refer to
     put_jobs: list[Job] = []  # jobs that exist only in the store
     dropped_jobs: list[str] = []

@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.core.schedule_table import has_passed
 from interlock.model.run import Run
+from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 
 if TYPE_CHECKING:
@@ -21,9 +22,12 @@ class Needs(msgspec.Struct):
     passed: dict[str, tuple[str, float]] = {}  # run id → job and time, for runs before the schedule's cursor
     runs: dict[str, None] = {}  # ids of runs that are needed whole
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
+    retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
+    pages: dict[str, tuple[RunFilter, int | None, int]] = {}
+    """bulk request → the ended runs it is for, where the next page begins, and its size"""
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.digests or self.states or self.runs or self.latest)
+        return bool(self.keys or self.digests or self.states or self.runs or self.latest or self.pages)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
         entry = state.timetable.entries.get(job_id)
@@ -40,3 +44,5 @@ class Facts(msgspec.Struct):
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
     latest: dict[str, float] = {}  # job → its latest fire time that has a run, if that is in the future
+    pages: dict[str, tuple[list[Run], int | None]] = {}
+    """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

@@ -11,6 +11,7 @@ from interlock.core.timers import waits_for_span
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
 from interlock.model.run import Now, Run
+from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 
 
@@ -45,8 +46,8 @@ def rebuild(
     for bulk, reach in snapshot.bulks:
         state.bulks[bulk.id] = bulk
         if bulk.ended_at is None:
-            tenant = bulk.wanted.tenant
-            state.walks[bulk.id] = [run for run in snapshot.runs[:reach] if tenant in (None, run.tenant)]
+            tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
+            state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         state.runs[run.id] = run

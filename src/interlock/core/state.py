@@ -181,6 +181,7 @@ class SchedulerState:
         self.series: dict[tuple[str, str], Series] = {}  # (job, its backfill or nothing) → live and waiting runs
         self.bulks: dict[str, BulkRequest] = {}  # oldest first; finished ones too, to recognise a repeat
         self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
+        # (none for a retry, which reads them from the store)
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # a heap; a run's record has the same ends in wall time, for a restart

@@ -3,7 +3,19 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.core import actions, admission, bulk, effects, job_changes, lanes, liveness, settle, timers, timetable
+from interlock.core import (
+    actions,
+    admission,
+    bulk,
+    effects,
+    job_changes,
+    lanes,
+    liveness,
+    rerun,
+    settle,
+    timers,
+    timetable,
+)
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
@@ -30,6 +42,7 @@ def needs(state: SchedulerState, commands: Sequence[Command]) -> Needs:
         if find_needs is not None:
             find_needs(state, content, found)
     timetable.needs_unsure(state, found)
+    rerun.needs_next_page(state, found)
     return found
 
 
@@ -115,6 +128,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
 _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Create: admission.create_needs,
     request.ActOnRun: actions.needs_run,
+    request.StartBulk: rerun.needs_page,
     command.Quarantine: actions.needs_run,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,

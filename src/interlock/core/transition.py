@@ -48,6 +48,8 @@ class Pass(Decisions, kw_only=True):
     rewritten: set[str] = set()  # changed runs whose update writes all fields
     history: dict[str, list[Transition]] = {}
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
+    freed: set[str] = set()  # runs whose keys are free again
+    marked: dict[str, Run] = {}  # ended runs with new facets and no other change
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order; the entry takes them
     released: int = 0  # how many of the ended runs the timetable has noticed
@@ -112,6 +114,8 @@ class Pass(Decisions, kw_only=True):
             run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)
+            if run.facets is not None and run.facets.unique is not None:
+                self.freed.add(run.id)
             state = self.state
             del state.runs[run.id]
             state.progress.pop(run.id, None)
@@ -122,6 +126,11 @@ class Pass(Decisions, kw_only=True):
         """Return a run that is live or ended in this pass, or one that a command needed and the store has."""
         run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
         return run or self.facts.runs.get(run_id)
+
+    def run_of_key(self, key: tuple[str, str]) -> tuple[str, bytes] | None:
+        """Return run id and digest of the run that has this key of a tenant."""
+        known = self.keys.get(key) or self.facts.keys.get(key)
+        return None if known is None or known[0] in self.freed else known
 
     def state_of(self, run_id: str) -> State | None:
         run = self.find(run_id)
@@ -153,7 +162,13 @@ class Pass(Decisions, kw_only=True):
             if run_id not in created:
                 group = "all" if run_id in self.rewritten else UPDATE_AFTER[run.state]
                 batch.updated.setdefault(group, []).append(UPDATE_ROW[group](run))
+        if marked := [run for run in self.marked.values() if run.id not in self.changed]:
+            batch.updated["facets"] = [UPDATE_ROW["facets"](run) for run in marked]
         batch.history = list(self.history.items())
+        if self.freed:
+            # A run that began and ended in this pass never has its key.
+            batch.keys = [(row[0], None, *row[2:]) if row[2] in self.freed else row for row in batch.keys]
+            batch.freed_keys = sorted(self.freed - created.keys())
         batch.schedules = [row for row in self.schedules.values() if row is not None]
         batch.dropped_schedules = [job_id for job_id, row in self.schedules.items() if row is None]
         batch.put_jobs = [job for job in self.put_jobs.values() if job is not None]

@@ -1,6 +1,9 @@
 """Read the facts that a step needs, for the whole batch at once."""
 
+from collections.abc import Iterable
 from math import inf
+
+from msgspec.structs import replace
 
 from interlock.core.facts import Facts, Needs
 from interlock.model import payload
@@ -27,12 +30,25 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
     if needs.latest:
         # Past times cannot come again; one second earlier for the current one.
         facts.latest = await store.latest_times(list(needs.latest), now - 1)
-    for run_id in needs.runs:
+    await _read_runs(needs.runs, facts, store)
+    if keys := [(facts.runs[run_id].tenant, key) for run_id, key in needs.retries if run_id in facts.runs]:
+        known = await store.known_keys(keys)
+        facts.keys |= known
+        await _read_runs([run_id for run_id, _ in known.values()], facts, store)
+    for bulk_id, (wanted, before, size) in needs.pages.items():
+        page = await store.runs(wanted, before, size)
+        inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
+        runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
+        facts.pages[bulk_id] = (runs, page.next)
+    return facts
+
+
+async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None:
+    for run_id in run_ids:
         if (run := await store.run(run_id)) is not None:
             facts.runs[run_id] = run
         elif await store.tenant_of_pruned(run_id) is not None:
             facts.pruned.add(run_id)
-    return facts
 
 
 async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:

@@ -37,10 +37,10 @@ class RunChoice(Body, frozen=True, kw_only=True):
 
 
 class BulkBody(RunChoice, frozen=True, kw_only=True):
-    """A choice of runs: those that have not ended and match every field given."""
+    """A choice of runs: those that match every field given."""
 
-    state: Annotated[list[State], doc("Only runs in one of these states, none of them terminal.")] = []
-    everything: Annotated[bool, doc("`true`: every run that has not ended; needed if no other field is given.")] = (
+    state: Annotated[list[State], doc("Only runs in one of these states: terminal ones for a retry, others else.")] = []
+    everything: Annotated[bool, doc("`true`: every run that the action is for; needed if no other field is given.")] = (
         msgspec.field(default=False, name="all")
     )
     reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""
@@ -67,7 +67,7 @@ class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActedOn(msgspec.Struct, frozen=True, kw_only=True):
-    id: Annotated[str, doc("Id of the run.")]
+    id: Annotated[str, doc("Id of the run; after a retry, of the new run.")]
     state: Annotated[State, doc("State of the run now. A run that was asked to stop keeps its own until it ends.")]
 
 

@@ -18,5 +18,6 @@ class BulkRequest(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float | None = None  # time at which every run had been looked at; None while under way
     done: int = 0  # runs on which the action is complete
     asked: int = 0  # runs on a worker that were asked to stop
-    left: int = 0  # runs not looked at yet
+    left: int | None = 0  # runs not looked at yet; None if they are not counted
+    before: int | None = None  # where the next page of a retry begins
     seq: int = 1  # raised with every update

@@ -12,11 +12,32 @@ class Hold(msgspec.Struct, frozen=True):
     at: float
 
 
+class Unique(msgspec.Struct, frozen=True):
+    """An idempotency key that is free again once its run has ended."""
+
+    while_live: bool = True
+
+
+class RetryOf(msgspec.Struct, frozen=True):
+    """The ended run that this one runs again."""
+
+    run_id: str
+
+
+class RetriedAs(msgspec.Struct, frozen=True):
+    """The latest run that runs this one again."""
+
+    run_id: str
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
     hold: Hold | None = None
     labels: dict[str, str] | None = None
+    unique: Unique | None = None
+    retry_of: RetryOf | None = None
+    retried_as: RetriedAs | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:

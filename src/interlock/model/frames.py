@@ -6,7 +6,7 @@ from operator import or_
 
 import msgspec
 
-from interlock.model.error import Refused
+from interlock.model.error import InterlockError, Refused
 from interlock.model.message import Message
 from interlock.model.request import MESSAGES
 
@@ -53,7 +53,7 @@ class FrameReader:
                     body = view[start + _HEADER : end]
                     try:
                         messages = _decoder.decode(body)
-                    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    except (msgspec.MsgspecError, InterlockError, UnicodeDecodeError, RecursionError) as error:
                         raise Refused(f"link: a frame that cannot be read ({error})") from error
                     finally:
                         body.release()

@@ -75,7 +75,7 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
 class LoggedRun(LastRun, frozen=True, kw_only=True):
     """A run with its output."""
 
-    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
+    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger`, `backfill` or `retry`.")]
     started_at: Annotated[Time | None, doc("Start of the first attempt.")]
     attempt: Annotated[int, doc("Number of the latest attempt.")]
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]

@@ -7,7 +7,7 @@ An option with the same form everywhere is a line in each of `PlainOptions`, `Tr
 import math
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta
@@ -21,6 +21,7 @@ LONGEST_KEY = 256  # characters of an idempotency key or a session
 MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
+WHILE_LIVE = "while_live"
 
 Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^{NAME.pattern}$")]
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern=f"^{JOB_ID.pattern}$")]
@@ -42,6 +43,7 @@ class PlainOptions(TypedDict, total=False):
     session: str | None
     idempotency_key: str | None
     labels: Mapping[str, str] | None
+    unique: Literal["while_live"] | None
 
 
 class TriggerOptions(PlainOptions, total=False):
@@ -98,6 +100,10 @@ class TriggerBody(Body, frozen=True, kw_only=True):
     labels: Annotated[
         Labels | None, doc("Labels of the run: up to 16 names, each with a text of up to 256 characters.")
     ] = None
+    unique: Annotated[
+        Literal["while_live"] | None,
+        doc("`while_live` frees the key when its run ends; without it, the key is kept for `keep_keys`."),
+    ] = None
     deadline: Annotated[
         DurationText | Seconds | None,
         doc("Time from the submit, or from when the run is due, until it must have ended."),
@@ -137,6 +143,19 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: str | None = None  # as in `Run`
     delay: float | None = None
     labels: dict[str, str] | None = None
+    unique: str | None = None  # `WHILE_LIVE`: the key is free again once the run has ended
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether a second submit finds the run of the first. A key that is free again finds no ended run."""
+        return self.occurrence is not None or (self.idempotency_key is not None and self.unique is None)
+
+
+def check_unique(unique: object, key: str | None) -> None:
+    if unique not in (None, WHILE_LIVE):
+        raise BadValue("unique", unique, f"{WHILE_LIVE!r}, the only kind")
+    if unique is not None and key is None:
+        raise BadUse("unique", "given without idempotency_key; give the key that it is about")
 
 
 def check_name(field: str, name: str | None) -> None:
@@ -156,6 +175,7 @@ def check_plain(new: NewRun) -> None:
     for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
         if value is not None and not 1 <= len(value) <= LONGEST_KEY:
             raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
+    check_unique(new.unique, new.idempotency_key)
     labels = new.labels or {}
     if len(labels) > MOST_LABELS:
         raise BadValue("labels", len(labels), f"a number of labels up to {MOST_LABELS}")
@@ -186,4 +206,6 @@ def check_times(new: NewRun) -> None:
 
 def is_plain(new: NewRun) -> bool:
     """Whether a run has no option that `check_plain` would look at."""
-    return new.tenant == "default" and new.idempotency_key is new.session is new.lane is None and not new.labels
+    return (
+        new.tenant == "default" and new.idempotency_key is new.session is new.lane is new.unique is None
+    ) and not new.labels

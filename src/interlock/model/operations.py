@@ -21,7 +21,9 @@ SERVICE = f"{API}/services/{{name}}"
 
 RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same run.")
 BATCH_KEY = Key("Makes the request safe to repeat: run i (from 0) gets this key, a slash and i.", r.LONGEST_KEY - 4)
+RETRY_KEY = Key("Makes the request safe to repeat: the same key for the same run is the same new run.")
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
+RETRY = RunAction.RETRY
 
 
 submit = Operation(
@@ -73,19 +75,23 @@ bulk = Operation(
 run_actions = {
     action: Operation(
         f"POST {RUN}/{action}",
-        f"{action.capitalize()} a run. {action.meaning} May be repeated.",
+        f"{action.capitalize()} a run. {action.meaning} "
+        + ("The answer is the new run." if action is RETRY else "May be repeated."),
         b.ActedOn,
         name=str(action),
+        status=201 if action is RETRY else 200,
         body=b.ActionBody,
         body_required=False,
+        key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,
+        raises=(e.RunNotEnded, e.UnknownJob) if action is RETRY else (),
     )
     for action in RunAction
 }
 bulk_actions = {
     action: Operation(
         f"POST {API}/runs/{action}",
-        f"{action.capitalize()} many runs. Act on the runs that have not ended and match every field given. The answer "
+        f"{action.capitalize()} many runs. Act on the runs that {action.reach} and match every field given. The answer "
         "comes once the request is durable. The scheduler then carries it out a part at a time, and finishes it after "
         "a restart. Runs created later are not touched. `state` is compared when a run's turn comes.",
         BulkInfo,
@@ -94,7 +100,7 @@ bulk_actions = {
         body=b.BulkBody,
         key=BULK_KEY,
         asks=r.StartBulk,
-        raises=(e.IdempotencyConflict, e.Overloaded),
+        raises=(e.IdempotencyConflict, e.Overloaded, *((e.UnknownJob,) if action is RETRY else ())),
     )
     for action in RunAction
 }

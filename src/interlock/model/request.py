@@ -71,7 +71,8 @@ class Accepted(Answer, frozen=True):
 
 
 class StateReport(Answer, frozen=True):
-    """The state of a run after an action. A run on a worker keeps its state until it has stopped."""
+    """The state of a run after an action; after a retry, of the new run. A worker's run keeps its state until it has
+    stopped."""
 
     run_id: str
     state: State
@@ -186,7 +187,7 @@ class Submit(Change[Accepted], frozen=True):
 
     @property
     def repeatable(self) -> bool:
-        return all(run.idempotency_key is not None or run.occurrence is not None for run in self.runs)
+        return all(run.is_repeatable for run in self.runs)
 
 
 class ActOnRun(Change[StateReport], frozen=True):
@@ -194,8 +195,13 @@ class ActOnRun(Change[StateReport], frozen=True):
     run_id: str
     reason: str = ""
     actor: str = ""
+    key: str = ""  # makes a retry safe to repeat; the other actions are so by themselves
 
     permission: ClassVar = Permission.CANCEL
+
+    @property
+    def repeatable(self) -> bool:
+        return self.action is not RunAction.RETRY or bool(self.key)
 
 
 class StartBulk(Change[BulkReport], frozen=True):

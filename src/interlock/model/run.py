@@ -12,6 +12,7 @@ from interlock.model.state import ENTRY, EXECUTION, State
 SCHEDULE = "schedule"  # its time came
 CATCH_UP = "catch_up"  # its time had passed
 TRIGGER = "trigger"  # a client triggered it
+RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
@@ -67,7 +68,7 @@ class Run(msgspec.Struct, gc=False):
     fence: int = 0
     worker_id: str | None = None
     due_at: float | None = None
-    origin: str | None = None  # `SCHEDULE`, `CATCH_UP`, `TRIGGER` or the value of `backfill`; None for a submitted run
+    origin: str | None = None  # `SCHEDULE`, `CATCH_UP`, `TRIGGER`, `RETRY`, or that of `backfill`; None for a submit
     failures: int = 0
     crashes: int = 0
     started_at: float | None = None
@@ -96,6 +97,7 @@ UPDATES: dict[str, tuple[str, ...]] = {
         *_STATE, "due_at", "started_at", "attempt_started_at", "ended_at", "outcome", "exit_code", "heartbeats",
         "error", "result",
     ),
+    "facets": ("seq", "facets"),
     "all": Run.__struct_fields__[Run.CONSTANT :],
 }  # fmt: skip
 """group → the fields that an update writes. Each has `seq`, which tells an old update from a new one."""

@@ -7,6 +7,7 @@ class RunAction(StrEnum):
     CANCEL = "cancel"
     HOLD = "hold"
     RELEASE = "release"
+    RETRY = "retry"
 
     @property
     def done(self) -> str:
@@ -17,9 +18,19 @@ class RunAction(StrEnum):
     def meaning(self) -> str:
         return _WORDS[self][1]
 
+    @property
+    def reach(self) -> str:
+        """Which runs a bulk request acts on, after "runs that"."""
+        return "ended without success and were not retried before" if self is RunAction.RETRY else "have not ended"
+
 
 _WORDS = {
     RunAction.CANCEL: ("cancelled", "A running run is asked to stop; an ended run keeps its state."),
     RunAction.HOLD: ("held", "A held run does not start until it is released. A running run continues."),
     RunAction.RELEASE: ("released", "A released run continues where it was held."),
+    RunAction.RETRY: (
+        "retried",
+        "An ended run is run again as a new run with the same job, payload, tenant, lane, session, labels and time to "
+        "its deadline. The facet `retry_of` of the new run names the old one, and `retried_as` of the old one the new.",
+    ),
 }

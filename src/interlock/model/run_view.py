@@ -64,7 +64,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
     heartbeats: Annotated[int, doc("Signs of life received from workers.")]
     has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
-    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger` or `backfill`.")]
+    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger`, `backfill` or `retry`.")]
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
     facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
@@ -133,7 +133,7 @@ class BulkInfo(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: Annotated[Time | None, doc("Time at which every run had been looked at; null until then.")]
     done: Annotated[int, doc("Runs on which the action is complete.")]
     asked: Annotated[int, doc("Running runs asked to stop, not counted in `done`; each ends once it has stopped.")]
-    left: Annotated[int, doc("Runs not looked at yet.")]
+    left: Annotated[int | None, doc("Runs not looked at yet; null for a retry, which does not count them.")]
 
 
 class ServiceLine(msgspec.Struct, frozen=True):

@@ -120,6 +120,10 @@ class MemoryStore(port.Store, Leases):
         return self._numbered[-1][0] if self._numbered else 0
 
     def _apply_keys(self, batch: Batch) -> None:
+        for run_id in batch.freed_keys:
+            if (row := self._submitted.get(run_id)) is not None and row.key is not None:
+                del self.keys[row.tenant, row.key]
+                self._submitted[run_id] = row._replace(key=None)
         for tenant, key, run_id, digest, at in batch.keys:
             if run_id not in self._submitted and (key is None or (tenant, key) not in self.keys):
                 self._submitted[run_id] = _KeyRow(tenant, key, digest, at)

@@ -35,6 +35,11 @@ class BlockingRunHandle(Generic[T]):
     cancel = blocking(RunHandle.cancel)
     hold = blocking(RunHandle.hold)
     release = blocking(RunHandle.release)
+
+    def retry(self, reason: str = "") -> "BlockingRunHandle[T]":
+        """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
+        return BlockingRunHandle(finish(self._target.retry(reason)))
+
     info = blocking(RunHandle.info)
     state = blocking(RunHandle.state)
     history = blocking(RunHandle.history)
@@ -100,6 +105,7 @@ class Client(BaseClient):
     cancel = blocking(Operations.cancel)
     hold = blocking(Operations.hold)
     release = blocking(Operations.release)
+    retry = blocking(Operations.retry, BlockingRunHandle)
     runs = blocking_iterator(Operations.runs)
     act_on_many = blocking(Operations.act_on_many)
     bulk = blocking(Operations.bulk)

@@ -8,7 +8,7 @@ import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.exchange import Exchange, Policy, Transport
-from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
+from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import operations as table
 from interlock.model import payload as payloads
@@ -110,7 +110,7 @@ class JobOperations(RunAccess):
         now = self._policy.now()
         new = new_run(job_id, payload, now=now, **options)
         body = TriggerBody(**run_fields(new, now, options.get("tenant")))
-        request = request_of(table.trigger, job_id, body=body, key=call_key([new]))
+        request = request_of(table.trigger, job_id, body=body, runs=[new])
         return self.handle((await self._exchange.fetch(request, Submitted)).id)
 
     async def pause(self, job_id: str) -> JobInfo:

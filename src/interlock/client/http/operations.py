@@ -10,7 +10,7 @@ import msgspec
 from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
 from interlock.client.http.job_operations import JobOperations
-from interlock.client.http.request import Submitted, call_key, filled, request_of, run_fields
+from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import (
     Call,
     Instant,
@@ -23,7 +23,7 @@ from interlock.client.submission import (
     run_of,
 )
 from interlock.model import operations as table
-from interlock.model.bodies import ActionBody, BatchBody, BulkBody, Readiness
+from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, Readiness
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
@@ -87,7 +87,7 @@ class Operations(JobOperations):
         call = call_of(job, payload, options, now)
         new = run_of(0, call, now)
         tenant = (call.options if isinstance(call, Call) else options).get("tenant")
-        request = request_of(table.submit, body=_run_body(new, now, tenant), key=call_key([new]))
+        request = request_of(table.submit, body=_run_body(new, now, tenant), runs=[new])
         return RunHandle((await self._exchange.fetch(request, Submitted)).id, self, result_type_of(call))
 
     @overload
@@ -102,7 +102,8 @@ class Operations(JobOperations):
         check_size(new)
         # A run of no particular tenant gets the one that the token belongs to.
         bodies = [_run_body(one, now, None if one.tenant == "default" else one.tenant) for one in new]
-        submitted = await self._call(table.submit_many, body=BatchBody(runs=bodies), key=call_key(new))
+        request = request_of(table.submit_many, body=BatchBody(runs=bodies), runs=new)
+        submitted = await self._exchange.fetch(request, table.submit_many.answer)
         return [RunHandle(run_id, self, result_type_of(one)) for run_id, one in zip(submitted.ids, given, strict=True)]
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,9 +163,13 @@ class Operations(JobOperations):
                 await exchange.transport.pause(min(pause, end - now))
 
     async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
-        """Act on a run that has not ended; return its state then."""
+        """Cancel, hold or release a run; return its state then. A retry returns the state of the new run."""
+        return (await self._act_on_run(RunAction(action), run_id, reason)).state
+
+    async def _act_on_run(self, action: RunAction, run_id: str, reason: str) -> ActedOn:
         body = filled(ActionBody, reason=reason)
-        return (await self._call(table.run_actions[RunAction(action)], run_id, body=body)).state
+        key = os.urandom(16).hex() if action is RunAction.RETRY else None
+        return await self._call(table.run_actions[action], run_id, body=body, key=key)
 
     async def cancel(self, run_id: str, reason: str = "") -> State:
         """Ask a run to stop; return its state then. A run that executes ends later."""
@@ -177,6 +182,10 @@ class Operations(JobOperations):
     async def release(self, run_id: str, reason: str = "") -> State:
         """Let a held run start."""
         return await self.act_on_run(RunAction.RELEASE, run_id, reason)
+
+    async def retry(self, run_id: str, reason: str = "") -> RunHandle[Any]:
+        """Run an ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
+        return self.handle((await self._act_on_run(RunAction.RETRY, run_id, reason)).id)
 
     # ── many runs ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -201,8 +210,9 @@ class Operations(JobOperations):
     async def act_on_many(
         self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
     ) -> BulkInfo:
-        """Act on the runs that have not ended and match the filter; on all of them with `everything`. The request is
-        durable when this returns; `bulk_progress` follows its execution on the server."""
+        """Act on the runs that match the filter: a retry on those that ended without success, or in the states given,
+        and any other action on those that have not ended; on all of them with `everything`. The request is durable when
+        this returns; `bulk_progress` follows its execution on the server."""
         check_options(asked, BulkFilter)
         body = filled(BulkBody, reason=reason, everything=everything, **_choice(asked))
         return await self._call(table.bulk_actions[RunAction(action)], body=body, key=os.urandom(16).hex())

@@ -33,7 +33,9 @@ def request_of(
     query: Query | None = None,
     body: msgspec.Struct | bytes | None = None,
     key: str | None = None,
+    runs: Sequence[NewRun] = (),
 ) -> Request:
+    """Return the request of an operation; `runs` are those that it submits."""
     target = operation.path
     for name, value in zip(operation.parameters, path, strict=True):
         check_text(name, value)
@@ -41,6 +43,7 @@ def request_of(
             raise PATH_PARAMETERS[name].unknown[0](value)
         target = target.replace(f"{{{name}}}", quote(value, safe=":"))
     slow = operation.limit > QUICK
+    key = _call_key(runs) if runs else key
     return Request(
         operation.method,
         with_query(target, query),
@@ -48,7 +51,7 @@ def request_of(
         {} if key is None else {"Idempotency-Key": key},
         within=operation.limit + SPARE if slow else None,
         alone=slow and operation.once,
-        once=operation.once,
+        once=operation.once or any(new.unique is not None for new in runs),
     )
 
 
@@ -84,7 +87,7 @@ def run_fields(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
     }
 
 
-def call_key(runs: Sequence[NewRun]) -> str | None:
+def _call_key(runs: Sequence[NewRun]) -> str | None:
     """Return a new key, which makes this call safe to repeat; None if each run is so by itself."""
     if all(new.idempotency_key is not None or new.occurrence is not None for new in runs):
         return None

@@ -148,6 +148,14 @@ class RunPruned(UnknownRun, code="run_pruned", status=410):
         self.run_id = run_id
 
 
+class RunNotEnded(Conflict, code="run_not_ended"):
+    """The run has not ended, so it cannot be retried."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state}, and only ended runs are retried; cancel it or wait for it")
+        self.run_id, self.state = run_id, state
+
+
 class UnknownBulk(Missing, code="unknown_bulk"):
     """The bulk request does not exist, belongs to another tenant, or is no longer kept."""
 

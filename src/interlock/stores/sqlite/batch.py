@@ -55,6 +55,7 @@ def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
 
 
 _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
+    ("free_key", lambda batch: [(run_id,) for run_id in batch.freed_keys]),
     ("insert_key", attrgetter("keys")),
     ("put_checkpoint", attrgetter("checkpoints")),
     ("insert_log", lambda batch: [(place, *line) for place, line in enumerate(batch.logs, start=batch.position)]),

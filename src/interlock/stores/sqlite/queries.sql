@@ -158,6 +158,9 @@ SELECT name, resume_id, last_exit FROM services;
 INSERT INTO idempotency_keys (tenant, idempotency_key, run_id, digest, created_at) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING;
 
+-- name: free_key
+UPDATE idempotency_keys SET idempotency_key = NULL WHERE run_id = ?;
+
 -- name: get_key
 SELECT run_id, digest FROM idempotency_keys WHERE tenant = ? AND idempotency_key = ?;
 

@@ -1,0 +1,103 @@
+"""Retries by clients: an ended run is run again as a new run that names it and passes admission like any other.
+
+A request for one run has a key, from which the key of the new run is derived: a repeated request finds that run. A bulk
+request reads the ended runs from the store a page at a time, newest first. The commit that stores the new runs of a
+page also stores where the next page begins, so no run is retried twice, whenever the scheduler dies.
+"""
+
+import hashlib
+
+from msgspec.structs import replace
+
+from interlock.core.admission import create_run
+from interlock.core.facts import Needs
+from interlock.core.state import SchedulerState
+from interlock.core.transition import Pass
+from interlock.model import payload
+from interlock.model.bulk import BulkRequest
+from interlock.model.error import Draining, RunNotEnded, RunPruned
+from interlock.model.facets import Facets, RetriedAs, RetryOf
+from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
+from interlock.model.run import CALL_KEY, RETRY, Run
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import UNSUCCESSFUL, RunFilter
+
+PAGE = 64  # runs that one pass retries, each with a payload of up to 1 MiB
+
+
+def needs_page(state: SchedulerState, command: StartBulk, needs: Needs) -> None:
+    if command.action is RunAction.RETRY and command.bulk_id not in state.bulks:
+        _need(state, needs, command.bulk_id, command.wanted, None)
+
+
+def needs_next_page(state: SchedulerState, needs: Needs) -> None:
+    """Ask for the next page of the bulk request whose turn it is."""
+    bulk = state.bulks[next(iter(state.walks))] if state.walks else None
+    if bulk is not None and bulk.action is RunAction.RETRY and not state.draining:
+        _need(state, needs, bulk.id, bulk.wanted, bulk.before)
+
+
+def _need(state: SchedulerState, needs: Needs, bulk_id: str, wanted: RunFilter, before: int | None) -> None:
+    ended = replace(wanted, states=wanted.states or UNSUCCESSFUL, live=False)
+    needs.pages[bulk_id] = (ended, before, min(PAGE, state.limits.bulk_runs))
+
+
+def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
+    if run.ended_at is None:
+        raise RunNotEnded(run.id, run.state)
+    key = key_of(command)
+    known = None if key is None else p.run_of_key((run.tenant, key))
+    if known is None:
+        again = _run_again(p, run, key, command.reason or command.action.done, command.actor or origin)
+    elif (found := p.find(known[0])) is not None:
+        again = found
+    else:
+        raise RunPruned(known[0])
+    p.answers.append((origin, StateReport(command.request, again.id, again.state)))
+
+
+def key_of(command: ActOnRun) -> str | None:
+    """Return the idempotency key of the new run; None for a request without a key."""
+    if not command.key:
+        return None
+    return CALL_KEY + hashlib.blake2b(f"{command.run_id}\0{command.key}".encode(), digest_size=16).hexdigest()
+
+
+def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
+    """Retry the runs of the page that was read, except those that were retried before or have no job any more."""
+    runs, before = p.facts.pages.pop(bulk.id)
+    done = bulk.done
+    for old in runs:
+        is_retried = old.id in p.marked or (old.facets is not None and old.facets.retried_as is not None)
+        if not is_retried and old.job_id in p.state.jobs:
+            _run_again(p, old, None, bulk.reason, bulk.actor)
+            done += 1
+    return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)
+
+
+def _run_again(p: Pass, old: Run, key: str | None, reason: str, actor: str) -> Run:
+    if p.state.draining:
+        raise Draining
+    p.state.job(old.job_id)
+    data = old.payload
+    if data is None:  # it ended in this pass, and memory does not keep large payloads
+        data = p.facts.runs[old.id].payload or payload.EMPTY
+    labels = None if old.facets is None else old.facets.labels
+    deadline = None
+    if old.deadline_at is not None:
+        deadline = p.now + max(0.0, old.deadline_at - max(old.scheduled_at, old.created_at))
+    new = NewRun(old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=labels)
+    digest = None if key is None else payload.digest(old.job_id, data)
+    again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
+    _mark(p, old, RetriedAs(run_id=again.id))
+    return again
+
+
+def _mark(p: Pass, old: Run, retried_as: RetriedAs) -> None:
+    """Name the new run in the old one. An ended run that only the store has gets no update of its other fields."""
+    changed = p.changed.get(old.id) or p.created.get(old.id)
+    if changed is not None:
+        p.set_facet(changed, retried_as=retried_as)
+    else:
+        old.facets = replace(old.facets or Facets(), retried_as=retried_as)
+        p.marked[old.id] = old
