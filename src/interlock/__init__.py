@@ -8,10 +8,20 @@ if TYPE_CHECKING:
     from interlock.client.handle import RunHandle
     from interlock.client.http.async_client import AsyncClient
     from interlock.client.http.client import BlockingRunHandle, Client
+    from interlock.client.many import as_completed, gather
     from interlock.client.submission import Call
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
-    from interlock.model.error import BadResult, Draining, Fatal, InterlockError, RunEnded, RunNotEnded, WaitTimeout
+    from interlock.model.error import (
+        BadResult,
+        Draining,
+        Fatal,
+        InterlockError,
+        ItemFailed,
+        RunEnded,
+        RunNotEnded,
+        WaitTimeout,
+    )
     from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import RunInfo
     from interlock.model.schedules import at, cron, every, once
@@ -26,9 +36,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Alive", "App", "AsyncClient", "Backoff", "BadResult", "BlockingRunHandle", "Budget", "Call", "Client",
-    "Constraints", "Context", "Draining", "Fatal", "InterlockError", "JobFunction", "Limits", "Ready", "Retry",
-    "RunEnded", "RunHandle", "RunInfo", "RunNotEnded", "Secret", "ServiceContext", "State", "WaitTimeout", "at",
-    "cron", "every", "once", "run",
+    "Constraints", "Context", "Draining", "Fatal", "InterlockError", "ItemFailed", "JobFunction", "Limits", "Ready",
+    "Retry", "RunEnded", "RunHandle", "RunInfo", "RunNotEnded", "Secret", "ServiceContext", "State", "WaitTimeout",
+    "as_completed", "at", "cron", "every", "gather", "once", "run",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -37,9 +47,10 @@ _MODULES = {
     "client.handle": "RunHandle",
     "client.http.async_client": "AsyncClient",
     "client.http.client": "BlockingRunHandle Client",
+    "client.many": "as_completed gather",
     "client.submission": "Call run",
     "job_function": "JobFunction",
-    "model.error": "BadResult Draining Fatal InterlockError RunEnded RunNotEnded WaitTimeout",
+    "model.error": "BadResult Draining Fatal InterlockError ItemFailed RunEnded RunNotEnded WaitTimeout",
     "model.job": "Constraints Retry",
     "model.run_view": "RunInfo",
     "model.schedules": "at cron every once",

@@ -6,17 +6,27 @@ import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
+from interlock.client.map_items import map_items, run_maker
 from interlock.client.submission import Call, NewRuns, call_of, submit
-from interlock.job_function import JobDecorator, JobFunction
+from interlock.job_function import JobCalls, JobDecorator, JobFunction
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadHandler, BadValue, CannotImport, DuplicateJob, DuplicateService, NotConnected
+from interlock.model.error import (
+    BadHandler,
+    BadValue,
+    CannotImport,
+    DuplicateJob,
+    DuplicateService,
+    InterlockError,
+    NotConnected,
+)
 from interlock.model.job import Constraints, Job, Retry
 from interlock.model.new_run import RunOptions
+from interlock.model.request import MOST_RUNS
 from interlock.model.schedule import Schedule
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 
@@ -157,6 +167,42 @@ class App:
     async def submit_many(self, runs: NewRuns) -> list[RunHandle[Any]]:
         """Submit runs together, all or none: pairs of job and payload, `interlock.run(...)` or `call(...)` values."""
         return await submit(await self._connected(), runs)
+
+    @overload
+    def map(
+        self, job: JobCalls[..., T], items: Iterable[Any], *, max_parallel: int = ...,
+        return_exceptions: Literal[False] = False,
+    ) -> AsyncIterator[T]: ...  # fmt: skip
+    @overload
+    def map(
+        self, job: JobCalls[..., T], items: Iterable[Any], *, max_parallel: int = ..., return_exceptions: Literal[True]
+    ) -> AsyncIterator[T | InterlockError]: ...
+    @overload
+    def map(
+        self, job: str, items: Iterable[Any], *, max_parallel: int = ..., return_exceptions: bool = ...
+    ) -> AsyncIterator[Any]: ...
+    def map(
+        self,
+        job: str | JobCalls[..., Any],
+        items: Iterable[Any],
+        *,
+        max_parallel: int = 100,
+        return_exceptions: bool = False,
+    ) -> AsyncIterator[Any]:
+        """Run a job for each item, at most `max_parallel` at once, and yield the results in the order of the items.
+
+        An item is a mapping of arguments, a `call(...)`, or else the only argument. The first item that fails raises
+        `ItemFailed` in its place, and no more runs are submitted; with `return_exceptions`, its error stands in its
+        place. With `job.options(key=...)`, a repeated map takes the runs of the first.
+        """
+        if not isinstance(max_parallel, int) or isinstance(max_parallel, bool) or not 1 <= max_parallel <= MOST_RUNS:
+            raise BadValue("max_parallel", max_parallel, f"a whole number from 1 to {MOST_RUNS:,}")
+        if not isinstance(job, (str, JobCalls)):
+            raise BadValue("job", job, "a job, the options(...) of a job, or the id of one")
+        if isinstance(job, str) and job in self.definitions:
+            job = JobCalls(self.definitions[job], self._connected, {})
+        make = run_maker(job) if isinstance(job, str) else job.item_maker()
+        return map_items(self._connected, make, items, max_parallel, return_exceptions)
 
     async def handle(self, run_id: str) -> RunHandle[Any]:
         """Return a handle on the run with this id."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 from interlock.client.connection import Connection
 from interlock.client.handle import RunHandle
+from interlock.client.map_items import key_maker
 from interlock.client.submission import Call, check_options, submit
 from interlock.model.new_run import RunOptions
 from interlock.worker.context import Context
@@ -39,6 +40,22 @@ class JobCalls(Generic[P, T]):
         """Submit runs together, all or none: values of `call(...)`, or mappings of arguments."""
         make: Any = self.call
         return await submit(await self._connect(), [make(**one) if isinstance(one, Mapping) else one for one in calls])
+
+    def item_maker(self) -> Callable[[int, Any], Call[T]]:
+        """Return what makes the run of an item of `App.map`."""
+        options: Any = {**self._options}
+        key = key_maker(options.pop("key", None) or options.pop("idempotency_key", None))
+        plain: Any = JobCalls(self._definition, self._connect, options)
+
+        def make(index: int, item: Any) -> Call[T]:
+            if isinstance(item, Call):
+                call = item
+            else:
+                call = plain.call(**item) if isinstance(item, Mapping) else plain.call(item)
+            own: Any = {} if call.options.keys() & {"key", "idempotency_key"} else {"key": key(index)}
+            return Call(call.job_id, call.payload, call.options | own, call.result_type)
+
+        return make
 
     async def handle(self, run_id: str) -> RunHandle[T]:
         """Return a handle on the run of this job with this id."""

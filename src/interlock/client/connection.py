@@ -3,7 +3,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -87,6 +87,16 @@ class Connection(Endpoint, RunAccess):
             raise WaitTimeout(run_id, limit or 0.0) from error
         result = None if report.result is None else payload.decode(report.result)
         return Ending(run_id, report.state, report.reason, report.error, result)
+
+    async def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
+        waits = [asyncio.ensure_future(self.ending(run_id, None)) for run_id in dict.fromkeys(run_ids)]
+        try:
+            for ended in asyncio.as_completed(waits):
+                yield await ended
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
 
     async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
         return (await self.ask(r.ActOnRun(0, action, run_id, reason))).state

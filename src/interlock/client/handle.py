@@ -1,6 +1,7 @@
 """A handle on a run: wait for it, act on it, look at it."""
 
 from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -41,6 +42,10 @@ class RunAccess(ABC):
         """Return once the run has ended; `WaitTimeout` if that takes longer than `limit` seconds."""
 
     @abstractmethod
+    def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
+        """Yield the end of each run as it comes, once for each id."""
+
+    @abstractmethod
     async def act_on_run(self, action: RunAction, run_id: str, reason: str) -> State:
         """Act on the run, unless it has ended; return its state then."""
 
@@ -64,11 +69,12 @@ class RunAccess(ABC):
 class RunHandle(Generic[T]):
     """What `submit` returns: the id of a run, and methods that ask for the rest. `T` is the type of its result."""
 
-    __slots__ = ("_access", "_result_type", "id")
+    __slots__ = ("_access", "_ending", "_result_type", "id")
 
     def __init__(self, run_id: str, access: RunAccess, result_type: ResultType[T] | None = None) -> None:
         self.id = run_id
         self._access = access
+        self._ending: Ending | None = None  # its end, where this is already known
         self._result_type = result_type
 
     def __repr__(self) -> str:
@@ -80,7 +86,7 @@ class RunHandle(Generic[T]):
         Raises `RunEnded` if it did not succeed, and `WaitTimeout` if it has not ended in time; then it continues.
         `BadResult` has a result that does not fit the return annotation of its job.
         """
-        value = (await self._access.ending(self.id, limit_of(timeout))).unpack()
+        value = (await self._end(timeout)).unpack()
         if self._result_type is None:
             return cast(T, value)
         try:
@@ -90,7 +96,11 @@ class RunHandle(Generic[T]):
 
     async def wait(self, timeout: Duration | None = None) -> State:
         """Wait for the end of the run and return its state."""
-        return (await self._access.ending(self.id, limit_of(timeout))).state
+        return (await self._end(timeout)).state
+
+    async def _end(self, timeout: Duration | None) -> Ending:
+        limit = limit_of(timeout)
+        return self._ending or await self._access.ending(self.id, limit)
 
     async def cancel(self, reason: str = "") -> State:
         """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it."""

@@ -23,6 +23,23 @@ async def submit_from_an_async_program() -> None:
     assert_type(await (await stop.submit()).result(), None)
 
 
+async def wait_for_many(client: il.Client) -> None:
+    runs = await square.submit_many([{"number": 1}])
+    assert_type(await il.gather(*runs), list[int])
+    assert_type(await il.gather(*runs, return_exceptions=True), list[int | il.InterlockError])
+    async for run in il.as_completed(runs):
+        assert_type(await run.result(), int)
+    async for number in app.map(square, [1, 2], max_parallel=5):
+        assert_type(number, int)
+    async for page in app.map(report.options(lane="cron"), [{"day": DAY}], return_exceptions=True):
+        assert_type(page, Report | il.InterlockError)
+    blocking = client.submit_many([square.call(1)])
+    assert_type(il.gather(*blocking), list[int])
+    assert_type(il.gather(*blocking, return_exceptions=True), list[int | il.InterlockError])
+    for one in il.as_completed(blocking):
+        assert_type(one.result(), int)
+
+
 async def submit_over_http(client: il.AsyncClient) -> None:
     assert_type(await client.submit(report.call(DAY)), il.RunHandle[Report])
     assert_type(await client.submit_many([report.call(DAY)]), list[il.RunHandle[Report]])
@@ -55,6 +72,9 @@ async def mistakes(client: il.Client, ctx: il.Context) -> None:
     await report.options(dealy="5m").submit(DAY)  # type: ignore[call-arg]
     await report.options(delay=[]).submit(DAY)  # type: ignore[arg-type]
     await report.submit_many([square.call(1)])  # type: ignore[list-item]
+    app.map(square, 5)  # type: ignore[call-overload]
+    app.map(square, [1], max_parallel="5")  # type: ignore[call-overload]
+    await il.gather(*client.submit_many([square.call(1)]))  # type: ignore[misc]
     await square.submit(3, 4)  # type: ignore[call-arg]
     client.submit(square.call("3"))  # type: ignore[arg-type]
     client.submit(square.call(3), delay="5m")  # type: ignore[call-overload]

@@ -101,6 +101,7 @@ class Client(BaseClient):
     logs = blocking(Operations.logs)
     result = blocking(Operations.result)
     ending = blocking(Operations.ending)
+    endings = blocking_iterator(Operations.endings)
     act_on_run = blocking(Operations.act_on_run)
     cancel = blocking(Operations.cancel)
     hold = blocking(Operations.hold)

@@ -2,8 +2,9 @@
 
 import math
 import os
-from collections.abc import AsyncIterator, Iterable, Mapping
-from typing import Any, TypedDict, TypeVar, Unpack, overload
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
+from contextlib import aclosing
+from typing import Any, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 
@@ -33,7 +34,17 @@ from interlock.model.reload_report import Reloaded
 from interlock.model.request import NewRun
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import BulkInfo, Event, HistoryEntry, LogLine, RunDetail, RunInfo, ServiceLine
+from interlock.model.run_view import (
+    BulkInfo,
+    Event,
+    HelloEvent,
+    HistoryEntry,
+    LogLine,
+    RunDetail,
+    RunEvent,
+    RunInfo,
+    ServiceLine,
+)
 from interlock.model.state import TERMINAL, State
 
 T = TypeVar("T")
@@ -161,6 +172,24 @@ class Operations(JobOperations):
             if crowd > MOST_WAITING or now - asked < min(wait, SHORT_PAUSE):
                 pause = crowd / POLLS_A_SECOND if crowd > MOST_WAITING else SHORT_PAUSE
                 await exchange.transport.pause(min(pause, end - now))
+
+    async def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
+        """Yield the end of each of these runs as it comes. One stream of events tells which runs to ask for."""
+        left = dict.fromkeys(run_ids)
+        stream = cast(AsyncGenerator[tuple[str | None, Event], None], self.events(types=["run"], complete=True))
+        async with aclosing(stream):
+            async for _, event in stream:
+                asked: Iterable[str] = ()
+                if isinstance(event, HelloEvent):
+                    asked = list(left)  # every end from here on comes as an event
+                elif isinstance(event, RunEvent) and event.state in TERMINAL:
+                    asked = left.keys() & {event.run_id}
+                for run_id in asked:
+                    if (run := await self.get(run_id)).state in TERMINAL:
+                        del left[run_id]
+                        yield Ending(run_id, run.state, run.reason, run.error, run.result)
+                if not left:
+                    return
 
     async def act_on_run(self, action: RunAction | str, run_id: str, reason: str = "") -> State:
         """Cancel, hold or release a run; return its state then. A retry returns the state of the new run."""

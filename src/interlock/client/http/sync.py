@@ -42,22 +42,24 @@ def blocking(method: Any, convert: Any = None) -> Any:
     return _twin(call, method, convert.__annotations__["return"])
 
 
+def iterate(source: AsyncGenerator[T, None]) -> Iterator[T]:
+    """Yield the items of an async generator on a transport that blocks."""
+    try:
+        while True:
+            yield finish(source.__anext__())
+    except StopAsyncIteration:
+        return
+    finally:
+        finish(source.aclose())
+
+
 def blocking_iterator(
     method: Callable[Concatenate[Any, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
     """Make the blocking twin of a method that returns an async iterator."""
 
-    def items(source: AsyncGenerator[T, None]) -> Iterator[T]:
-        try:
-            while True:
-                yield finish(source.__anext__())
-        except StopAsyncIteration:
-            return
-        finally:
-            finish(source.aclose())
-
     def call(self: Any, *arguments: Any, **options: Any) -> Iterator[T]:
-        return items(cast(AsyncGenerator[T, None], method(self._target, *arguments, **options)))
+        return iterate(cast(AsyncGenerator[T, None], method(self._target, *arguments, **options)))
 
     twin: Callable[Concatenate[Any, P], Iterator[T]] = _twin(
         call, method, GenericAlias(Iterator, get_args(method.__annotations__["return"]))

@@ -199,6 +199,14 @@ class BadResult(InterlockError, code="bad_result"):
         self.run_id, self.value = run_id, value
 
 
+class ItemFailed(InterlockError, code="item_failed"):
+    """An item of `App.map` could not be submitted, or its run did not succeed; the cause has the reason."""
+
+    def __init__(self, index: int, why: object) -> None:
+        super().__init__(f"items[{index}]: {why}")
+        self.index = index
+
+
 class WaitTimeout(InterlockError, code="wait_timeout", exit_code=ExitCode.OUT_OF_TIME):
     """The run did not end within the caller's limit; it continues."""
 
