@@ -4,6 +4,7 @@ TYPE_CHECKING = False  # true for type checkers; `typing` itself takes long to i
 if TYPE_CHECKING:
     from typing import Any
 
+    from interlock import testing
     from interlock.app import App
     from interlock.client.handle import RunHandle
     from interlock.client.http.async_client import AsyncClient
@@ -38,7 +39,7 @@ __all__ = [
     "Alive", "App", "AsyncClient", "Backoff", "BadResult", "BlockingRunHandle", "Budget", "Call", "Client",
     "Constraints", "Context", "Draining", "Fatal", "InterlockError", "ItemFailed", "JobFunction", "Limits", "Ready",
     "Retry", "RunEnded", "RunHandle", "RunInfo", "RunNotEnded", "Secret", "ServiceContext", "State", "WaitTimeout",
-    "as_completed", "at", "cron", "every", "gather", "once", "run",
+    "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -65,14 +66,16 @@ _WHERE = {name: module for module, names in _MODULES.items() for name in names.s
 
 
 def __getattr__(name: str) -> "Any":
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "testing":
+        return import_module("interlock.testing")
     value = getattr(import_module(f"interlock.{_WHERE[name]}"), "new_run" if name == "run" else name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(globals().keys() | _WHERE.keys())
+    return sorted({*globals(), *__all__})

@@ -33,6 +33,7 @@ from interlock.worker.definition import Definition, kind_of, set_default_payload
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
+    from interlock.testing.finished_run import FinishedRun
 
 H = TypeVar("H", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class App:
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
         self._connection: Connection | None = None
-        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
+        self.connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
         """links made on first use, one for each event loop"""
 
     def job(
@@ -158,7 +159,8 @@ class App:
         `at` or `delay` postpone it. `occurrence` makes it the job's run for that instant, which exists once, however
         often you submit it. With an `idempotency_key`, or `key` for short, a repeated submit returns the first run.
         """
-        return (await submit(await self._connected(), [call_of(job, payload, options)]))[0]
+        connection = await self._connected()
+        return (await submit(connection, [call_of(job, payload, options, connection.now())]))[0]
 
     @overload
     async def submit_many(self, runs: Iterable[Call[T]]) -> list[RunHandle[T]]: ...
@@ -208,11 +210,28 @@ class App:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, await self._connected())
 
+    @overload
+    def test(self, job: Call[T]) -> "FinishedRun[T]": ...
+    @overload
+    def test(
+        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> "FinishedRun[Any]": ...
+    def test(
+        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> "FinishedRun[Any]":
+        """Run a job at once, in this process, and return its finished run: for tests.
+
+        A scheduler in memory takes it as `submit` would, and retries it by its rules. Delays pass on virtual time.
+        """
+        from interlock.testing.virtual_scheduler import run_at_once
+
+        return run_at_once(self, job, payload, options)
+
     async def _connected(self) -> Connection:
         if self._connection is not None:
             return self._connection
         loop = asyncio.get_running_loop()
-        connection = self._by_loop.get(loop)
+        connection = self.connections.get(loop)
         if connection is None:
             path = os.environ.get("INTERLOCK_SOCKET")
             if path is None:
@@ -220,7 +239,7 @@ class App:
             # In a worker, or in a program that has the variable: connect on first use.
             from interlock.wiring.connection import connect
 
-            connection = self._by_loop[loop] = await connect(path)
+            connection = self.connections[loop] = await connect(path)
         return connection
 
     @asynccontextmanager

@@ -21,6 +21,7 @@ RUN = {
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},
+    "docs/testing.md": {"python"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}

@@ -48,6 +48,10 @@ class Connection(Endpoint, RunAccess):
         self.on_news: Callable[[r.News], None] | None = None
         """called with the news that a scheduler sends after a `Watch`"""
 
+    def now(self) -> float:
+        """Return the time from which the deadlines of new runs count."""
+        return time.time()
+
     async def close(self) -> None:
         self._closed = True
         if self._peer is not None:
@@ -119,7 +123,7 @@ class Connection(Endpoint, RunAccess):
     async def stats(self, run_id: str) -> RunStats:
         info = await self.get(run_id)
         fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
-        return stats_of(Run(**fields), (await self.ask(r.AskHistory(0, run_id))).entries, time.time())
+        return stats_of(Run(**fields), (await self.ask(r.AskHistory(0, run_id))).entries, self.now())
 
     # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -135,7 +135,7 @@ def result_type_of(one: object) -> ResultType[Any] | None:
 
 async def submit(connection: "Connection", runs: NewRuns) -> list[RunHandle[Any]]:
     """Submit all runs or none; they are durable when this returns. Safe to repeat if each has an idempotency key."""
-    now, given = time.time(), list(runs)
+    now, given = connection.now(), list(runs)
     ready = [run_of(place, one, now) for place, one in enumerate(given)]
     check_size(ready)
     accepted = await connection.ask(r.Submit(0, ready))

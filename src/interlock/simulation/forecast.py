@@ -4,32 +4,22 @@ The scheduler and the workers are the real ones. Only their clock, links, store 
 """
 
 import asyncio
-import logging
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from random import Random
-from typing import Any
 
 from interlock.core import fire_times, schedule_table
-from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog, Entry
-from interlock.engine.engine import Engine, EngineSettings
-from interlock.engine.metrics import Metrics
-from interlock.engine.stall import StallWatch
-from interlock.model.error import InterlockError
 from interlock.model.job import Job
-from interlock.model.run import Now
 from interlock.simulation.forecast_model import Forecast, Plan, TooManyRuns
 from interlock.simulation.forecast_record import Record, RecordingStore
 from interlock.simulation.forecast_summary import summary
-from interlock.simulation.virtual import TimedExecutor, VirtualBus, VirtualClock, VirtualLoop
-from interlock.worker.host import Host, HostSettings
+from interlock.simulation.virtual import TimedExecutor, VirtualLoop
+from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 
 MOST_RUNS = 2_000_000
 SAMPLE = 2000  # occurrences of a job from which its total is estimated
 LONGEST_AFTER = 86400.0  # seconds beyond the end for which unfinished runs are followed
 LOOK = 60.0  # seconds between two checks for unfinished runs
-NEVER = 1e10
 
 
 def forecast(jobs: Iterable[Job], plan: Plan) -> Forecast:
@@ -37,7 +27,7 @@ def forecast(jobs: Iterable[Job], plan: Plan) -> Forecast:
     known = {job.id: job for job in jobs if job.schedule is not None}
     check_size(known.values(), plan)
     record = Record(known, plan)
-    with _quiet(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
+    with quiet(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
         runner.run(_rehearse(list(known.values()), plan, record))
     return summary(list(known.values()), plan, record)
 
@@ -62,53 +52,24 @@ def estimate(job: Job, plan: Plan) -> int:
     return round((len(found) - 1) * (plan.until - plan.start) / (found[-1] - found[0]))
 
 
-class _NoStalls(StallWatch):
-    """Virtual time jumps, and no jump is a stall."""
-
-    def start(self) -> None: ...
-
-    def notice(self, now: Now, commands: list[Any]) -> None: ...
-
-
-class _Metrics(Metrics):
-    def failed(self, error: InterlockError) -> None:
-        """End the forecast with an error from which a scheduler would recover."""
-        raise error
-
-
 async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
     jobs = [job for job in jobs if not _is_past(job, plan.start)]
     store = _store(jobs, plan, record)
-    clock = VirtualClock(asyncio.get_running_loop(), plan.start)
-    limits = Limits(heartbeat_interval=NEVER)
-    engine = Engine(
-        store=store,
-        leases=store,
-        clock=clock,
-        rng=Random(0),
-        catalog=Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes),
-        settings=EngineSettings(limits=limits, lease_ttl=NEVER, longest_wait=NEVER),
-    )
-    engine.metrics = _Metrics()
-    engine._stall = _NoStalls(clock)
-    bus = VirtualBus()
-    await bus.listen(engine.links)
-    await engine.start()
-    hosts = [_host(f"w{number}", bus, jobs, plan) for number in range(plan.workers)]
-    tasks = [asyncio.create_task(_work(*one)) for one in hosts]
-    scheduler = asyncio.create_task(engine.run())
+    catalog = Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes)
+    cluster = VirtualCluster(store, catalog, plan.start, Random(0))
+    lengths = {job_id: length.seconds for job_id, length in plan.lengths.items()}
+    for _ in range(plan.workers):
+        executor = TimedExecutor(lengths, plan.failing)
+        cluster.add_worker(executor, [job.id for job in jobs], plan.slots, plan.processes)
+    await cluster.start()
     await asyncio.sleep(plan.until - plan.start)
     for _ in range(int(LONGEST_AFTER / LOOK)):
         if not record.unfinished():
             break
         await asyncio.sleep(LOOK)
-    engine.stop()
-    await scheduler
+    await cluster.stop()
     record.close(store.runs_by_id)
-    for host, _ in hosts:
-        host.abandon()
-    await asyncio.gather(*tasks)
 
 
 def _store(jobs: Iterable[Job], plan: Plan, record: Record) -> RecordingStore:
@@ -121,29 +82,5 @@ def _store(jobs: Iterable[Job], plan: Plan, record: Record) -> RecordingStore:
     return store
 
 
-def _host(worker_id: str, bus: VirtualBus, jobs: Iterable[Job], plan: Plan) -> tuple[Host, TimedExecutor]:
-    executor = TimedExecutor({job_id: length.seconds for job_id, length in plan.lengths.items()}, plan.failing)
-    settings = HostSettings(worker_id=worker_id, slots=plan.slots, processes=plan.processes, heartbeat_interval=NEVER)
-    return Host(bus, executor, [job.id for job in jobs], settings), executor
-
-
-async def _work(host: Host, executor: TimedExecutor) -> None:
-    await executor.start(host.report)
-    await host.run()
-    await executor.close()
-
-
 def _is_past(job: Job, start: float) -> bool:
     return job.schedule is not None and job.schedule.at is not None and job.schedule.at < start
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence the scheduler's log: the forecast itself reports what it would say."""
-    logger = logging.getLogger("interlock")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL + 1)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -23,6 +23,10 @@ class Reports:
         self._waiting: dict[Key, HeldAttempt] = {}
         self._timer: asyncio.TimerHandle | None = None
 
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
     def started(self, held: HeldAttempt) -> None:
         self._waiting[held.key] = held
         loop = asyncio.get_running_loop()

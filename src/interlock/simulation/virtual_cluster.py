@@ -1,0 +1,108 @@
+"""A scheduler and its workers on virtual time. They are the real ones: only clock, links, store and attempts differ."""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from random import Random
+from typing import Any
+
+from interlock.core.state import Limits
+from interlock.engine.catalog import Catalog
+from interlock.engine.engine import Engine, EngineSettings
+from interlock.engine.metrics import Metrics
+from interlock.engine.stall import StallWatch
+from interlock.model.error import InterlockError
+from interlock.model.run import Now
+from interlock.ports.executor import Executor
+from interlock.simulation.virtual import VirtualBus, VirtualClock
+from interlock.stores.memory import MemoryStore
+from interlock.worker.host import Host, HostSettings
+
+NEVER = 1e10
+
+
+class _NoStalls(StallWatch):
+    """Virtual time jumps, and no jump is a stall."""
+
+    def start(self) -> None: ...
+
+    def notice(self, now: Now, commands: list[Any]) -> None: ...
+
+
+class _Metrics(Metrics):
+    def failed(self, error: InterlockError) -> None:
+        """End the cluster with an error from which a scheduler would recover."""
+        raise error
+
+
+class VirtualCluster:
+    """A scheduler and its workers on the running loop, which is a `VirtualLoop`."""
+
+    def __init__(self, store: MemoryStore, catalog: Catalog, start: float, rng: Random, prerun: float = 10.0) -> None:
+        self.clock = VirtualClock(asyncio.get_running_loop(), start)
+        self.bus = VirtualBus()
+        self.engine = Engine(
+            store=store,
+            leases=store,
+            clock=self.clock,
+            rng=rng,
+            catalog=catalog,
+            settings=EngineSettings(
+                limits=Limits(heartbeat_interval=NEVER, prerun=prerun),
+                lease_ttl=NEVER,
+                longest_wait=NEVER,
+                holder="virtual",
+            ),
+        )
+        self.engine.metrics = _Metrics()
+        self.engine._stall = _NoStalls(self.clock)
+        self._hosts: list[tuple[Host, Executor]] = []
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def add_worker(self, executor: Executor, jobs: Iterable[str], slots: int, processes: int = 2) -> None:
+        """Add a worker that starts with the cluster."""
+        settings = HostSettings(
+            worker_id=f"w{len(self._hosts)}", slots=slots, processes=processes, heartbeat_interval=NEVER
+        )
+        self._hosts.append((Host(self.bus, executor, list(jobs), settings), executor))
+
+    async def start(self) -> None:
+        await self.bus.listen(self.engine.links)
+        await self.engine.start()
+        self._tasks = [asyncio.create_task(_work(*one)) for one in self._hosts]
+        self.scheduler = asyncio.create_task(self.engine.run())
+
+    def flush(self) -> bool:
+        """Send the reports that workers delay for some milliseconds; return whether there were any."""
+        waiting = [host._reports for host, _ in self._hosts if host._reports.is_waiting]
+        for reports in waiting:
+            reports.send_all()
+        return bool(waiting)
+
+    async def stop(self) -> None:
+        """Stop the scheduler and its workers; raise the error that has ended it before."""
+        self.engine.stop()
+        await asyncio.wait([self.scheduler])
+        for host, _ in self._hosts:
+            host.abandon()
+        await asyncio.gather(*self._tasks)
+        self.scheduler.result()
+
+
+async def _work(host: Host, executor: Executor) -> None:
+    await executor.start(host.report)
+    await host.run()
+    await executor.close()
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence the scheduler's own log."""
+    logger = logging.getLogger("interlock")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

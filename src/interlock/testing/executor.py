@@ -1,0 +1,98 @@
+"""Attempts in the process of the test, on its virtual loop."""
+
+import asyncio
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from interlock.model import message as m
+from interlock.model import payload
+from interlock.model.outcome import Outcome
+from interlock.ports.clock import Clock
+from interlock.ports.executor import Executor, Report
+from interlock.testing.patient_loop import PatientLoop
+from interlock.worker.attempt_end import End, end_of_error, end_of_result
+from interlock.worker.context import Context
+from interlock.worker.definition import Definition
+
+Key = tuple[str, int]
+
+
+class LocalExecutor(Executor):
+    """Runs the functions of an app on the loop. A blocking one holds the loop, so it takes no virtual time."""
+
+    def __init__(self, definitions: Mapping[str, Definition], loop: PatientLoop, clock: Clock) -> None:
+        self._definitions = definitions
+        self._loop = loop
+        self._clock = clock
+        self._report: Report = lambda message: None
+        self._attempts: dict[Key, tuple[asyncio.Task[None], Context]] = {}
+
+    async def start(self, report: Report) -> None:
+        self._report = report
+
+    def begin(self, attempt: m.Dispatch) -> None:
+        key = attempt.run_id, attempt.fence
+        definition = self._definitions[attempt.job_id]
+        context = Context(attempt, self._send, definition.job.secrets)
+        task = self._loop.create_task(self._run(key, attempt, definition, context))
+        # A task that is cancelled before its first step never runs, so it cannot report itself.
+        task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
+        self._attempts[key] = task, context
+        self._report(m.Started(*key))
+
+    async def _run(self, key: Key, attempt: m.Dispatch, definition: Definition, context: Context) -> None:
+        try:
+            arguments = definition.arguments(attempt.payload or payload.EMPTY, context)
+            if definition.is_async:
+                result = await definition.handler(**arguments)
+            else:
+                # A worker runs it in a thread, in which no loop runs.
+                asyncio._set_running_loop(None)
+                try:
+                    result = definition.handler(**arguments)
+                finally:
+                    asyncio._set_running_loop(self._loop)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
+            is_stopped = isinstance(error, asyncio.CancelledError) and context.cancelled
+            self._finish(key, End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context))
+        else:
+            self._finish(key, end_of_result(result, definition, context))
+
+    def _finish(self, key: Key, end: End) -> None:
+        if self._attempts.pop(key, None) is not None:
+            self._report(m.Finished(*key, **end._asdict()))
+
+    def _send(self, message: m.Message) -> None:
+        """Report a line, progress or a checkpoint; from any thread."""
+        if isinstance(message, m.LogLine):
+            message = replace(message, at=self._clock.now().wall)
+        if self._loop.is_here():
+            self._report(message)
+        else:
+            self._loop.call_soon_threadsafe(self._report, message)
+
+    def ask(self, run_id: str, fence: int, reason: str) -> None:
+        if (found := self._attempts.get((run_id, fence))) is not None:
+            task, context = found
+            context.stop_reason = reason
+            task.cancel()
+
+    def terminate(self, run_id: str, fence: int) -> None:
+        """Give up an attempt that ignored its stop, as the death of its process would."""
+        if (found := self._attempts.pop((run_id, fence), None)) is not None:
+            found[0].cancel()
+            self._report(m.Lost(run_id, fence, "it ignored its stop"))
+
+    kill = terminate
+
+    def flush(self) -> None: ...
+
+    async def close(self) -> None:
+        tasks = [task for task, _ in self._attempts.values()]
+        self._attempts.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,62 @@
+"""A context to call a job's function with, in a test."""
+
+import time
+from datetime import datetime
+from typing import Any
+
+from interlock.client.submission import instant
+from interlock.model import payload
+from interlock.model.duration import Duration, seconds
+from interlock.model.error import BadValue
+from interlock.model.message import Checkpoint, Dispatch, Message, Progress
+from interlock.model.message import LogLine as LogMessage
+from interlock.model.run_view import LogLine, ProgressInfo
+from interlock.model.secret import from_json
+from interlock.worker.context import Context
+
+
+class RecordedContext(Context):
+    """A context without a run, which keeps what the function reports: made by `testing.context(...)`."""
+
+    def __init__(self, dispatch: Dispatch, state: Any) -> None:
+        super().__init__(dispatch, self._keep)
+        self.state = state
+        self.lines: list[LogLine] = []
+        self.reports: list[ProgressInfo] = []
+        self.checkpoints: list[Any] = []
+
+    def cancel(self, reason: str = "cancelled") -> None:
+        """Let `cancelled` be true from now on. An async function is not interrupted."""
+        self.stop_reason = reason
+
+    def _keep(self, message: Message) -> None:
+        if isinstance(message, LogMessage):
+            self.lines.append(LogLine(message.at, self.attempt, message.level, message.text))
+        elif isinstance(message, Progress):
+            self.reports.append(ProgressInfo(message.percent, message.text))
+        elif isinstance(message, Checkpoint):
+            self.checkpoints.append(from_json(payload.decode(message.value)))
+
+
+def context(
+    *,
+    run_id: str = "run-1",
+    job_id: str = "job",
+    attempt: int = 1,
+    deadline: datetime | Duration | None = None,
+    checkpoint: Any = None,
+    state: Any = None,
+) -> RecordedContext:
+    """Make a context for a direct call: `report(testing.context(attempt=2), pages=3)`.
+
+    `deadline` is an instant, or a duration from now. `checkpoint` is the value that an earlier attempt stored, and
+    `state` the value that the app's lifespan would yield.
+    """
+    if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 1:
+        raise BadValue("attempt", attempt, "a whole number of 1 or more")
+    if deadline is None or isinstance(deadline, datetime):
+        until = None if deadline is None else instant(deadline, "deadline")
+    else:
+        until = time.time() + seconds(deadline, "deadline")
+    stored = None if checkpoint is None else payload.encode(checkpoint, "checkpoint")
+    return RecordedContext(Dispatch(run_id, attempt, job_id, attempt, None, until, False, 0.0, stored), state)

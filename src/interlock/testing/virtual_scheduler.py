@@ -1,0 +1,236 @@
+"""A whole scheduler in the memory of a test, on virtual time."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import copy_context
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Protocol, TypeVar, Unpack, overload
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from interlock.client.connection import Connection
+from interlock.client.handle import RunAccess, RunHandle
+from interlock.client.http.client import BlockingRunHandle
+from interlock.client.submission import Call, Instant, call_of, instant, result_type_of, submit
+from interlock.core.state import DEFAULT_LANES
+from interlock.engine.catalog import Catalog, Entry
+from interlock.model import request as r
+from interlock.model.duration import Duration, seconds
+from interlock.model.job import Job
+from interlock.model.new_run import RunOptions
+from interlock.model.run_view import RunInfo, info_of
+from interlock.ports.clock import Clock
+from interlock.simulation.virtual_cluster import VirtualCluster, quiet
+from interlock.stores.memory import MemoryStore
+from interlock.testing.executor import LocalExecutor
+from interlock.testing.finished_run import FinishedRun
+from interlock.testing.patient_loop import PatientLoop
+from interlock.worker.definition import Definition
+
+T = TypeVar("T")
+
+LONGEST = 366 * 86400.0  # seconds of virtual time to wait for a run that does not end
+MOST_CANCELS = 10  # times that a task left behind is cancelled
+START = "2030-01-01T00:00:00Z"
+EDGE = 0.0001  # seconds by which time goes beyond an instant, because times are rounded
+
+
+class AppUnderTest(Protocol):
+    """The part of an app that a test needs."""
+
+    definitions: dict[str, Definition]
+    connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection]
+
+
+class _Middle(Random):
+    """Chance without jitter: retries come after their plain delays."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return (a + b) / 2
+
+
+class _Connection(Connection):
+    clock: Clock
+
+    def now(self) -> float:
+        return self.clock.now().wall
+
+
+class VirtualScheduler:
+    """A scheduler and a worker in this process, with the jobs of an app. Time passes only by `advance`, and while you
+    wait for a run. Use it in plain and in async tests: its methods block, for milliseconds."""
+
+    def __init__(self, app: AppUnderTest, start: Instant = START, *, schedules: bool = True, slots: int = 64) -> None:
+        self._app = app
+        self._start = instant(start, "start")
+        self._loop = PatientLoop()
+        self._store = MemoryStore()
+        self._elapsed = 0.0
+        try:
+            self._run(self._begin(schedules, slots))
+        except BaseException:
+            self._loop.close()
+            raise
+        self._access = _access_of(self)
+
+    async def _begin(self, schedules: bool, slots: int) -> None:
+        definitions = self._app.definitions
+        jobs = [one.job if schedules else _unscheduled(one.job) for one in definitions.values()]
+        checks = [(one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
+        lanes = {job.lane: 30 for job in jobs} | DEFAULT_LANES
+        catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
+        self._cluster = VirtualCluster(self._store, catalog, self._start, _Middle(0), prerun=0.0)
+        clock = self._cluster.clock
+        self._cluster.add_worker(LocalExecutor(definitions, self._loop, clock), definitions, slots)
+        await self._cluster.start()
+        self.connection = self._app.connections[self._loop] = _Connection(self._cluster.bus)
+        self.connection.clock = clock
+        await self.connection.open()
+
+    def close(self) -> None:
+        """Stop it; runs that have not ended are cut off."""
+        try:
+            self._run(self._cluster.stop())
+        finally:
+            self._run(_end_tasks())
+            del self._app.connections[self._loop]
+            self._loop.close()
+
+    def drive(self, action: Awaitable[T]) -> T:
+        """Await an action on the virtual loop, and everything that is due then. Time jumps to whatever it waits for."""
+
+        async def watched() -> T:
+            task = asyncio.ensure_future(action)
+            await asyncio.wait([task, self._cluster.scheduler], return_when=asyncio.FIRST_COMPLETED)
+            if not task.done():
+                self._cluster.scheduler.result()
+            while self._cluster.flush() or not self._loop.is_idle():  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0)
+            return task.result()
+
+        found = self._run(watched())
+        self._elapsed = max(self._elapsed, self._loop.time() - EDGE)
+        return found
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        with quiet():
+            if asyncio._get_running_loop() is None:
+                return self._loop.run_until_complete(coroutine)
+            # An async test: two loops cannot run in one thread.
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(copy_context().run, self._loop.run_until_complete, coroutine).result()
+
+    @property
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(round(self._start + self._elapsed, 3), UTC)
+
+    def advance(self, duration: Duration) -> None:
+        """Let time pass, and everything happen that is due until then, and at that instant."""
+        until = self._elapsed + seconds(duration, "duration")
+        self.drive(asyncio.sleep(until + EDGE - self._loop.time()))
+        self._elapsed = until
+
+    @overload
+    def submit(self, job: Call[T]) -> BlockingRunHandle[T]: ...
+    @overload
+    def submit(
+        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> BlockingRunHandle[Any]: ...
+    def submit(
+        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+    ) -> BlockingRunHandle[Any]:
+        """Submit a run as `App.submit` does. Its handle passes the time: `result` returns when the run has ended."""
+        return self.submit_call(call_of(job, payload, options, self.connection.now()))
+
+    def submit_call(self, run: Call[Any] | r.NewRun) -> BlockingRunHandle[Any]:
+        handle = self.drive(submit(self.connection, [run]))[0]
+        return BlockingRunHandle(RunHandle(handle.id, self._access, result_type_of(run)))
+
+    def handle(self, run_id: str) -> BlockingRunHandle[Any]:
+        return BlockingRunHandle(RunHandle(run_id, self._access))
+
+    def pause(self, job: str) -> None:
+        """Pause the schedule of a job."""
+        self.drive(self.connection.ask(r.SetPaused(0, job, True)))
+
+    def resume(self, job: str) -> None:
+        self.drive(self.connection.ask(r.SetPaused(0, job, False)))
+
+    def runs(self, job: str | None = None) -> list[RunInfo]:
+        """Return every run so far, or those of a job, in the order of their creation."""
+        if job is not None:
+            self.drive(self.connection.ask(r.AskJob(0, job)))
+        return [info_of(run) for run in self._store.runs_by_id.values() if job in (None, run.job_id)]
+
+    def fired(self, job: str) -> list[datetime]:
+        """Return when the runs of a job started, in order."""
+        started = sorted(run.started_at for run in self.runs(job) if run.started_at is not None)
+        return [datetime.fromtimestamp(round(at, 2), UTC) for at in started]
+
+
+def _access_of(scheduler: VirtualScheduler) -> RunAccess:
+    """Return questions about runs that drive the loop themselves, so that blocking handles can ask them."""
+    connection = scheduler.connection
+
+    def driven(name: str) -> Any:
+        async def method(_: object, *arguments: Any) -> Any:
+            if name == "ending" and arguments[1] is None:
+                arguments = (arguments[0], LONGEST)
+            return scheduler.drive(getattr(connection, name)(*arguments))
+
+        return method
+
+    async def endings(_: object, run_ids: Iterable[str]) -> AsyncGenerator[Any, None]:
+        source = connection.endings(run_ids)
+        try:
+            while True:
+                yield scheduler.drive(source.__anext__())
+        except StopAsyncIteration:
+            return
+        finally:
+            scheduler.drive(source.aclose())
+
+    methods = {name: driven(name) for name in RunAccess.__abstractmethods__} | {"endings": endings}
+    access: RunAccess = type("Access", (RunAccess,), methods)()
+    return access
+
+
+async def _end_tasks() -> None:
+    """End whatever functions have left behind on the loop."""
+    for _ in range(MOST_CANCELS):
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        await asyncio.sleep(0)
+    for task in asyncio.all_tasks():
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # it ignores every stop, and the loop is gone
+
+
+def _unscheduled(job: Job) -> Job:
+    """Return the job without its schedule, and with the retries that it has because of it."""
+    return replace(job, schedule=None, retry=replace(job.retry, max_retries=job.max_retries), version="")
+
+
+@contextmanager
+def scheduler(app: AppUnderTest, start: Instant = START, *, slots: int = 64) -> Iterator[VirtualScheduler]:
+    """Run a scheduler with the jobs of an app, in memory and on virtual time, until the block ends."""
+    found = VirtualScheduler(app, start, slots=slots)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def run_at_once(
+    app: AppUnderTest, job: str | Call[Any], payload: Mapping[str, Any] | None, options: RunOptions
+) -> FinishedRun[Any]:
+    """Run a job to its end. Other jobs run if it submits them; schedules do not fire."""
+    found = VirtualScheduler(app, time.time(), schedules=False)
+    try:
+        return FinishedRun(found.submit_call(call_of(job, payload, options, found.connection.now())))
+    finally:
+        found.close()
