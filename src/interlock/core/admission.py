@@ -135,7 +135,7 @@ def _create_one(p: Pass, new: NewRun, digest: bytes | None, actor: str) -> str:
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
-    """Let the schedule know that this time of its may have a run."""
+    """Note in the schedule that this fire time may have a run."""
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence
