@@ -13,7 +13,7 @@ LANES = {"main": 4, "narrow": 1, "wide": 8}
 HEARTBEAT = 2.0
 LEASE_TTL = 4.0
 LEAD = 0.05
-KEEP = Keep(runs=1, keys_for=3600.0)
+KEEP = Keep(keep_runs=1, keep_keys=3600.0)
 WALL = 1_800_000_000.0  # the wall clock as the simulation begins
 
 JOBS = (

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import interlock as il
 from interlock.model.error import BadDuration, BadValue, InterlockError
 from interlock.model.schedule import CatchUp, Schedule, instant
 
@@ -282,3 +283,31 @@ def test_the_place_of_a_job_is_the_same_in_every_process_and_for_ever() -> None:
     # the share is the job's own: whatever else its schedule says, and wherever it runs
     assert schedule(cron="0 2 * * *", jitter="1h").offset("report") == pytest.approx(60 * OFFSET_OF_REPORT)
     assert schedule(every=60).offset("report") == 0.0
+
+
+@pytest.mark.behaviour("TIM-3")
+@pytest.mark.parametrize(
+    ("make", "option"),
+    [
+        *((il.at, one) for one in ("catch_up_max", "wait", "once", "every", "cron", "jiter")),
+        *((il.once, one) for one in ("catch_up_max", "keep", "tz", "at", "every", "cron")),
+        *((il.every, one) for one in ("keep", "tz", "once", "at", "cron")),
+        *((il.cron, one) for one in ("keep", "once", "at", "every")),
+    ],
+)
+def test_an_option_of_another_kind_is_no_option(make: Any, option: str) -> None:
+    first = {il.at: "2030-01-31T12:00:00Z", il.once: 5, il.every: "1h", il.cron: "0 2 * * *"}[make]
+    # Values that would change nothing, were they accepted.
+    defaults = {"catch_up_max": 5, "wait": 0, "once": False, "keep": False}
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{option}'"):
+        make(first, **{option: defaults.get(option)})
+
+
+@pytest.mark.behaviour("TIM-1")
+def test_the_options_of_each_kind() -> None:
+    every: dict[str, Any] = {"jitter": "1s", "catch_up": "all", "catch_up_window": "1h"}
+    repeated = {**every, "catch_up_max": 7}
+    assert il.at(NOON, keep=True, **every) == schedule(at=NOON, keep=True, **every)
+    assert il.once("5s", **every) == schedule(once=True, wait="5s", **every)
+    assert il.every("1h", wait="5s", **repeated) == schedule(every="1h", wait="5s", **repeated)
+    assert il.cron("0 2 * * *", tz="Asia/Tokyo", **repeated) == schedule(cron="0 2 * * *", tz="Asia/Tokyo", **repeated)

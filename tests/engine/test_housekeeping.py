@@ -64,7 +64,7 @@ def _result(work: Coroutine[Any, Any, bool]) -> bool:
 
 @pytest.mark.behaviour("TIM-16", "RUN-6")
 def test_each_limit_is_kept() -> None:
-    stage = Stage(Keep(runs=4, runs_total=5, runs_for=100.0, keys_for=50.0))
+    stage = Stage(Keep(keep_runs=4, keep_runs_total=5, keep_for=100.0, keep_keys=50.0))
     stage.end(3, job_id="old", ended_at=WALL - 101)
     stage.end(6, job_id="many")
     stage.end(3, job_id="few")
@@ -78,7 +78,7 @@ def test_each_limit_is_kept() -> None:
 
 @pytest.mark.behaviour("TIM-16", "RUN-5")
 def test_what_a_schedule_created_stays_as_long_as_a_clock_may_be_set_back() -> None:
-    stage = Stage(Keep(runs=1))
+    stage = Stage(Keep(keep_runs=1))
     stage.end(3, origin=SCHEDULE, created_at=WALL - STAY - 1)
     stage.end(3, origin=SCHEDULE, created_at=WALL - STAY)
     stage.end(1)
@@ -88,7 +88,7 @@ def test_what_a_schedule_created_stays_as_long_as_a_clock_may_be_set_back() -> N
 
 @pytest.mark.behaviour("TIM-16")
 def test_a_surplus_goes_gently_and_faster_when_more_runs_end_than_are_pruned() -> None:
-    stage = Stage(Keep(runs=1))
+    stage = Stage(Keep(keep_runs=1))
     stage.end(4 * MOST_PRUNED, counted=False)
     assert stage.once() is True
     assert not stage.house.falls_behind, "it had that to do when it began"
@@ -107,7 +107,7 @@ def test_a_surplus_goes_gently_and_faster_when_more_runs_end_than_are_pruned() -
 
 @pytest.mark.behaviour("TIM-16")
 def test_pruning_that_does_not_keep_up_says_so(caplog: pytest.LogCaptureFixture) -> None:
-    stage = Stage(Keep(runs=1))
+    stage = Stage(Keep(keep_runs=1))
     stage.end(3 * MOST_PRUNED, counted=False)
     said = []
     with caplog.at_level(logging.WARNING, "interlock"):
@@ -125,7 +125,7 @@ def test_pruning_that_does_not_keep_up_says_so(caplog: pytest.LogCaptureFixture)
 
 
 def test_it_looks_now_and_then_and_sooner_when_many_runs_have_ended() -> None:
-    stage = Stage(Keep(runs=1))
+    stage = Stage(Keep(keep_runs=1))
     loop = VirtualLoop()
     left: list[int] = []
 

@@ -65,7 +65,7 @@ def test_a_handler_that_ends_the_loop_or_forks_or_returns_a_coroutine_ends_as_so
         ("awaits.cancelled", "asyncio.exceptions.CancelledError: of its own"),
     ],
 )
-def test_whatever_is_raised_is_told_reload_line(server: Server, job: str, why: str) -> None:
+def test_whatever_is_raised_is_told_in_one_line(server: Server, job: str, why: str) -> None:
     async def body() -> None:
         async with app.connected(str(server.socket)):
             run = await app.submit(job)

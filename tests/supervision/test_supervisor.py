@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from interlock import supervision
 from interlock.model.child_info import Exit, Status
 from interlock.model.error import BadValue, CannotStart, DuplicateChild, UnknownChild, WrongStatus
 from interlock.supervision import Group, ServiceAction, Supervisor
@@ -379,3 +380,15 @@ def test_a_path_that_is_unknown() -> None:
             tree.child(path)
     with pytest.raises(UnknownChild, match=r"'shop/wob' .*'shop/web'"):
         tree.child("shop/wob")
+
+
+# The package.
+
+
+def test_the_names_of_the_package_and_no_others() -> None:
+    everything: dict[str, object] = {}
+    exec("from interlock.supervision import *", everything)
+    assert set(supervision.__all__) <= everything.keys()
+    assert set(supervision.__all__) <= set(dir(supervision))
+    for name in ("", "Word", "BadValue", "Duration", "ChildRunner", "supervisors"):
+        assert not hasattr(supervision, name), name

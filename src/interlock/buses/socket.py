@@ -145,8 +145,7 @@ class SocketBus(Bus):
         return peer
 
     def watch_worker(self, worker_id: str, call: Callable[[], None]) -> None:
-        """Call when the process of a worker without a link ends: at once if it has, never if that cannot be known. A
-        new link of that process replaces this watch."""
+        """Call when the process of a worker without a link ends: at once if it has, never if that cannot be known."""
         pid = process_of(worker_id)
         if pid == 0:
             asyncio.get_running_loop().call_soon(call)

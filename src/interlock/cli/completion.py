@@ -42,7 +42,6 @@ def states(incomplete: str) -> list[str]:
 
 
 def _ask(ctx: typer.Context, incomplete: str, find: Callable[[Client], Iterable[tuple[str, str]]]) -> Found:
-
     logging.disable()
     given: dict[str, Any] = ctx.params
     try:

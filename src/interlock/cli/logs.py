@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any
 
 from interlock.cli import completion
@@ -16,6 +16,8 @@ from interlock.client.http.client import Client
 from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
 from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent, ServiceLine
 from interlock.model.state import TERMINAL
+
+_screen = cache(console)  # making one takes longer than printing a line
 
 
 @takes(*FINDING)
@@ -53,7 +55,7 @@ def _print_line(line: LogLine | ServiceLine, json: bool, drawn: Callable[[], Any
     if json:
         out(json_text(line))
     elif sys.stdout.isatty():
-        console().print(drawn(), soft_wrap=True)
+        _screen().print(drawn(), soft_wrap=True)
     else:
         out(f"{exact(line.at)}\t{tabbed(*cells)}\t{on_one_line(line.text)}")
 

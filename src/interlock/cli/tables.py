@@ -31,7 +31,6 @@ def out(text: str) -> None:
 
 
 def json_text(value: Any, indent: bool = False) -> str:
-
     data = encode(value)
     return safe_json((msgspec.json.format(data, indent=2) if indent else data).decode())
 

@@ -38,7 +38,6 @@ class ClockChange(NamedTuple):
 
 
 def named_zone(tz: str) -> tzinfo:
-
     try:
         zone_of(tz)
     except BadValue:

@@ -141,7 +141,7 @@ def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets:
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
-    """Let the schedule know that this time of its may have a run."""
+    """Note in the schedule that this fire time may have a run."""
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence

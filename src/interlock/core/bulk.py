@@ -42,7 +42,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
         p.state.job(command.wanted.job_id)
     if len(p.state.walks) >= MOST_AT_ONCE:
         raise Overloaded(f"{MOST_AT_ONCE} bulk requests are under way; try again when one has finished")
-    # Runs of other tenants do not exist for it, not even in the number of those left.
+    # It must not see runs of other tenants, not even in the number of those left.
     tenant = command.wanted.tenant
     walk = [] if is_retry else [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
     while walk and walk[-1].id in p.created:

@@ -1,4 +1,4 @@
-"""What one step decides: rows to store, messages to send, answers to give, effects, and when to look again."""
+"""The decisions of one step: rows to store, messages to send, answers to give, effects, and the next look."""
 
 from typing import Any
 
@@ -40,9 +40,7 @@ class Batch(msgspec.Struct):
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
     walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
     dropped_bulks: list[str] = []
-    position: int = 0
-    """position of the first row. Log lines come first, then history, so that a reader sees a run's log before its end;
-    the log of services comes last"""
+    position: int = 0  # of the first row: log lines come first, so that a log precedes its run's end, then history
 
     @property
     def last_position(self) -> int:

@@ -1,10 +1,10 @@
-"""Facts: what a step needs from the store. The shell reads them for a whole batch, right before the step."""
+"""Facts: the data that a step needs from the store. The shell reads them for a whole batch, right before the step."""
 
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.core.schedule_table import has_passed
+from interlock.core.fire_times import following
 from interlock.model.run import Run
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -30,8 +30,10 @@ class Needs(msgspec.Struct):
         return bool(self.keys or self.digests or self.states or self.runs or self.latest or self.pages)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
+        """Note a run whose second is a fire time that the schedule has passed."""
         entry = state.timetable.entries.get(job_id)
-        if entry is not None and has_passed(entry, at):
+        found = None if entry is None else following(entry.schedule, entry.anchor, int(at) - 1e-6)
+        if entry is not None and found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor:
             self.passed[run_id] = (job_id, at)
 
 

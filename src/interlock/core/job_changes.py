@@ -33,25 +33,19 @@ def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tup
     for job in jobs:
         if job.id in state.jobs and job.id not in state.declared:
             found.append((job, f"id: {job.id!r} is taken by a job that was put over the API; drop that job first"))
-        elif not _is_known(state, job) and (late := _in_the_past(job, now)) is not None:
+        elif (late := _too_late(state, job, now)) is not None:
             found.append((job, late))
     return found
 
 
-def _in_the_past(job: Job, now: float) -> str | None:
-    if job.schedule is None or job.schedule.at is None or job.schedule.at > now:
+def _too_late(state: SchedulerState, job: Job, now: float) -> str | None:
+    """Return the fault of a job whose only time has passed, unless it has had this very schedule before."""
+    schedule, entry, row = job.schedule, state.timetable.entries.get(job.id), state.timetable.rows.get(job.id)
+    if schedule is None or schedule.at is None or schedule.at > now:
         return None
-    return f"schedule.at: {str(job.schedule).removeprefix('at ')!r} is in the past; use a time in the future"
-
-
-def _is_known(state: SchedulerState, job: Job) -> bool:
-    """Whether the job has had this very schedule before."""
-    entry = state.timetable.entries.get(job.id)
-    identity = None if job.schedule is None else job.schedule.identity
-    if entry is not None:
-        return entry.schedule.identity == identity
-    row = state.timetable.rows.get(job.id)
-    return row is not None and row[1] == identity
+    if schedule.identity == (entry.schedule.identity if entry is not None else row and row[1]):
+        return None
+    return f"schedule.at: {str(schedule).removeprefix('at ')!r} is in the past; use a time in the future"
 
 
 def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> None:
@@ -101,7 +95,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         if job.work is None:
             raise BadValue("run", None, f"a process or a function, which job {job.id!r} needs")
         check_lane(job, state.lanes)
-        if not _is_known(state, job) and (late := _in_the_past(job, p.now)) is not None:
+        if (late := _too_late(state, job, p.now)) is not None:
             raise BadSchedule(late)
     for job in command.jobs:
         known = state.jobs.get(job.id)
@@ -155,7 +149,7 @@ def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
 
 
 def _forget_unknown(p: Pass) -> None:
-    """Of jobs that are no longer defined, keep only the pause."""
+    """Keep only the pause of jobs that are no longer defined."""
     table = p.state.timetable
     for job_id, row in table.rows.items():
         if row[5] and row[1] != GONE:

@@ -1,4 +1,4 @@
-"""Answers to questions about jobs, lanes and the timetable."""
+"""Answers from the scheduler's state to questions about jobs, lanes and the timetable."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
@@ -133,4 +133,3 @@ ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Me
     r.AskNext: next_times,
     r.AskTimetable: timetable,
 }
-"""the questions that the state of the scheduler answers"""

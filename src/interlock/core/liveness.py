@@ -152,9 +152,7 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
     """Keep a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
-
-    Only that last line takes the log beyond a limit, so its size alone shows, after a restart too, that it is full.
-    """
+    Only that line takes the log beyond a limit, so the size alone shows, after a restart too, that the log is full."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:
         return

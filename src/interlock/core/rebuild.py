@@ -31,11 +31,8 @@ class Snapshot(msgspec.Struct, frozen=True):
 def rebuild(
     limits: Limits, lanes: dict[str, int], snapshot: Snapshot, now: Now, before: SchedulerState | None = None
 ) -> SchedulerState:
-    """Make the state that the store describes. An attempt counts as live until its worker is silent for too long.
-
-    `before` is the previous state of this same scheduler, if any: its spans continue. Otherwise the wall clock decides
-    what is left of a span.
-    """
+    """Make the state that the store describes. An attempt counts as live until its worker is silent for too long. Spans
+    continue from `before`, the previous state of this same scheduler; without it, the wall clock says what is left."""
     state = SchedulerState(limits, lanes)
     state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
     state.log_sizes = dict(snapshot.log_sizes)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from interlock.core.fire_times import following
 from interlock.model.job import Job
 from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
 from interlock.model.schedule import Schedule
@@ -15,12 +14,9 @@ from interlock.model.state import State
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
 
-ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]
-"""An `Entry` as it is stored: job, identity of the schedule, anchor, cursor, next time, paused, done, reached. For a
-removed job only a pause is kept."""
-
+ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]  # made by `Entry.row`
 FEW_QUEUES = 10  # queues of a lane up to which counting its runs is quick; with more, the lane counts as busy
-GONE = ""  # the identity in the row of a removed job
+GONE = ""  # the identity in the row of a removed job, which keeps only a pause
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -106,12 +102,7 @@ class Table:
 def series_of(series: dict[tuple[str, str], Series], run: Run) -> Series | None:
     """Return the series of a run, making it if needed; None for a run beside all schedules."""
     key = series_key(run)
-    if key is None:
-        return None
-    found = series.get(key)
-    if found is None:
-        found = series[key] = Series()
-    return found
+    return None if key is None else series.get(key) or series.setdefault(key, Series())
 
 
 def series_key(run: Run) -> tuple[str, str] | None:
@@ -130,9 +121,3 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
         return False
     series, job = state.series.get((run.job_id, "")), state.jobs.get(run.job_id)
     return series is None or (job is not None and len(series.live) < job.max_concurrent_runs)
-
-
-def has_passed(entry: Entry, at: float) -> bool:
-    """Whether this second is a fire time that the schedule has passed."""
-    found = following(entry.schedule, entry.anchor, int(at) - 1e-6)
-    return found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor

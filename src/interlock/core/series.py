@@ -68,7 +68,7 @@ def _begin(p: Pass, run: Run, series: Series | None) -> None:
 
 
 def release(p: Pass) -> None:
-    """Let the runs go on that waited for one that ended in this pass."""
+    """Continue the runs that waited for one that ended in this pass."""
     while p.released < len(p.ended):
         run = p.ended[p.released]
         p.released += 1

@@ -37,7 +37,7 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
 
 
 def begin(p: Pass, run: Run, at: float | None = None) -> None:
-    """Note that a run executes, as its worker may say more than once."""
+    """Note that a run executes; its worker may report that more than once."""
     if run.state is State.RUNNING:
         return
     p.move(run, State.RUNNING, "started", str(run.worker_id), at)

@@ -1,4 +1,4 @@
-"""What the scheduler keeps in memory: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
+"""The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -32,9 +32,7 @@ class Room(IntEnum):
 
 
 RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
-
 SUSPECT_SHARE = 4  # slots of a worker for each suspect that it takes
-
 ANYWHERE = ""  # replaces the job id where the dispatch carries the work, so that any worker can do it
 
 
@@ -47,9 +45,7 @@ class Limits(msgspec.Struct, frozen=True):
     log_lines: int = 10_000  # lines of a run's log, over all its attempts
     log_bytes: int = 4 * 1024 * 1024  # bytes of their text
     prerun: float = 10.0  # seconds ahead of its time that an occurrence becomes a run
-    lead: float = 0.0
-    """seconds ahead of its time that an occurrence may go to a worker, which keeps it until then; half of that should
-    be enough to store it, and the rest lets several go together"""
+    lead: float = 0.0  # seconds ahead of its time that an occurrence may go to a worker; half of it is for the commit
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property
@@ -75,7 +71,6 @@ WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
 of a field of the run; a change of that field voids the span."""
 
 Span = tuple[float, int, str, str, float]  # elapsed time of its end, tie-breaker, run id, kind, value of the field
-
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
 

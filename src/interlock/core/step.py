@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from random import Random
 
 Command = tuple[str, Any]  # its sender (a worker's id, or the client to answer), and a message or a command
-
 NO_FACTS = Facts()
 
 
@@ -134,10 +133,8 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
 }
-"""the facts of each command that needs any"""
 
 _STAGES: tuple[Callable[[Pass, Run], bool], ...] = (actions.has_expired, actions.stays_held)
 """the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
 
 _APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: liveness.inputs_read}
-"""applies the answer to an effect to its run"""

@@ -51,7 +51,7 @@ def fire(p: Pass) -> None:
 
 
 def fire_ahead(p: Pass) -> None:
-    """Create a few more where a run has ended, whose commit can carry them: so most need no commit of their own."""
+    """Create a few more in the commit of a run that has ended, so that most need no commit of their own."""
     if p.ended:
         _create_until(p, p.now + p.state.limits.prerun + EARLIER, p.occurrences + 2 * len(p.ended))
 
@@ -89,8 +89,7 @@ def _create(p: Pass, entry: Entry, soon: float) -> None:
 
 
 def _id_for(p: Pass, entry: Entry) -> str | None:
-    """Return the id of the run for a job's next time: empty if that has had its run, None if the store must be asked
-    first."""
+    """Return the id of the run for a job's next time: empty if it has had its run, None to ask the store first."""
     assert entry.next is not None
     run_id = occurrence_id(entry.job.id, entry.next, "default")
     if int(entry.next) > int(entry.reached) and run_id not in p.state.runs:

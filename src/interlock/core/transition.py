@@ -23,7 +23,6 @@ from interlock.model.state import EFFECTS, Effect, State
 if TYPE_CHECKING:
     from random import Random
 
-
 # Plain numbers: an operator of an enum is a call, and this is the innermost place there is.
 TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
 REWRITES = int(Effect.REWRITES)
@@ -71,10 +70,7 @@ class Pass(Decisions, kw_only=True):
         self.history[run.id] = [Transition(1, None, run.state, self.now, 0, run.reason, run.actor)]
 
     def move(self, run: Run, after: State, reason: str, actor: str = "scheduler", at: float | None = None) -> None:
-        """Change the state, and store the fields of the group in `UPDATE_AFTER`; `touch` a run to store others too.
-
-        `at` is the time of a change that was reported late.
-        """
+        """Change the state, now or `at` an earlier time, and store the fields of its group in `UPDATE_AFTER`."""
         before = run.state
         effect = EFFECTS.get((before, after))
         if effect is None:

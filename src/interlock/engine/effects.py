@@ -13,7 +13,6 @@ from interlock.ports.store import Store
 logger = logging.getLogger("interlock.engine")
 
 MOST_AT_ONCE = 8  # calls under way at once
-
 Answers = list[tuple[Effect, Any]]
 
 

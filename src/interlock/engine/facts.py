@@ -54,11 +54,7 @@ async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None
 async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:
     """Mark the occurrences that a schedule created and pruning removed: those it has passed that are older than any
     stored run of it. A later one that is missing was never created, for example because of a pause."""
-    missing = {
-        run_id: place
-        for run_id, place in needs.passed.items()
-        if run_id not in facts.digests and facts.states.get(run_id) is None
-    }
+    missing = {one: at for one, at in needs.passed.items() if one not in facts.digests and not facts.states.get(one)}
     first = await store.first_times(list({job_id for job_id, _ in missing.values()})) if missing else {}
     for run_id, (job_id, at) in missing.items():
         if at < first.get(job_id, inf):

@@ -23,12 +23,12 @@ SAID_AGAIN = 600.0
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """How much to keep; 0 for all, or for ever."""
+    """The amounts to keep; 0 keeps everything."""
 
-    runs: int = 0  # of each job
-    runs_total: int = 0
-    runs_for: float = 0.0  # seconds after their end
-    keys_for: float = 0.0  # seconds
+    keep_runs: int = 0  # of each job
+    keep_runs_total: int = 0
+    keep_for: float = 0.0  # seconds after the end of a run
+    keep_keys: float = 0.0  # seconds
     log_lines: int = sys.maxsize  # of each service
     log_bytes: int = sys.maxsize
 
@@ -61,12 +61,12 @@ class Housekeeping:
         """Prune a part, and return whether more is left."""
         keep, now = self._keep, self._clock.now()
         lines = await self._store.prune_service_log(keep.log_lines, keep.log_bytes)
-        keys_before = now.wall - keep.keys_for if keep.keys_for else 0.0
+        keys_before = now.wall - keep.keep_keys if keep.keep_keys else 0.0
         keys = await self._store.prune_keys(keys_before, now.wall - CALL_KEYS)
         limits = PruneLimits(
-            keep.runs or sys.maxsize,
-            now.wall - keep.runs_for if keep.runs_for else 0.0,
-            keep.runs_total or sys.maxsize,
+            keep.keep_runs or sys.maxsize,
+            now.wall - keep.keep_for if keep.keep_for else 0.0,
+            keep.keep_runs_total or sys.maxsize,
             now.wall - STAY,
             self.falls_behind,
         )

@@ -1,4 +1,4 @@
-"""The check at the door: a bad submit, put or backfill is refused here as a whole, before any of it exists."""
+"""Checks of submits, puts and backfills: a bad one is refused as a whole, before any of it exists."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime

@@ -21,9 +21,7 @@ from interlock.ports.clock import Clock
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
 FRESH = 0.1  # seconds for which computed metrics are given out again
 ROWS = (1, 10, 100, 1000, 10_000)
-
 Sample = tuple[str, dict[str, str], float]
-
 MOST_JOBS = 1000  # jobs with a label of their own; the others share one
 OTHERS = "(others)"
 
@@ -60,15 +58,10 @@ class Metrics:
         self.commits = 0
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
-        self._received: Counter[str] = Counter()
-        self._dispatched: Counter[str] = Counter()
-        self._retried: Counter[str] = Counter()
-        self._crashed: Counter[str] = Counter()
-        self._refused: Counter[str] = Counter()
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # what happened → job, or code of the error
         self._latency = Histogram(SECONDS)
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs with a label of their own
-        self._missed: Counter[str] = Counter()
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
@@ -87,7 +80,7 @@ class Metrics:
 
     @property
     def submitted(self) -> int:
-        return self._received.total()
+        return self._counts["received"].total()
 
     @property
     def ended(self) -> dict[str, int]:
@@ -106,7 +99,7 @@ class Metrics:
             self._leases_lost += 1
 
     def refused(self, code: str) -> None:
-        self._refused[code] += 1
+        self._counts["refused"][code] += 1
 
     def pruned(self, runs: int, behind: float) -> None:
         """Count pruned runs, and note for how many seconds pruning has been behind."""
@@ -122,15 +115,15 @@ class Metrics:
             runs = len(batch.created) + sum(map(len, batch.updated.values())) + len(batch.history) + len(batch.logs)
             self._commit_rows.add(runs + len(batch.kept) + len(batch.service_log))
         if batch.created:
-            self._received.update(self._labels(map(_JOB_OF_ROW, batch.created)))
+            self._counts["received"].update(self._labels(map(_JOB_OF_ROW, batch.created)))
         if decisions.sends:
             self._add_dispatched(decisions)
         if decisions.ended:
             self._add_ended(decisions.ended)
         if decisions.retried:
-            self._retried.update(self._labels(map(_JOB, decisions.retried)))
+            self._counts["retried"].update(self._labels(map(_JOB, decisions.retried)))
         if decisions.crashed:
-            self._crashed.update(self._labels(map(_JOB, decisions.crashed)))
+            self._counts["crashed"].update(self._labels(map(_JOB, decisions.crashed)))
         for lag in decisions.lags:
             self._lag.add(lag)
         self._dead_letters += len(batch.dead_letters)
@@ -151,7 +144,7 @@ class Metrics:
         out = [one for messages in decisions.sends.values() for one in messages if type(one) is Dispatch]
         if not out:
             return
-        self._dispatched.update(self._labels(map(_JOB, out)))
+        self._counts["dispatched"].update(self._labels(map(_JOB, out)))
         # All of a pass happens at one time, and most of its runs were due at few: count by time.
         now = decisions.now
         for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
@@ -166,7 +159,7 @@ class Metrics:
             if started_at is not None and now is not None:
                 self._durations[job_id].add(now - started_at, count)
             if state is State.SKIPPED:
-                self._missed[job_id] += count
+                self._counts["skipped"][job_id] += count
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
@@ -179,7 +172,7 @@ class Metrics:
         return self._families
 
     def families(self, *, available: bool, position: int) -> list[Family]:
-        state = self._state
+        state, counts = self._state, self._counts
         workers = [worker for worker in state.workers.values() if worker.connected]
         lanes, entries = state.lanes, state.timetable.entries.values()
         states = Counter(run.state for run in state.runs.values())
@@ -203,12 +196,12 @@ class Metrics:
         )
         labelled: tuple[tuple[str, str, str, str, Mapping[str, float]], ...] = (
             *((kind, name, text, "", {"": one}) for kind, name, text, one in numbers),
-            ("counter", "runs_received_total", "Runs that were created.", "job", self._received),
-            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", self._dispatched),
-            ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", self._retried),
-            ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", self._crashed),
-            ("counter", "submits_refused_total", "Submits that were refused.", "code", self._refused),
-            ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", self._missed),
+            ("counter", "runs_received_total", "Runs that were created.", "job", counts["received"]),
+            ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", counts["dispatched"]),
+            ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
+            ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", counts["crashed"]),
+            ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
+            ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
             ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
@@ -229,8 +222,8 @@ class Metrics:
         ]
         found: list[tuple[str, str, str, list[Sample]]] = [
             *(
-                (kind, name, text, [("", {label: key} if label else {}, float(one)) for key, one in counts.items()])
-                for kind, name, text, label, counts in labelled
+                (kind, name, text, [("", {label: key} if label else {}, float(one)) for key, one in values.items()])
+                for kind, name, text, label, values in labelled
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
             ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),

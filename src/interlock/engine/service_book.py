@@ -38,7 +38,6 @@ MOST_WAITING = 16 * 1024 * 1024  # bytes of waiting lines; beyond it, the servic
 MOST_CHANGES = 100  # changes of one service that may wait
 ROW_BYTES = 300  # memory of a row besides its text
 LATEST = 1e11  # the latest time from which a row can have a number
-
 Future = asyncio.Future[None]
 
 

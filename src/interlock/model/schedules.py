@@ -25,25 +25,27 @@ class RepeatOptions(Options, total=False):
 def cron(expression: str, *, tz: str | None = None, **options: Unpack[RepeatOptions]) -> Schedule:
     """Run by a cron expression in a time zone: five fields, or `@daily` and the like. `wait` has no effect and causes a
     warning."""
-    return _schedule(cron=expression, tz=tz, **options)
+    return _schedule(RepeatOptions, options, cron=expression, tz=tz)
 
 
 def every(interval: Duration, **options: Unpack[RepeatOptions]) -> Schedule:
     """Run at an interval, first after `wait`."""
-    return _schedule(every=interval, **options)
+    return _schedule(RepeatOptions, options, every=interval)
 
 
 def at(
     time: datetime | str | float, *, tz: str | None = None, keep: bool = False, **options: Unpack[Options]
 ) -> Schedule:
     """Run once, at an instant; `tz` is the zone of a time without an offset. `keep` keeps the job after its run."""
-    return _schedule(at=time, tz=tz, keep=keep, **options)
+    return _schedule(Options, options, at=time, tz=tz, keep=keep)
 
 
 def once(wait: Duration = 0.0, **options: Unpack[Options]) -> Schedule:
     """Run once, this long after the job is first known."""
-    return _schedule(once=True, wait=wait, **options)
+    return _schedule(Options, options, once=True, wait=wait)
 
 
-def _schedule(**fields: Any) -> Schedule:
-    return Schedule(**fields)  # it puts what people write into its own form
+def _schedule(kind: Any, options: Any, **fields: Any) -> Schedule:
+    if unknown := sorted(options.keys() - kind.__optional_keys__):
+        raise TypeError(f"unexpected keyword argument {unknown[0]!r}")
+    return Schedule(**fields, **options)  # it puts what people write into its own form

@@ -1,1 +1,1 @@
-"""Ports: what the shell needs from outside, one a file. The docstrings are the contract of every adapter."""
+"""Ports: the needs of the shell from outside, one per file. The docstrings are the contract of every adapter."""

@@ -5,15 +5,15 @@ from collections.abc import Callable
 
 from interlock.model.message import Dispatch, Message
 
+Key = tuple[str, int]  # run id and fence of an attempt
 Report = Callable[[Message], None]
 """takes `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`, `LogLine`, `Checkpoint` of an attempt"""
 
 
 class Executor(ABC):
-    """Executes attempts and reports on them. Calls do not block.
-
-    Every `begin` leads to exactly one of `Finished`, `Lost`, `Returned` and `Expired`, the last report of it. `Expired`
-    means not begun by `begin_by`, in the machine's elapsed time; `begin` may follow again."""
+    """Executes attempts and reports on them. Calls do not block. Every `begin` leads to exactly one of `Finished`,
+    `Lost`, `Returned` and `Expired`, the last report of it. `Expired` means that the attempt was not begun by
+    `begin_by`, in the machine's elapsed time; `begin` may follow again."""
 
     @abstractmethod
     async def start(self, report: Report) -> None:

@@ -1,4 +1,4 @@
-"""Port: what outlasts a child, and the supervisor's host."""
+"""Port: records that outlast a child and its supervisor."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Generator

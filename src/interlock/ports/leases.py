@@ -30,8 +30,7 @@ class Leases(ABC):
 
     @abstractmethod
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
-        """Store and return the lease that `change` makes of the stored one, in one transaction; None changes
-        nothing."""
+        """Store and return what `change` makes of the stored lease, in one transaction; None changes nothing."""
 
     async def acquire(self, name: str, holder: str, token: str, ttl: float, now: float) -> Lease | None:
         """Take a lease that is free, has ended (as it has at exactly its end), or has this token; None if another holds

@@ -14,8 +14,7 @@ class Operations(ABC):
 
     @abstractmethod
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
-        """Act on the service or group of that name, and return its status. Raises `UnknownChild`, or `WrongStatus` if
-        its status does not allow the action."""
+        """Act on a service or group, and return its status. Raises `UnknownChild`, or `WrongStatus` if not possible."""
 
     @abstractmethod
     async def reload(self, actor: str) -> Reloaded:

@@ -1,4 +1,4 @@
-"""Port: where runs are kept. The store is the truth; everything in memory is rebuilt from it.
+"""Port: the store of runs. The store is the truth; everything in memory is rebuilt from it.
 
 Every history row, log line and row of the services' log has a position: a number that grows from commit to commit, so
 that a reader can continue after any position, at any time and in any process.
@@ -28,7 +28,7 @@ HURRIED = 20  # times more runs in a hurried call
 
 
 class PruneLimits(msgspec.Struct, frozen=True):
-    """What `prune_runs` leaves."""
+    """The runs that `prune_runs` leaves."""
 
     most: int
     ended_before: float
@@ -38,7 +38,7 @@ class PruneLimits(msgspec.Struct, frozen=True):
 
     @property
     def runs(self) -> int:
-        """How many runs one call deletes at most."""
+        """The most runs that one call deletes."""
         return MOST_PRUNED * HURRIED if self.hurry else MOST_PRUNED
 
 
@@ -56,7 +56,7 @@ class LogEntry(msgspec.Struct, frozen=True):
 
 
 class StoredEvent(msgspec.Struct, frozen=True):
-    """What one commit did to one run, or one log line."""
+    """The effect of one commit on one run, or one log line."""
 
     position: int
     run_id: str
@@ -78,8 +78,7 @@ class ServiceEntry(msgspec.Struct, frozen=True):
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """Which events are wanted: those that fit every field that is given. Events of services belong to no run, job or
-    tenant."""
+    """The wanted events: those that match every given field. Events of services have no run, job or tenant."""
 
     run_id: str | None = None
     job_id: str | None = None
@@ -112,16 +111,14 @@ class Pruned(msgspec.Struct, frozen=True):
 
 
 class Reader(ABC):
-    """What any process may read beside the scheduler that writes. Calls may come from one event loop at a time.
-
-    Any call raises `StoreUnavailable` when the store cannot be read now, and may be repeated. Each call sees the store
+    """Reads for any process beside the scheduler that writes. Calls may come from one event loop at a time. Any call
+    raises `StoreUnavailable` when the store cannot be read now, and may be repeated. Each call sees the store
     as one commit left it. No value given out is shared with the store.
     """
 
     @abstractmethod
     async def open(self) -> None:
-        """Make ready; call once, first. Raises if the place is no store of ours or is from a newer version. A missing
-        store is no error."""
+        """Make ready; call once, first. Raises if a store is there that is not ours or from a newer version."""
 
     @abstractmethod
     async def close(self) -> None:
@@ -172,8 +169,7 @@ class Reader(ABC):
     async def service_log(
         self, service: str, after: int = 0, limit: int | None = None, last: bool = False
     ) -> list[ServiceEntry]:
-        """Return the rows of a service with a position above `after`, in order: the first `limit` of them, or the
-        last."""
+        """Return the first or the last `limit` rows of a service with a position above `after`, in order."""
 
     @abstractmethod
     async def kept(self) -> dict[str, Kept]:

@@ -9,7 +9,6 @@ from interlock.config.faults import Faults
 from interlock.model.error import BadConfig, InterlockError
 
 EVERY = 1.0  # seconds between two looks
-
 Look = list[tuple[str, int, int, int]]  # each file with its time of change, size and inode
 
 

@@ -22,7 +22,6 @@ from interlock.ports.store import Reader
 from interlock.supervision import Backoff, Child, ChildContext, Function, Process
 
 T = TypeVar("T")
-
 BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 PATIENCE = 5.0  # seconds a gateway process has to end
 LEFTOVER = 2.0  # seconds in which the gateway of a killed scheduler ends and releases its sockets
@@ -99,15 +98,8 @@ class Front:
 
     def _write_options(self, listeners: list[int]) -> int:
         """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
-        settings = self._settings
-        options = GatewayOptions(
-            database=settings.database,
-            socket=str(settings.socket_path()),
-            listeners=listeners,
-            settings=self._gateway,
-            log_level=settings.log_level,
-            log_format=settings.log_format,
-        )
+        own = {"socket": str(self._settings.socket_path()), "listeners": listeners, "settings": self._gateway}
+        options = msgspec.convert(msgspec.structs.asdict(self._settings) | own, GatewayOptions)
         descriptor = os.memfd_create("gateway")
         os.write(descriptor, msgspec.json.encode(options))
         return descriptor

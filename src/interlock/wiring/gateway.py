@@ -27,8 +27,6 @@ from interlock.stores.sqlite import SqliteReader
 from interlock.wiring.front import GatewayOptions
 
 RESERVED = 256  # descriptors not available for connections
-
-
 KNOCKING = 5.0  # seconds in which the scheduler must accept its gateway
 
 

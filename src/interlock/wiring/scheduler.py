@@ -91,14 +91,7 @@ class Scheduler:
                 instance=self.instance,
             ),
         )
-        keep = Keep(
-            runs=settings.keep_runs,
-            runs_total=settings.keep_runs_total,
-            runs_for=settings.keep_for,
-            keys_for=settings.keep_keys,
-            log_lines=settings.log_lines,
-            log_bytes=settings.log_bytes,
-        )
+        keep = msgspec.convert(settings, Keep, from_attributes=True)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)

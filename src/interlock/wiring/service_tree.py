@@ -41,8 +41,7 @@ class Services(Operations):
     def __init__(
         self, tree: Supervisor, load: Load, define: Define, workers: Callable[[], Sequence[Child]], moving: set[str]
     ) -> None:
-        """`moving` gets the names of services while they move to another place in the tree: they are removed and added
-        again, and are still the same."""
+        """`moving` gets the names of services while they are removed and added again elsewhere in the tree."""
         self._tree = tree
         self._load = load
         self._define = define

@@ -43,13 +43,8 @@ async def run_worker(options: WorkerOptions) -> None:
     if not options.instance:
         await _check_scheduler(bus)
     pool = ProcessPool(convert(options, ExecutorOptions, from_attributes=True), options.processes)
-    settings = HostSettings(
-        worker_id=worker_id(options.name, os.getpid()),
-        slots=options.slots,
-        processes=options.processes,
-        instance=options.instance,
-        pid=os.getpid(),
-    )
+    own = {"worker_id": worker_id(options.name, os.getpid()), "pid": os.getpid()}
+    settings = convert(msgspec.structs.asdict(options) | own, HostSettings)
     host: Host | None = None
     try:
         await pool.start(lambda message: host.report(message) if host is not None else None)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from interlock.model.error import BadHandler, CannotImport, InterlockError
 from interlock.model.job import Job
@@ -21,20 +21,13 @@ _locks: dict[Path, Lock] = {}
 _numbers = itertools.count()
 
 
-@runtime_checkable
-class HasDefinitions(Protocol):
-    """The part of an app that a worker needs."""
-
-    definitions: dict[str, Definition]
-
-
 def load_app(target: str) -> Any:
     """Return the app; raise `CannotImport` with the reason on one line."""
     name, _, variable = target.partition(":")
     if not name:
         raise CannotImport(target, "expected module:variable, for example jobs:app")
     value = _find(target, name, variable or "app")
-    if not isinstance(value, HasDefinitions):
+    if not hasattr(value, "definitions"):
         raise CannotImport(target, f"{variable or 'app'} is a {type(value).__name__}, not an interlock App")
     return value
 
@@ -118,8 +111,7 @@ class Functions:
         return self._definitions.get(function)
 
     def load(self, job_id: str, function: str) -> Definition:
-        """Load a function in the calling thread, however long that takes; raise `CannotImport`. After a failure, the
-        next call tries again."""
+        """Load a function in the calling thread, however long it takes, or raise `CannotImport` and try again later."""
         # Its file may be newer than the cached listing of its folder.
         importlib.invalidate_caches()
         handler = load_function(function)

@@ -28,6 +28,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
+from interlock.ports.executor import Key
 from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.attempt_end import end_of_error, end_of_result
 from interlock.worker.context import Context
@@ -38,22 +39,17 @@ from interlock.worker.threads import ThreadPool
 
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
-Key = tuple[str, int]
 
-
-class Attempt:
+class Attempt(msgspec.Struct, eq=False):
     """An attempt in this process, until its end is reported."""
 
-    __slots__ = ("context", "definition", "dispatch", "entered", "key", "reported", "task")
-
-    def __init__(self, dispatch: m.Dispatch, definition: Definition | None, context: Context) -> None:
-        self.dispatch = dispatch
-        self.key: Key = (dispatch.run_id, dispatch.fence)
-        self.definition = definition  # None until it is loaded
-        self.context = context
-        self.task: asyncio.Task[None] | None = None  # None for one in a thread
-        self.entered = False
-        self.reported = False
+    key: Key
+    dispatch: m.Dispatch
+    definition: Definition | None  # None until it is loaded
+    context: Context
+    task: asyncio.Task[None] | None = None  # None for one in a thread
+    entered: bool = False
+    reported: bool = False
 
 
 class ExecutorProcess:
@@ -169,7 +165,8 @@ class ExecutorProcess:
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
         secrets = definition.job.secrets if definition is not None else ()
-        attempt = Attempt(dispatch, definition, Context(dispatch, self.send_now, secrets, self._is_secret))
+        context = Context(dispatch, self.send_now, secrets, self._is_secret)
+        attempt = Attempt((dispatch.run_id, dispatch.fence), dispatch, definition, context)
         self._pending[attempt.key] = attempt
         self._busy.set()
         if definition is not None and definition.is_async:

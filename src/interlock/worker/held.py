@@ -6,9 +6,7 @@ from math import inf
 
 from interlock.model import message as m
 from interlock.model.work import ProcessWork
-from interlock.ports.executor import Executor
-
-Key = tuple[str, int]
+from interlock.ports.executor import Executor, Key
 
 
 class HeldAttempt:

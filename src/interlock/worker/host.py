@@ -17,8 +17,8 @@ from interlock.model.error import InterlockError, NotRunning, rebuild
 from interlock.model.outcome import Outcome
 from interlock.ports.bus import Bus, Endpoint, Peer
 from interlock.ports.clock import Clock, LoopClock
-from interlock.ports.executor import Executor
-from interlock.worker.held import HeldAttempt, Key, StopSteps
+from interlock.ports.executor import Executor, Key
+from interlock.worker.held import HeldAttempt, StopSteps
 from interlock.worker.kept_lines import IN_DOUBT, KeptLines
 from interlock.worker.offers import Offers
 from interlock.worker.reports import Reports

@@ -35,8 +35,7 @@ class KeptLines:
         self._size -= _size(self._lines.popleft()[1])
 
     def again(self, now: float, held: Container[tuple[str, int]]) -> list[LogLine]:
-        """Return the lines to repeat over a new link, except those of settled attempts, which are stored. The number of
-        a line that is stored nevertheless identifies it."""
+        """Return the lines to repeat over a new link; those of settled attempts are stored."""
         lines = [line for _, line in self._lines if (line.run_id, line.fence) in held]
         self._lines = deque((now, line) for line in lines)
         self._size = sum(map(_size, lines))

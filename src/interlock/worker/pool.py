@@ -26,7 +26,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
-from interlock.ports.executor import Executor, Report
+from interlock.ports.executor import Executor, Key, Report
 from interlock.task_set import TaskSet
 
 if TYPE_CHECKING:
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("interlock.worker")
 
 STALL = 2.0  # seconds that an attempt may wait in a process before that counts as blocked
-
-Key = tuple[str, int]
 
 
 class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,18 +46,15 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     secret_names: Sequence[str] = SECRET_NAMES
 
 
-class _Attempt:
+class _Attempt(msgspec.Struct, eq=False):
     """A function in one of the processes."""
 
-    __slots__ = ("child", "dispatch", "is_target", "key", "sent_at", "stopping")
-
-    def __init__(self, child: "_Child", key: Key, dispatch: m.Dispatch, sent_at: float) -> None:
-        self.child = child
-        self.key = key
-        self.dispatch = dispatch
-        self.sent_at: float | None = sent_at  # None once it has begun
-        self.stopping: bool | None = None  # set when it must stop; True when its grace is over
-        self.is_target = False  # whether its process was killed because of it
+    child: "_Child"
+    key: Key
+    dispatch: m.Dispatch
+    sent_at: float | None  # None once it has begun
+    stopping: bool | None = None  # set when it must stop; True when its grace is over
+    is_target: bool = False  # whether its process was killed because of it
 
     def ask(self, reason: str) -> None:
         self.stopping = False
@@ -208,8 +203,7 @@ class ProcessPool(Executor):
         self._closing = False
 
     async def start(self, report: Report) -> None:
-        """Start the shared process and wait until it has loaded the app; raise why it could not. Without an app, it
-        starts when first needed."""
+        """Start the shared process and wait until it has loaded the app, or raise; without an app it starts later."""
         self._report = report
         if self.options.app is not None:
             self._loading = asyncio.get_running_loop().create_future()

@@ -1,7 +1,6 @@
 """The executor of programs: each attempt is a process, started and watched by the worker's own guard.
 
-So none of its processes outlives the attempt, or the worker, however that ends; but like the worker it outlives the
-scheduler.
+None of its processes outlives the attempt or the worker, however that ends. Like the worker, it outlives the scheduler.
 """
 
 import asyncio
@@ -20,7 +19,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.secret import Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
-from interlock.ports.executor import Report
+from interlock.ports.executor import Key, Report
 from interlock.supervision.guard_client import Ended, Guard, NotSpawned, Program, Spawned
 from interlock.supervision.output import STREAMS
 from interlock.supervision.process import OWN_VARIABLES, reason_of
@@ -33,8 +32,6 @@ from interlock.worker.redaction import NO_SECRETS
 NOT_HANDED_ON = OWN_VARIABLES | {"INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"}
 """variables of the worker itself, which its programs do not get"""
 XCPU_IN_SHELL = 128 + signal.SIGXCPU  # exit code of a shell whose command was ended by that signal
-
-Key = tuple[str, int]
 
 
 class Programs:

@@ -17,9 +17,7 @@ MOST = 1000  # number of secrets beyond which a text is masked as a whole
 
 def texts_of(value: Any, names: Collection[str], is_secret: NameTest) -> set[str]:
     """Return the secrets in a payload: marked values, texts with the name of a secret, and the arguments in `names`.
-
-    Everything below one of these is a secret too, including keys; numbers only below one of `names`.
-    """
+    Everything below one of these is a secret too, including keys; numbers only below one of `names`."""
     found: set[str] = set()
     # A list instead of recursion, because a payload may be nested deeper than calls can be.
     rest: list[tuple[Any, bool, bool]] = [(value, False, False)]

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from interlock.model import message as m
 from interlock.ports.clock import Clock
-from interlock.worker.held import HeldAttempt, Key
+from interlock.ports.executor import Key
+from interlock.worker.held import HeldAttempt
 
 SHORT_WAIT = 0.005  # seconds after which the start of an attempt is reported
 LONG_WAIT = 0.05  # seconds after which the start or the end of an occurrence is reported

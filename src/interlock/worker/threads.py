@@ -8,11 +8,9 @@ IDLE = 5.0  # seconds without work after which a thread ends
 
 
 class ThreadPool:
-    """Runs each call in a thread: an idle one, or a new one.
-
-    Only one thread at a time is on its way to the calls that wait. It takes one and, if more wait, fetches the next
-    thread. Threads whose calls are short take several meanwhile, so a burst of short calls occupies few threads.
-    """
+    """Runs each call in a thread, idle or new. Only one thread at a time is on its way to the calls that wait. It takes
+    one and, if more wait, fetches the next thread. Threads whose calls are short take several meanwhile, so a burst of
+    short calls occupies few threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

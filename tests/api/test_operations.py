@@ -1,0 +1,51 @@
+"""Handlers are found by their names: none is missing, none is found by accident, and none is open to readers."""
+
+import asyncio
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from interlock.api.backend import Backend, forward
+from interlock.api.call import Handler
+from interlock.model import operations as op
+from interlock.model.access import Permission
+from interlock.model.operation import Operation
+from interlock.stores.memory import MemoryStore
+
+FORWARDED = {op.lanes, op.tree, op.reload}  # what the scheduler reports is the answer
+
+
+def handlers() -> dict[Any, Handler]:
+    async def body() -> dict[Any, Handler]:
+        connection: Any = SimpleNamespace()
+        return dict(Backend(MemoryStore(), connection, (), lambda values, job_id: None).handlers)  # type: ignore[arg-type,return-value]
+
+    return asyncio.run(body())
+
+
+def test_every_operation_has_a_handler() -> None:
+    found = handlers()
+    assert set(op.OPERATIONS) - set(found) == {op.openapi}, "which the application makes itself"
+    forwarded = {one for one, handler in found.items() if isinstance(handler, partial) and handler.func is forward}
+    assert forwarded == FORWARDED
+    for one, handler in found.items():
+        assert callable(handler), one.name
+
+
+@pytest.mark.behaviour("SEC-2")
+@pytest.mark.parametrize("operation", op.OPERATIONS, ids=lambda one: one.name)
+def test_what_changes_anything_needs_more_than_to_read(operation: Operation[Any]) -> None:
+    if operation.method != "GET":
+        assert operation.needs not in (None, Permission.READ)
+    elif operation.path.startswith(op.API) or operation is op.metrics:
+        assert operation.needs is Permission.READ
+    else:
+        assert operation.needs is None
+
+
+def test_names_are_those_in_the_table() -> None:
+    names = [one.name for one in op.OPERATIONS]
+    assert "" not in names
+    assert len(set(names)) == len(names)
