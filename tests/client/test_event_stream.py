@@ -89,14 +89,14 @@ def test_a_gap_is_told_or_read_again() -> None:
     assert play.told == [("e5", LINE), (None, gap)]
     assert play.asked == ("/api/v1/events", "e90")
     play = (
-        Play({"complete": True, "run": "r"})
+        Play({"complete": True, "job": "j"})
         .open()
         .give(sent(LINE, "log", "e5") + sent(gap, "gap") + sent(LINE, "log", "e91"))
     )
     assert play.told == [("e5", LINE)]
-    assert play.asked == ("/api/v1/events?run=r&after=e5", None)
+    assert play.asked == ("/api/v1/events?job=j&after=e5", None)
     play.open().give(sent(LINE, "log", "e6")).give(b"")
-    assert play.asked == ("/api/v1/events?run=r", "e6")
+    assert play.asked == ("/api/v1/events?job=j", "e6")
     # A sign of life carries the cursor too; without one the stream resumes behind the gap, not before it.
     play = Play().open().give(sent(LINE, "log", "e5") + sent(gap, "gap") + b": still there\n\n").give(b"")
     assert play.asked == ("/api/v1/events", "e90")

@@ -181,10 +181,51 @@ def test_logs_and_progress_are_seen_as_they_come(client: Face, server: Server) -
     assert next(event for _, event in with_all if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED)
     with_all.close()
     assert [line.text for line in run("logs")] == ["a line"]
-    told = client("events", run=run.id, types=["log"], after="start")
-    assert isinstance(next(told)[1], HelloEvent)
-    assert next(told)[1] == seen[LogEvent]
-    told.close()
+    assert [event for _, event in client("events", run=run.id, types=["log"])][1:] == [seen[LogEvent]]
+
+
+def test_events_of_a_run_begin_with_its_first_and_end_with_it(client: Face, server: Server) -> None:
+    name = f"events-{uuid4()}"
+    run = client("submit", "progress", {"folder": str(server.folder), "name": name})
+    wait_until(lambda: run("info").progress is not None, "it has begun")
+    live = client("events", run=run.id)
+    seen = [next(live) for _ in range(3)]
+    tell_to_go(server.folder, name)
+    seen += live
+    assert isinstance(seen[0][1], HelloEvent)
+    told = [(cursor, event) for cursor, event in seen[1:] if cursor is not None]
+    assert [*itertools.chain(*(event.transitions for _, event in told if isinstance(event, RunEvent)))] == run(
+        "history"
+    )
+    assert told[-1][1].state is il.State.SUCCEEDED
+    later = client("submit", "echo")
+    newer = [cursor for cursor, _ in client("events", run=later.id)][-1]
+    for after, rest in [(None, told), ("start", told), (told[1][0], told[2:]), (told[-1][0], []), (newer, [])]:
+        assert list(client("events", run=run.id, after=after))[1:] == rest, after
+    logs = [one for one in told if isinstance(one[1], LogEvent)]
+    assert list(client("events", run=run.id, types="log"))[1:] == logs
+    assert list(client("events", run=run.id, types=("log", "progress"), after=logs[-1][0]))[1:] == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [({"run": "nothing"}, "unknown_run"), ({"run": ""}, "unknown_run"), ({"run": "a/b"}, "unknown_run")],
+)
+def test_events_of_an_unknown_run_are_refused(client: Face, asked: dict[str, Any], code: str) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        list(client("events", **asked))
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize("after", ["e", "x5", "5", "eight"])
+def test_events_after_something_else_than_an_event_are_refused(client: Face, after: str) -> None:
+    ended = client("submit", "echo")
+    ended("wait", 30)
+    for run in (ended, client("submit", "echo", delay="1d")):
+        with pytest.raises(il.InterlockError) as caught:
+            list(client("events", run=run.id, after=after))
+        assert caught.value.code == "bad_value"
+    run("cancel")
 
 
 def test_long_logs_come_whole(client: Face, folder: Path) -> None:
@@ -220,17 +261,6 @@ def test_many_tasks_share_a_client(server: Server) -> None:
 # ── through a crash ─────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def followed(told: Iterator[tuple[str | None, Any]]) -> list[tuple[int, Any]]:
-    """Events up to the end of the one run that they are of."""
-    found = []
-    for position, event in told:
-        if position is not None:
-            found.append((position_of(position), event))
-            if isinstance(event, RunEvent) and event.state is il.State.SUCCEEDED:
-                break
-    return found
-
-
 @pytest.mark.behaviour("RUN-17")
 def test_events_and_results_survive_a_crash_of_the_server(kind: str, folder: Path) -> None:
     with Server(folder, "--http", "local", "--drain", "1s") as server:
@@ -248,8 +278,7 @@ def test_events_and_results_survive_a_crash_of_the_server(kind: str, folder: Pat
             restart.join()
             tell_to_go(folder, "work")
             assert run("result", "30s") >= 1
-            events = [(position_of(first[0]), first[1]), *followed(told)]
-            told.close()
+            events = [(position_of(cursor), event) for cursor, event in (first, *told) if cursor is not None]
             positions = [position for position, _ in events]
             assert positions == sorted(set(positions))
             entries = list(itertools.chain.from_iterable(event.transitions for _, event in events))

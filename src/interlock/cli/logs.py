@@ -14,8 +14,7 @@ from interlock.cli.server import LATEST, RUN_HELP, client_of, run_of
 from interlock.cli.tables import console, json_text, on_one_line, out, tabbed
 from interlock.client.http.client import Client
 from interlock.model.error import Forbidden, UnknownChild, UnknownRun, rebuild
-from interlock.model.run_view import GapEvent, HelloEvent, LogEvent, LogLine, RunEvent, ServiceLine
-from interlock.model.state import TERMINAL
+from interlock.model.run_view import HelloEvent, LogEvent, LogLine, ServiceLine
 
 _screen = cache(console)  # making one takes longer than printing a line
 
@@ -94,22 +93,16 @@ class RunPrinter:
 
 def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -> None:
     """Print the stored lines; with `follow`, then every line as it comes, until the run has ended."""
-    ended = not follow or client.get(run_id).state in TERMINAL
     early: list[LogLine] = []
-    for _, event in client.events(run=run_id, types=("run", "log")) if not ended else ():
-        if isinstance(event, (HelloEvent, GapEvent)):
-            # Every line from here on comes as an event; earlier ones are read, and may come as events too.
+    for _, event in client.events(run=run_id, types="log") if follow else ():
+        if isinstance(event, HelloEvent):
+            # Lines that are read here come as events too.
             printer.show_new(early := client.logs(run_id))
-            ended = client.get(run_id).state in TERMINAL
         elif isinstance(event, LogEvent):
             line = LogLine(event.at, event.attempt, event.level, event.text)
             if line in early:
                 early.remove(line)
             else:
                 printer.show(line)
-        elif isinstance(event, RunEvent):
-            ended = event.state in TERMINAL
         sys.stdout.flush()
-        if ended:
-            break
     printer.show_new(client.logs(run_id))

@@ -11,11 +11,15 @@ from interlock.client.http.sse import EventParser, ServerSentEvent
 from interlock.client.submission import check_options
 from interlock.model import json_form
 from interlock.model import operations as table
+from interlock.model.error import BadValue
 from interlock.model.queries import EventsQuery
-from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent
+from interlock.model.run_view import EVENT_NAMES, Event, GapEvent, HelloEvent, RunDetail, RunEvent
+from interlock.model.state import TERMINAL
 
 SILENCE = 45.0  # seconds without a byte before a stream is taken for dead; the server sends one at least every 15
 
+START = "start"  # cursor before the first event
+RUN = EVENT_NAMES[RunEvent]
 _KINDS: dict[str, Any] = {name: kind for kind, name in EVENT_NAMES.items()}
 
 
@@ -30,15 +34,23 @@ class EventFilter(TypedDict, total=False):
 
 
 class EventStream:
-    """The position of a stream: the last event that was yielded, after which a new connection resumes."""
+    """The position of a stream: the last event that was yielded, after which a new connection resumes.
+
+    A stream of one run begins with its first event, and ends with the event of its end. To find this event, the server
+    sends those of type `run` too, whichever types the caller wants; and of a run that has ended, it sends everything,
+    because the end may lie before the place where the caller continues.
+    """
 
     def __init__(self, exchange: Exchange, asked: EventFilter) -> None:
         check_options(asked, EventFilter)
         fields: dict[str, Any] = {**asked}
         self._complete = fields.pop("complete", False)
         types = fields.pop("types", ())
-        self._query = filled(EventsQuery, **fields, types=[types] if isinstance(types, str) else list(types))
+        types = [types] if isinstance(types, str) else list(types)
+        self._hides_run = fields.get("run") is not None and bool(types) and RUN not in types
+        self._query = filled(EventsQuery, **fields, types=[*types, RUN] if self._hides_run else types)
         self._cursor = self._query.after
+        self._shown_after = 0  # position up to which events of an ended run are left out
         self._exchange = exchange
         self._resumes = False  # whether the server continues at `_cursor`; otherwise it repeats what is stored after it
         self._greeted = False
@@ -48,6 +60,7 @@ class EventStream:
         """Yield each event with its id, until the caller stops or the server refuses."""
         exchange = self._exchange
         while True:
+            await self._look_at_run()
             request = self._request()
             stream = await exchange.transport.open(request)
             broken: Response | Failure = Failure("lost", EOFError())
@@ -63,8 +76,10 @@ class EventStream:
                     while self._resumes and isinstance(data := await stream.read(), bytes) and data:
                         for message in parser.feed(data):
                             event = self._take(request, message)
-                            if event is not None:
+                            if event is not None and self._is_shown(message, event):
                                 yield message.id, event
+                            if self._query.run is not None and _is_end(event):
+                                return
                             if not self._resumes:
                                 break
                 finally:
@@ -73,6 +88,23 @@ class EventStream:
             if wait is None:
                 raise exchange.not_ours(request, exchange.checked(request, broken).status, "no stream")
             await exchange.transport.pause(wait)
+
+    async def _look_at_run(self) -> None:
+        """Refuse an unknown run, which has no end to wait for; before the first connection, find where to begin."""
+        if self._query.run is None:
+            return
+        request = request_of(table.run, self._query.run)
+        run = await self._exchange.fetch(request, RunDetail, endless=True)
+        if self._resumes or self._greeted:
+            return
+        after = self._query.after or START
+        self._shown_after = _position(after) if run.state in TERMINAL else 0
+        self._cursor = START if run.state in TERMINAL else after
+
+    def _is_shown(self, message: ServerSentEvent, event: Event) -> bool:
+        if self._query.run is None or isinstance(event, HelloEvent) or not message.id:
+            return True
+        return _position(message.id) > self._shown_after and not (self._hides_run and isinstance(event, RunEvent))
 
     def _request(self) -> Request:
         headers = {"Accept": "text/event-stream"}
@@ -113,3 +145,16 @@ class EventStream:
         except msgspec.DecodeError as error:
             what = f"unexpected content in the event {message.name!r} ({error})"
             raise self._exchange.not_ours(request, 200, what) from error
+
+
+def _is_end(event: Event | None) -> bool:
+    return isinstance(event, RunEvent) and event.state in TERMINAL
+
+
+def _position(cursor: str) -> int:
+    """Return the number in the id of an event."""
+    if cursor == START:
+        return 0
+    if cursor[:1] != "e" or not cursor[1:].isdecimal():
+        raise BadValue("after", cursor, f"the id of an event, or {START!r}")
+    return int(cursor[1:])

@@ -264,6 +264,7 @@ class Operations(JobOperations):
     def events(self, **asked: Unpack[EventFilter]) -> AsyncIterator[tuple[str | None, Event]]:
         """Yield events as they happen, each with its id, until you leave. It survives restarts of the server.
 
+        With `run`, yield the events of that run from its first, and end with the run.
         With `after`, the id of an event or `start`, everything stored after it comes first. Where the server leaves
         events out, it yields a `GapEvent`; with `complete`, it reads those events again instead.
         """
