@@ -211,21 +211,27 @@ class App:
         return RunHandle(run_id, await self._connected())
 
     @overload
-    def test(self, job: Call[T]) -> "FinishedRun[T]": ...
+    def test(self, job: Call[T], *, state: Any = None) -> "FinishedRun[T]": ...
     @overload
     def test(
-        self, job: str, payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        self, job: str, payload: Mapping[str, Any] | None = None, *, state: Any = None, **options: Unpack[RunOptions]
     ) -> "FinishedRun[Any]": ...
     def test(
-        self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
+        self,
+        job: str | Call[Any],
+        payload: Mapping[str, Any] | None = None,
+        *,
+        state: Any = None,
+        **options: Unpack[RunOptions],
     ) -> "FinishedRun[Any]":
         """Run a job at once, in this process, and return its finished run: for tests.
 
         A scheduler in memory takes it as `submit` would, and retries it by its rules. Delays pass on virtual time.
+        Functions find `state` as `ctx.state`, in place of the value of a lifespan.
         """
         from interlock.testing.virtual_scheduler import run_at_once
 
-        return run_at_once(self, job, payload, options)
+        return run_at_once(self, job, payload, state, options)
 
     async def _connected(self) -> Connection:
         if self._connection is not None:

@@ -1,6 +1,8 @@
 """`app.test()`: a job at once, in this process, with its conversions, retries and logs."""
 
 import asyncio
+import logging
+import sys
 import threading
 from datetime import date, timedelta
 from typing import Any
@@ -85,9 +87,31 @@ async def threads(ctx: il.Context) -> bool:
     return here not in there
 
 
+@app.job("talkative")
+async def talkative(ctx: il.Context) -> Any:
+    ctx.log("one")
+    print("two\nthr", end="")  # noqa: T201 - the output under test
+    await asyncio.gather(asyncio.to_thread(logging.getLogger("shop").info, "four %d", 4), asyncio.sleep(1))
+    print("ee\nfive", end="")  # noqa: T201 - as above
+    print("six", file=sys.stderr)  # noqa: T201 - as above
+    logging.getLogger("shop").debug("not a line")
+    return ctx.state
+
+
 def work(ctx: il.Context, number: int) -> int:
     ctx.log(f"part {number}")
     return threading.get_ident()
+
+
+def test_printed_and_logged_lines_are_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    run = app.test(talkative.call(), state={"pool": 1})
+    assert run.result == {"pool": 1}
+    assert [(line.level, line.text) for line in run.lines] == [
+        ("info", "one"), ("info", "two"), ("info", "four 4"), ("info", "three"), ("warning", "six"), ("info", "five"),
+    ]  # fmt: skip
+    assert capsys.readouterr().out == "two\nthree\nfive"
+    print("outside")  # noqa: T201 - it is in no run
+    assert capsys.readouterr().out == "outside\n"
 
 
 def test_it_returns_the_result_as_annotated() -> None:

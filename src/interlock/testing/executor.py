@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -10,6 +11,7 @@ from interlock.model import payload
 from interlock.model.outcome import Outcome
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
+from interlock.testing import output
 from interlock.testing.patient_loop import PatientLoop
 from interlock.worker.attempt_end import End, end_of_error, end_of_result
 from interlock.worker.context import Context
@@ -21,10 +23,11 @@ Key = tuple[str, int]
 class LocalExecutor(Executor):
     """Runs the functions of an app on the loop. A blocking one holds the loop, so it takes no virtual time."""
 
-    def __init__(self, definitions: Mapping[str, Definition], loop: PatientLoop, clock: Clock) -> None:
+    def __init__(self, definitions: Mapping[str, Definition], loop: PatientLoop, clock: Clock, state: Any) -> None:
         self._definitions = definitions
         self._loop = loop
         self._clock = clock
+        self._state = state
         self._report: Report = lambda message: None
         self._attempts: dict[Key, tuple[asyncio.Task[None], Context]] = {}
 
@@ -35,6 +38,7 @@ class LocalExecutor(Executor):
         key = attempt.run_id, attempt.fence
         definition = self._definitions[attempt.job_id]
         context = Context(attempt, self._send, definition.job.secrets)
+        context.state = self._state
         task = self._loop.create_task(self._run(key, attempt, definition, context))
         # A task that is cancelled before its first step never runs, so it cannot report itself.
         task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
@@ -42,6 +46,7 @@ class LocalExecutor(Executor):
         self._report(m.Started(*key))
 
     async def _run(self, key: Key, attempt: m.Dispatch, definition: Definition, context: Context) -> None:
+        output.present.set(context)
         try:
             arguments = definition.arguments(attempt.payload or payload.EMPTY, context)
             if definition.is_async:
@@ -57,9 +62,11 @@ class LocalExecutor(Executor):
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             is_stopped = isinstance(error, asyncio.CancelledError) and context.cancelled
-            self._finish(key, End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context))
+            end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         else:
-            self._finish(key, end_of_result(result, definition, context))
+            end = end_of_result(result, definition, context)
+        output.flush(context)
+        self._finish(key, end)
 
     def _finish(self, key: Key, end: End) -> None:
         if self._attempts.pop(key, None) is not None:

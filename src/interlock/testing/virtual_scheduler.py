@@ -29,6 +29,7 @@ from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
 from interlock.testing.executor import LocalExecutor
 from interlock.testing.finished_run import FinishedRun
+from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
 from interlock.worker.definition import Definition
 
@@ -65,8 +66,11 @@ class VirtualScheduler:
     """A scheduler and a worker in this process, with the jobs of an app. Time passes only by `advance`, and while you
     wait for a run. Use it in plain and in async tests: its methods block, for milliseconds."""
 
-    def __init__(self, app: AppUnderTest, start: Instant = START, *, schedules: bool = True, slots: int = 64) -> None:
+    def __init__(
+        self, app: AppUnderTest, start: Instant = START, *, schedules: bool = True, slots: int = 64, state: Any = None
+    ) -> None:
         self._app = app
+        self._state = state
         self._start = instant(start, "start")
         self._loop = PatientLoop()
         self._store = MemoryStore()
@@ -86,7 +90,7 @@ class VirtualScheduler:
         catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
         self._cluster = VirtualCluster(self._store, catalog, self._start, _Middle(0), prerun=0.0)
         clock = self._cluster.clock
-        self._cluster.add_worker(LocalExecutor(definitions, self._loop, clock), definitions, slots)
+        self._cluster.add_worker(LocalExecutor(definitions, self._loop, clock, self._state), definitions, slots)
         await self._cluster.start()
         self.connection = self._app.connections[self._loop] = _Connection(self._cluster.bus)
         self.connection.clock = clock
@@ -118,7 +122,7 @@ class VirtualScheduler:
         return found
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        with quiet():
+        with quiet(), captured():
             if asyncio._get_running_loop() is None:
                 return self._loop.run_until_complete(coroutine)
             # An async test: two loops cannot run in one thread.
@@ -216,9 +220,12 @@ def _unscheduled(job: Job) -> Job:
 
 
 @contextmanager
-def scheduler(app: AppUnderTest, start: Instant = START, *, slots: int = 64) -> Iterator[VirtualScheduler]:
-    """Run a scheduler with the jobs of an app, in memory and on virtual time, until the block ends."""
-    found = VirtualScheduler(app, start, slots=slots)
+def scheduler(
+    app: AppUnderTest, start: Instant = START, *, slots: int = 64, state: Any = None
+) -> Iterator[VirtualScheduler]:
+    """Run a scheduler with the jobs of an app, in memory and on virtual time, until the block ends. Functions find
+    `state` as `ctx.state`, in place of the value of a lifespan."""
+    found = VirtualScheduler(app, start, slots=slots, state=state)
     try:
         yield found
     finally:
@@ -226,10 +233,10 @@ def scheduler(app: AppUnderTest, start: Instant = START, *, slots: int = 64) -> 
 
 
 def run_at_once(
-    app: AppUnderTest, job: str | Call[Any], payload: Mapping[str, Any] | None, options: RunOptions
+    app: AppUnderTest, job: str | Call[Any], payload: Mapping[str, Any] | None, state: Any, options: RunOptions
 ) -> FinishedRun[Any]:
     """Run a job to its end. Other jobs run if it submits them; schedules do not fire."""
-    found = VirtualScheduler(app, time.time(), schedules=False)
+    found = VirtualScheduler(app, time.time(), schedules=False, state=state)
     try:
         return FinishedRun(found.submit_call(call_of(job, payload, options, found.connection.now())))
     finally:

@@ -24,6 +24,8 @@ def clean(text: object) -> str:
 class Context:
     """The attempt that a handler executes: check for cancellation, report, and store a checkpoint for the next one."""
 
+    state: Any = None
+    """the value that the app's lifespan yielded in this process; None without a lifespan"""
     _redaction: Redaction | None = None  # made with the first text; most attempts write none
 
     def __init__(
