@@ -1,8 +1,13 @@
 """What the clients do with jobs: the requests played by hand, and both of them against a real server."""
 
+import json
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,13 +15,18 @@ import pytest
 
 import interlock as il
 from interlock.client.http.exchange import Failure, Request
+from interlock.client.http.job_document import JobFields, document_of
+from interlock.config.job_documents import read_job
 from interlock.core.state import DEFAULT_LANES
+from interlock.model.job import JOB_FIELDS
 from interlock.model.job_info import JobInfo, JobPage
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Pause, Played, Tell, answered, policy, returned
+from tests.helpers.jobs import add
 from tests.helpers.places import clean_folder
+from tests.helpers.processes import wait_until
 from tests.helpers.scheduled import IDS, declare_jobs
 from tests.helpers.server import Server
 
@@ -112,7 +122,13 @@ def test_a_removal_that_may_have_happened_is_not_repeated() -> None:
         ("backfill", ("a", 5.0, "now"), "bad_value", "end: 'now'"),
         ("backfill", ("a", 5.0, -6.0), "bad_value", "end: -6.0"),
         ("put_job", ("a", {"run": {1, 2}}), "not_json", "definition.run"),
+        ("put_job", ("a", [1]), "bad_value", "definition: 'list' is not a mapping of the fields of a job"),
+        ("put_job", ("a", {"run": "report"}), "bad_value", "run: 'report' is not a function that workers can import"),
+        ("put_job", ("a", {"run": lambda: None}), "bad_value", "run: "),
+        ("put_job", ("a", {"run": partial(print)}), "bad_value", "run: "),
+        ("put_job", ("a", {"payload": {"x": object()}}), "not_json", "definition.payload"),
         ("put_jobs", ([{"run": object()}],), "not_json", "definitions[0].run"),
+        ("put_jobs", ([{}, "x"],), "bad_value", "definitions[1]: 'str'"),
         ("trigger", ("a", {"x": object()}), "not_json", "payload.x"),
     ],
 )
@@ -211,6 +227,51 @@ def test_jobs_are_put_and_removed(client: Face) -> None:
         client("put_job", "weekly", {"run": {"process": []}, "lane": "a b"})
     assert caught.value.code == "bad_config"
     assert len(str(caught.value).splitlines()) == 3, "a line for each fault, below one that counts them"
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_a_job_of_an_app_gets_a_schedule_while_the_server_runs(client: Face) -> None:
+    # Each client has a job of its own: occurrences of one job in the same second are one.
+    later = "later-async" if "AsyncClient" in repr(client) else "later"
+    put = client(
+        "put_job", later, run=add, schedule=il.every(timedelta(hours=1), wait="30m"), payload={"left": 3},
+        retry=il.Retry(max_retries=1, initial_delay="5s"), max_runtime=timedelta(minutes=2), lane="cron",
+        constraints=il.Constraints(max_concurrent_runs=2),
+    )  # fmt: skip
+    assert (put.command, put.schedule, put.lane) == ("tests.helpers.jobs:add", il.every("1h", wait="30m"), "cron")
+    assert put.max_concurrent_runs == 2
+    assert client("trigger", later)("result", "30s") == 4
+    client("put_job", later, {"run": "tests.helpers.jobs:add", "payload": {"left": 5}}, schedule=il.once())
+    wait_until(lambda: client("job_log", later)[0].origin == "schedule", "it has fired", 30)
+    assert client("handle", client("job_log", later)[0].id)("result", "30s") == 6
+    assert client("put_jobs", [{"id": later, "run": add, "schedule": il.cron("0 2 * * *", tz="Asia/Tokyo")}]) == [later]
+    assert client("job", later).schedule == il.cron("0 2 * * *", tz="Asia/Tokyo")
+    with pytest.raises(il.InterlockError, match="run: given twice"):
+        client("put_job", later, {"run": add}, run=add)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shedule'"):
+        client("put_job", later, run=add, shedule=il.once())
+    client("delete_job", later)
+
+
+def test_the_fields_of_a_job_are_those_of_a_document() -> None:
+    assert JobFields.__annotations__.keys() | {"id"} == JOB_FIELDS.keys()
+
+
+@pytest.mark.parametrize("schedule", [il.cron("@daily"), il.every("90s"), il.at(2e9, keep=True), il.once("5s")])
+def test_schedules_and_retries_arrive_as_they_are(schedule: Schedule) -> None:
+    retry = il.Retry(max_retries=4, max_delay="5m", jitter=0.5)
+    body = json.loads(document_of({"run": add}, {"schedule": schedule, "retry": retry}))
+    job = read_job(body, "a")
+    assert (job.schedule, job.retry) == (schedule, retry)
+
+
+@pytest.mark.parametrize("start", [["main.py"], ["-m", "main"]])
+def test_a_function_of_the_main_program_is_named_so_that_workers_find_it(start: list[str], folder: Path) -> None:
+    (folder / "main.py").write_text(
+        "from interlock.client.http.job_document import function_name\ndef work(): ...\nprint(function_name(work))\n"
+    )
+    said = subprocess.run([sys.executable, *start], cwd=folder, capture_output=True, text=True, check=True).stdout
+    assert said.strip() == ("main:work" if "-m" in start else f"{folder}/main.py:work")
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,8 @@ def types_of_a_client(client: il.Client) -> None:
     assert_type(client.timetable("2h", limit=5), Timetable)
     assert_type(client.tree(), ChildInfo)
     assert_type(client.service_logs("web", follow=True), Iterator[ServiceLine])
+    assert_type(client.put_job("a", run=print, schedule=il.every("1h"), retry=il.Retry(max_retries=1)), JobInfo)
+    client.put_job("a", schedule="1h")  # type: ignore[arg-type]
     client.submit("a", lanes="l")  # type: ignore[call-overload]
     client.submit("a", delay=[])  # type: ignore[call-overload]
     client.runs(limit="5")  # type: ignore[arg-type]

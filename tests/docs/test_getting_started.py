@@ -75,6 +75,7 @@ def test_the_examples_for_python(served: Server) -> None:
     assert re.search(r"^page 1 of 5|^page \d of 5", said["async_report.py"], re.M), said
     assert said["async_report.py"].splitlines()[-1] == "5 pages"
     assert "page 5 written" in said["events.py"]
+    assert said["schedule.py"] == "2 pages\n"
     assert sorted(said["many.py"].splitlines()[:3]) == ["1 pages", "2 pages", "3 pages"]
     assert said["many.py"].splitlines()[3] == "['3 pages', '1 pages', '2 pages']"
     assert said["mapped.py"].splitlines()[:3] == ["3 pages", "1 pages", "2 pages"]

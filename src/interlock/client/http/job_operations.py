@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.exchange import Exchange, Policy, Transport
+from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import operations as table
@@ -142,14 +143,17 @@ class JobOperations(RunAccess):
             body = msgspec.structs.replace(body, payload=encoded)
         return await self._call(table.backfill, job_id, body=body)
 
-    async def put_job(self, job_id: str, definition: Mapping[str, Any]) -> JobInfo:
-        """Define a job, or replace one that was put before, by the fields of a document `kind: Job`. `BadConfig`, with
-        a line for each fault, if the server refuses it."""
-        return await self._call(table.put_job, job_id, body=payloads.encode(definition, "definition"))
+    async def put_job(
+        self, job_id: str, definition: Mapping[str, Any] | None = None, **fields: Unpack[JobFields]
+    ) -> JobInfo:
+        """Define a job, or replace one that was put before, by the fields of a document `kind: Job`; `run` may be a job
+        of an app. `BadConfig`, with a line for each fault, if the server refuses it."""
+        check_options(fields, JobFields)
+        return await self._call(table.put_job, job_id, body=document_of(definition, fields))
 
     async def put_jobs(self, definitions: Iterable[Mapping[str, Any]]) -> list[str]:
         """Define up to 10,000 jobs, each with its `id`, all or none; return their ids."""
-        jobs = [msgspec.Raw(payloads.encode(one, f"definitions[{place}]")) for place, one in enumerate(definitions)]
+        jobs = [msgspec.Raw(document_of(one, {}, f"definitions[{place}]")) for place, one in enumerate(definitions)]
         return (await self._call(table.put_jobs, body=JobsBody(jobs=cast(Any, jobs)))).ids
 
     async def delete_job(self, job_id: str) -> JobInfo:

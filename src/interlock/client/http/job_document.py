@@ -1,0 +1,78 @@
+"""The definition of a job as a program writes it, with its schedule and its function, as a document for the server."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, TypedDict
+
+import msgspec
+
+from interlock.model import payload as payloads
+from interlock.model.duration import Duration
+from interlock.model.error import BadUse, BadValue
+from interlock.model.job import Constraints, Retry
+from interlock.model.schedule import Schedule
+from interlock.model.value import plain
+from interlock.model.work import FUNCTION, Limits
+
+RUNS = "a function that workers can import, its name as module:name, or a mapping such as {'process': ['true']}"
+
+
+class JobFields(TypedDict, total=False):
+    """The fields of a document `kind: Job`, with values of Python."""
+
+    schedule: Schedule | Mapping[str, Any]
+    run: Callable[..., Any] | str | Mapping[str, Any]
+    payload: Mapping[str, Any]
+    lane: str
+    retry: Retry | Mapping[str, Any]
+    deadline: Duration
+    max_runtime: Duration
+    max_runtime_per_attempt: bool
+    max_crashes: int
+    grace: Duration
+    constraints: Constraints | Mapping[str, Any]
+    env: Mapping[str, str | None]
+    cwd: str
+    stdin: bool
+    limits: Limits | Mapping[str, Any]
+
+
+def document_of(definition: Mapping[str, Any] | None, fields: JobFields, where: str = "definition") -> bytes:
+    """Return a definition as JSON."""
+    if definition is not None and not isinstance(definition, Mapping):
+        raise BadValue(where, type(definition).__name__, "a mapping of the fields of a job")
+    given = {**(definition or {}), **fields}
+    if twice := (definition or {}).keys() & fields.keys():
+        raise BadUse(min(twice), "given twice; allowed once")
+    return payloads.encode({name: _value(name, value, where) for name, value in given.items()}, where)
+
+
+def _value(name: str, value: Any, where: str) -> Any:
+    if name == "run" and not isinstance(value, Mapping):
+        return {"function": function_name(value)} if callable(value) or isinstance(value, str) else value
+    if name == "payload":
+        return plain(value, f"{where}.payload")
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, msgspec.Struct):
+        return {field: item for field, item in msgspec.to_builtins(value).items() if item is not None}
+    return value
+
+
+def function_name(function: Callable[..., Any] | str) -> str:
+    """Return the name by which a worker imports a function, such as a job of an app: `module:name`."""
+    if isinstance(function, str):
+        if FUNCTION.fullmatch(function) is None:
+            raise BadValue("run", function, RUNS)
+        return function
+    module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<")
+    if module == "__main__":  # a worker imports it by another name, or from its file
+        main = sys.modules[module]
+        file = getattr(main, "__file__", None)
+        specification = getattr(main, "__spec__", None)
+        module = specification.name if specification is not None else file and os.path.abspath(file)
+    if not module or "<" in name:
+        raise BadValue("run", function, RUNS)
+    return f"{module}:{name}"
