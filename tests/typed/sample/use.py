@@ -9,7 +9,17 @@ from tests.typed.sample.jobs import Report, Style, app, halve, report, square, s
 DAY = date(2026, 1, 2)
 
 
+def test_at_once() -> None:
+    run = assert_type(app.test(report.call(DAY, pages=3), state=1), il.testing.FinishedRun[Report])
+    assert_type(run.result, Report)
+    assert_type(app.test("report", {"day": "2026-01-02"}).result, Any)
+    with il.testing.scheduler(app) as scheduler:
+        assert_type(scheduler.submit(square.call(3)).result(), int)
+    app.test(report.call(DAY), 3)  # type: ignore[call-overload]
+
+
 async def submit_from_an_async_program() -> None:
+    assert_type(await report(il.testing.context(attempt=2), DAY), Report)
     run = assert_type(await report.submit(DAY, pages=3, style=Style.LONG), il.RunHandle[Report])
     found = assert_type(await run.result("30s"), Report)
     assert_type(found.day, date)
