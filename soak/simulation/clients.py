@@ -36,8 +36,8 @@ from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
 
 _ENDS = (
-    (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 22), (e.GARBLED, 3), (e.FATAL, 4), (e.GIVE_UP, 2), (e.CRASH, 9),
-    (e.IGNORE, 5), (e.HANG, 4), (e.STUBBORN, 3), (e.RETURN, 4),
+    (e.SUCCEED, 40), (e.COMPLETE, 4), (e.FAIL, 16), (e.LATER, 4), (e.WRONG, 3), (e.GARBLED, 3), (e.FATAL, 4),
+    (e.GIVE_UP, 2), (e.CRASH, 9), (e.IGNORE, 5), (e.HANG, 4), (e.STUBBORN, 3), (e.RETURN, 4),
 )  # fmt: skip
 _NEVER_ENDS = (e.HANG, e.STUBBORN)
 

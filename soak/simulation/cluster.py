@@ -28,6 +28,7 @@ from interlock.ports.clock import Clock
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
+from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
@@ -254,6 +255,9 @@ class Cluster:
         if sabotage.engine_forgets_bulks or sabotage.engine_forgets_holds:
             kind = NegligentEngine
             NegligentEngine.sabotage = sabotage
+        if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
+            kind = HeedlessEngine
+            HeedlessEngine.sabotage = sabotage
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
             store=store,

@@ -9,11 +9,13 @@ from random import Random
 import msgspec
 
 from interlock.model import message as m
+from interlock.model.failure import Failure
 from interlock.model.outcome import Outcome
 from interlock.ports.executor import Executor, Report
 from soak.simulation.loop import Process, VirtualLoop
 
 SUCCEED, COMPLETE, FAIL, GARBLED, FATAL, GIVE_UP = "succeed", "complete", "fail", "garbled", "fatal", "give_up"
+LATER, WRONG = "later", "wrong"
 CRASH, HANG, IGNORE, STUBBORN, RETURN = "crash", "hang", "ignore", "stubborn", "return"
 
 OUTCOMES = {
@@ -25,6 +27,13 @@ OUTCOMES = {
     GIVE_UP: "cancelled",
 }
 """the word a worker would use; some are another's, or nobody's"""
+
+FAILURES = {
+    FAIL: Failure(["ConnectionError", "OSError", "Exception"], "gone"),
+    WRONG: Failure(["ValueError", "Exception"], "wrong"),
+    LATER: Failure(["interlock.model.failure.RetryAfter", "Exception"], "busy", 5.0),
+}
+"""what the attempt raised; an end without an entry raised nothing"""
 
 SUCCEEDS = (SUCCEED, COMPLETE, IGNORE)
 DEAF = (IGNORE, STUBBORN)  # does not stop when it is asked to; the second not even on TERM
@@ -60,6 +69,7 @@ class Execution(msgspec.Struct):
     checkpoint: bytes | None
     ended: float | None = None
     how: str = ""
+    failure: Failure | None = None
 
 
 class Ledger:
@@ -198,7 +208,11 @@ class SimulatedExecutor(Executor):
         mark = one.mark()
         self._end(one, outcome)
         done = one.how in SUCCEEDS and outcome != Outcome.CANCELLED
-        self._tell(m.Finished(*one.key, outcome, mark if done else None, None if done else mark.decode(), None))
+        failure = None if outcome == Outcome.CANCELLED else FAILURES.get(one.how)
+        if one.execution is not None:
+            one.execution.failure = failure
+        error = None if done else mark.decode()
+        self._tell(m.Finished(*one.key, outcome, mark if done else None, error, failure=failure))
 
     def _end(self, one: _Attempt, how: str) -> None:
         del self._attempts[one.key]

@@ -32,6 +32,14 @@ class Violation(Exception):
     """Something that must always hold did not."""
 
 
+def _is_refused(job: Job, last: Execution) -> bool:
+    """Whether the job does not retry what the attempt failed with."""
+    types = [] if last.failure is None else last.failure.types
+    asked = last.failure is not None and last.failure.retry_after is not None
+    fits = not job.retry.on or any(one in job.retry.on for one in types)
+    return not asked and (not fits or any(one in job.retry.never for one in types))
+
+
 class Invariants(Ledger):
     def __init__(self, disk: Disk, lanes: Mapping[str, int], loop: VirtualLoop, trace: Trace) -> None:
         super().__init__()
@@ -92,8 +100,10 @@ class Invariants(Ledger):
             else:
                 self._check_history(run, self.disk.entries.get(run_id, []))
                 self._check_change(self._seen.get(run_id), run)
-                last = self._histories[run_id][-1]
-                self.spans.stored(run, self._job(run), last, self._fences.get((run_id, run.fence)))
+                last, execution = self._histories[run_id][-1], self._fences.get((run_id, run.fence))
+                if run.state is State.RETRYING and last.before is State.TERMINATING and execution is not None:
+                    self._require(not _is_refused(self._job(run), execution), f"{run_id} is retried against its rules")
+                self.spans.stored(run, self._job(run), last, execution)
                 self._seen[run_id] = msgspec.structs.replace(run)
         self._check_lanes()
         self.occurrences.after(touched)
@@ -173,7 +183,7 @@ class Invariants(Ledger):
         elif run.state is State.FAILED:
             self._check_mark(run, (run.error or "").encode())
             fatal = last is not None and last.how == Outcome.FAILED_FATAL
-            spent = run.failures == job.max_retries + 1
+            spent = run.failures == job.max_retries + 1 or (last is not None and _is_refused(job, last))
             self._require(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED

@@ -33,6 +33,7 @@ JOBS = (
     Job(id="isolated", lane="wide", executor=ExecutorKind.PROCESS, max_crashes=2),
     Job(id="fragile", max_crashes=1),
     Job(id="patient", retry=Retry(max_retries=1, initial_delay=20.0, jitter=0.0)),
+    Job(id="choosy", retry=Retry(max_retries=3, initial_delay=0.5, on=("OSError",), never=("ValueError",))),
 )
 
 
@@ -116,6 +117,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_applies_answers_twice: bool = False
     engine_asks_once: bool = False  # an effect whose answer is lost is not asked again
     engine_forgets_unsent: bool = False  # runs that were dispatched when the scheduler died are left to themselves
+    engine_ignores_delays: bool = False  # that a failed attempt asked for
+    engine_ignores_types: bool = False  # of the exception that an attempt failed with
     engine_counts_wall_time: bool = False  # where elapsed time is meant
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is

@@ -45,10 +45,11 @@ class Spans:
         """`failed` is the execution under the fence that the run has."""
         now = self._loop.time()
         if run.state is State.RETRYING and last.before is State.TERMINATING:
-            count = run.failures - 1
+            asked = None if failed is None or failed.failure is None else failed.failure.retry_after
+            shortest, longest = (asked or job.retry.delay(run.failures - 1, spread) for spread in (-1.0, 1.0))
             if failed is not None and failed.ended is not None:
-                self._failed[run.id] = failed.ended, job.retry.delay(count, -1.0)
-            self._waiting.setdefault(run.id, (now, job.retry.delay(count, 1.0)))
+                self._failed[run.id] = failed.ended, shortest
+            self._waiting.setdefault(run.id, (now, longest))
         elif run.state is State.PRERUN and run.delay is not None:
             self._waiting.setdefault(run.id, (now, run.delay))
         elif run.id in self._waiting:

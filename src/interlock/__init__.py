@@ -1,5 +1,7 @@
 """Interlock: a job scheduler and orchestrator for work that must not go wrong."""
 
+# ruff: noqa: I001 - one line for each name would be long
+
 TYPE_CHECKING = False  # true for type checkers; `typing` itself takes long to import
 if TYPE_CHECKING:
     from typing import Any
@@ -14,19 +16,25 @@ if TYPE_CHECKING:
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
     from interlock.model.error import (
-        BadResult,
-        Draining,
-        Fatal,
-        InterlockError,
-        ItemFailed,
-        RunEnded,
-        RunNotEnded,
-        WaitTimeout,
-    )
+        BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload, BadRequest,
+        BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen, CannotOpenDatabase,
+        CannotStart, Conflict, ConnectionLost, DatabaseBehind, DatabaseDamaged, DatabaseGone, DatabaseTooNew, Draining,
+        DuplicateChild, DuplicateJob, DuplicateService, Fatal, Forbidden, HeadTooLarge, IdempotencyConflict,
+        InterlockError, InvalidTransition, ItemFailed, LeaseLost, MethodNotAllowed, Missing, MissingField, NeedsLinux,
+        NoContainerEngine, NotADatabase, NotAllowed, NotConnected, NotFound, NotJson, NotPrivate, NotPut, NotRunning,
+        Overloaded, PayloadTooLarge, PortTaken, Refused, RemoteError, RequestTimeout, RunCancelled, RunDenied, RunEnded,
+        RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined, RunSkipped, RunTimeout, SocketInUse, StaleEpoch,
+        StoreInUse, StoreUnavailable, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild,
+        UnknownField, UnknownJob, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+    )  # fmt: skip
+    from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
-    from interlock.model.run_view import RunInfo
+    from interlock.model.run_view import (
+        Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunEvent, RunInfo, ServiceEvent,
+        ServiceLogEvent,
+    )  # fmt: skip
     from interlock.model.schedules import at, cron, every, once
-    from interlock.model.secret import Secret
+    from interlock.model.secret import BadSecret, Secret
     from interlock.model.state import State
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -36,10 +44,22 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Alive", "App", "AsyncClient", "Backoff", "BadResult", "BlockingRunHandle", "Budget", "Call", "Client",
-    "Constraints", "Context", "Draining", "Fatal", "InterlockError", "ItemFailed", "JobFunction", "Limits", "Ready",
-    "Retry", "RunEnded", "RunHandle", "RunInfo", "RunNotEnded", "Secret", "ServiceContext", "State", "WaitTimeout",
-    "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler",
+    "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue",
+    "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
+    "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
+    "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild", "DuplicateJob",
+    "DuplicateService", "Event", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry",
+    "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction", "LeaseLost", "Limits",
+    "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux", "NoContainerEngine",
+    "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut", "NotRunning",
+    "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "Ready", "Refused", "RemoteError", "RequestTimeout",
+    "Retry", "RetryAfter", "RunCancelled", "RunDenied", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo",
+    "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext",
+    "ServiceEvent", "ServiceLogEvent", "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable",
+    "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField",
+    "UnknownJob", "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed",
+    "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -51,18 +71,22 @@ _MODULES = {
     "client.many": "as_completed gather",
     "client.submission": "Call run",
     "job_function": "JobFunction",
-    "model.error": "BadResult Draining Fatal InterlockError ItemFailed RunEnded RunNotEnded WaitTimeout",
+    "model.failure": "RetryAfter",
     "model.job": "Constraints Retry",
-    "model.run_view": "RunInfo",
+    "model.run_view": (
+        "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunEvent RunInfo ServiceEvent "
+        "ServiceLogEvent"
+    ),
     "model.schedules": "at cron every once",
-    "model.secret": "Secret",
+    "model.secret": "BadSecret Secret",
     "model.state": "State",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",
 }
-_WHERE = {name: module for module, names in _MODULES.items() for name in names.split()}
+_WHERE = dict.fromkeys(__all__, "model.error")  # every name below no other module is an error
+_WHERE |= {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> "Any":

@@ -49,7 +49,7 @@ def test_a_job_is_put_changed_and_removed(http: Http) -> None:
     definition = {
         "id": "weekly", "kind": "Job", "schedule": {"cron": "0 6 * * 1", "tz": "Europe/Paris", "jitter": "1m"},
         "run": {"shell": "cat; exit $CODE"}, "env": {"CODE": "0"}, "payload": {"own": 9}, "lane": "cron",
-        "constraints": {"max_concurrent_runs": 2}, "retry": {"max_retries": 1, "initial_delay": "10ms"},
+        "constraints": {"max_concurrent_runs": 2}, "retry": {"max_retries": 1, "on": ["OSError"]},
     }  # fmt: skip
     answer = put(http, "weekly", **definition)
     first = answer.json

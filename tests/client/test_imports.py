@@ -6,6 +6,8 @@ import sys
 import pytest
 
 import interlock
+from interlock.model import error
+from interlock.model.run_view import EVENT_NAMES
 
 HEAVY = ("asyncio", "uvloop", "sqlite3", "rich", "aiohttp", "typer", "logging")
 
@@ -37,3 +39,12 @@ def test_an_import_of_everything_gives_everything() -> None:
     found: dict[str, object] = {}
     exec("from interlock import *", found)
     assert set(interlock.__all__) <= found.keys()
+
+
+def test_every_error_and_every_event_is_exported() -> None:
+    def below(kind: type[error.InterlockError]) -> set[type[error.InterlockError]]:
+        return {kind}.union(*(below(one) for one in kind.__subclasses__()))
+
+    errors = {kind.__name__ for kind in below(error.InterlockError) if kind.__module__.startswith("interlock.model.")}
+    assert errors <= set(interlock.__all__)
+    assert {kind.__name__ for kind in EVENT_NAMES} < set(interlock.__all__)

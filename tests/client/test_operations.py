@@ -268,9 +268,15 @@ def test_a_crowd_that_waits_looks_now_and_then_instead_of_holding_connections() 
 def test_the_end_of_a_run_that_did_not_succeed_is_an_error(state: il.State) -> None:
     with pytest.raises(il.RunEnded, match=rf"r1 ended as {state}: ValueError: no") as caught:
         Ending("r1", state, "failed", "Traceback …\nValueError: no\n", None).unpack()
-    assert caught.value.state is state
+    assert (caught.value.state, caught.value.__cause__) == (state, None)
+    assert type(caught.value).__name__ == f"Run{state.rpartition('_')[2].title()}"
     with pytest.raises(il.RunEnded, match="because"):
         Ending("r1", state, "because", " \n", None).unpack()
+    with pytest.raises(il.RunEnded) as caught:
+        Ending("r1", state, "failed", None, None, {"failure": {"types": ["a.B", "KeyError"]}}).unpack()
+    cause = caught.value.__cause__
+    assert isinstance(cause, il.RemoteError)
+    assert (str(cause), cause.type, cause.types, cause.message) == ("a.B", "a.B", ("a.B", "KeyError"), "")
 
 
 # ── pages ───────────────────────────────────────────────────────────────────────────────────────────────────────────

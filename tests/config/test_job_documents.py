@@ -42,7 +42,7 @@ schedule: {cron: "0 2 * * *", tz: Europe/Paris, jitter: 5m, catch_up: all, catch
 run: {process: [pg_dump, --jobs, 4, --verbose, yes]}
 payload: {day: yesterday, tables: [a, b], deep: {x: null, y: 1.5}}
 lane: cron
-retry: {max_retries: 3, initial_delay: 10s, multiplier: 3, max_delay: 5m, jitter: 0.5}
+retry: {max_retries: 3, initial_delay: 10s, multiplier: 3, max_delay: 5m, jitter: 0.5, on: [OSError], never: [a.B]}
 deadline: 3h
 max_runtime: 90m
 max_runtime_per_attempt: true
@@ -73,7 +73,15 @@ stdin: false
         ),
         payload={"day": "yesterday", "tables": ["a", "b"], "deep": {"x": None, "y": 1.5}},
         lane="cron",
-        retry=Retry(max_retries=3, initial_delay=10.0, multiplier=3, max_delay=300.0, jitter=0.5),
+        retry=Retry(
+            max_retries=3,
+            initial_delay=10.0,
+            multiplier=3,
+            max_delay=300.0,
+            jitter=0.5,
+            on=(OSError,),
+            never=("a.B",),
+        ),
         deadline=10800.0,
         max_runtime=5400.0,
         max_runtime_per_attempt=True,

@@ -90,6 +90,8 @@ def test_schedules_that_are_none(schedule: str, says: str) -> None:
         ("retry: {max_retries: many}", "retry.max_retries: 'many' is not"),
         ("retry: {retries: 3}", "retry.retries: unknown field; did you mean 'max_retries'?"),
         ("retry: {jitter: 2}", "retry.jitter: 2 is not"),
+        ("retry: {on: OSError}", "retry.on: 'OSError' is not"),
+        ("retry: {never: [OSError, a b]}", "retry.never[1]: 'a b' is not"),
         ("constraints: 1", "constraints: 1 is not"),
         ("constraints: {max_concurrent_runs: 0}", "constraints.max_concurrent_runs: 0 is not"),
         (

@@ -68,7 +68,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
-        *((name, facet(fields)) for name, fields in run.facets.items()),
+        *((name, facet(fields)) for name, fields in run.facets.items() if name != "failure"),
         ("payload", json_text(run.payload)),
     )
     return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]

@@ -90,7 +90,7 @@ class Connection(Endpoint, RunAccess):
         except TimeoutError as error:
             raise WaitTimeout(run_id, limit or 0.0) from error
         result = None if report.result is None else payload.decode(report.result)
-        return Ending(run_id, report.state, report.reason, report.error, result)
+        return Ending(run_id, report.state, report.reason, report.error, result, report.fields.get("facets", {}))
 
     async def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
         waits = [asyncio.ensure_future(self.ending(run_id, None)) for run_id in dict.fromkeys(run_ids)]

@@ -7,7 +7,8 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadResult, RunEnded
+from interlock.model.error import ENDS, BadResult, RemoteError
+from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
@@ -25,13 +26,18 @@ class Ending(msgspec.Struct, frozen=True):
     reason: str
     error: str | None
     result: Any
+    facets: dict[str, dict[str, Any]] = {}
 
     def unpack(self) -> Any:
-        """Return the result, or raise `RunEnded` with the last line of the error, or else the reason."""
-        if self.state is not State.SUCCEEDED:
-            why = self.error.strip().splitlines()[-1] if self.error and self.error.strip() else self.reason
-            raise RunEnded(self.run_id, self.state, why)
-        return self.result
+        """Return the result, or raise the error of this end with the last line of its text, or else the reason."""
+        if self.state is State.SUCCEEDED:
+            return self.result
+        text = (self.error or "").strip()
+        error = ENDS[self.state](self.run_id, self.state, text.splitlines()[-1] if text else self.reason)
+        if "failure" in self.facets:
+            failure = msgspec.convert(self.facets["failure"], Failure)
+            raise error from RemoteError(failure.types, failure.message, text)
+        raise error
 
 
 class RunAccess(ABC):
@@ -83,7 +89,8 @@ class RunHandle(Generic[T]):
     async def result(self, timeout: Duration | None = None) -> T:
         """Wait for the end of the run and return its result.
 
-        Raises `RunEnded` if it did not succeed, and `WaitTimeout` if it has not ended in time; then it continues.
+        Raises a `RunEnded` if it did not succeed: `RunFailed`, `RunTimeout`, `RunCancelled` and so on; and
+        `WaitTimeout` if it has not ended in time; then it continues.
         `BadResult` has a result that does not fit the return annotation of its job.
         """
         value = (await self._end(timeout)).unpack()

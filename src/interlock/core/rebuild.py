@@ -65,8 +65,13 @@ def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
     if job.max_runtime is not None and start is not None:
         yield kind, min(start + job.max_runtime - wall, job.max_runtime)
     if run.due_at is not None and waits_for_span(run):
-        whole = job.retry.longest_delay if run.state is State.RETRYING else run.delay
+        whole = _longest_wait(run, job) if run.state is State.RETRYING else run.delay
         yield WAIT, min(run.due_at - wall, inf if whole is None else whole)
+
+
+def _longest_wait(run: Run, job: Job) -> float:
+    asked = run.failure and run.failure.retry_after
+    return max(job.retry.longest_delay, asked or 0.0)
 
 
 def _place(state: SchedulerState, run: Run, elapsed: float) -> None:

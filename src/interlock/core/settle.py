@@ -4,6 +4,8 @@ from interlock.core.lanes import requeue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
+from interlock.model.duration import brief
+from interlock.model.failure import TIMED_OUT, Failure
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run
@@ -12,6 +14,7 @@ from interlock.model.state import State
 CANCEL = "cancel"
 TIMEOUT = "timeout"
 ATTEMPT_TIMEOUT = "attempt_timeout"  # values of `Run.stop`: why a running attempt was asked to stop
+LONGEST_REASON = 200
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
@@ -66,6 +69,8 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     run.outcome = outcome
     run.exit_code = message.exit_code
     run.error = message.error
+    if message.failure is not None or run.failure is not None:
+        p.set_facet(run, failure=message.failure)
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
@@ -81,9 +86,9 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         p.move(run, State.FAILED, "fatal", at=at)
     elif run.stop == ATTEMPT_TIMEOUT or outcome is Outcome.TIMEOUT:
         run.outcome = Outcome.TIMEOUT
-        _retry_or(p, run, State.TIMEOUT, "attempt ran too long", at)
+        _retry_or(p, run, State.TIMEOUT, message.failure, at)
     else:
-        _retry_or(p, run, State.FAILED, "failed", at)
+        _retry_or(p, run, State.FAILED, message.failure, at)
 
 
 def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
@@ -94,20 +99,30 @@ def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
         p.batch.dead_letters.append((run.id, p.now, "output_quarantined", command.reason))
 
 
-def _retry_or(p: Pass, run: Run, end: State, why: str, at: float | None = None) -> None:
+def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:
+    """Retry the run after its delay, or end it. A delay that the handler asked for is kept as it is."""
     job = p.state.job_of(run)
     most = job.max_retries
     run.failures += 1
+    why = "failed" if end is State.FAILED else "attempt ran too long"
+    types = TIMED_OUT if end is State.TIMEOUT else () if failure is None else failure.types
+    delay = None if failure is None else failure.retry_after
     if run.failures > most:
         p.move(run, end, why if most == 0 else f"{why}, no retry left", at=at)
         return
+    if delay is None and not job.retry.covers(types):
+        p.move(run, end, f"{why}, {types[0] if types else 'no exception'}: not retried", at=at)
+        return
     p.retried.append(run)
-    delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+    if failure is None or delay is None:
+        delay = job.retry.delay(run.failures - 1, p.rng.uniform(-1, 1))
+    else:
+        why = f"{why}: {' '.join(failure.message.split())[:LONGEST_REASON]}"
     run.stop = None
     run.worker_id = None
     run.attempt_started_at = None
     run.due_at = p.now + delay
-    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {delay:.3g}s")
+    p.move(run, State.RETRYING, f"{why}, retry {run.failures} of {most} in {brief(delay)}")
     p.state.set_span(p.elapsed + delay, run, WAIT)
 
 
@@ -128,7 +143,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     if run.stop == ATTEMPT_TIMEOUT:
         # It was killed because it ran too long, which is a failure like any other.
         run.outcome = Outcome.TIMEOUT
-        _retry_or(p, run, State.TIMEOUT, "attempt ran too long")
+        _retry_or(p, run, State.TIMEOUT)
         return
     p.crashed.append(run)
     run.crashes += 1

@@ -4,6 +4,8 @@ from typing import Any
 
 import msgspec
 
+from interlock.model.failure import Failure
+
 
 class Hold(msgspec.Struct, frozen=True):
     """A run that waits until a person releases it."""
@@ -38,6 +40,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     unique: Unique | None = None
     retry_of: RetryOf | None = None
     retried_as: RetriedAs | None = None
+    failure: Failure | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:

@@ -2,15 +2,16 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
 from interlock.model import payload
 from interlock.model.doc import doc
 from interlock.model.error import BadValue
+from interlock.model.failure import ExceptionTypes
 from interlock.model.field import Checked, Field, Part, settable
 from interlock.model.field_types import NAME as SHORT_NAME
 from interlock.model.field_types import Kind, Number, Place, Schema, Span, Whole, Word, did_you_mean
@@ -22,6 +23,11 @@ JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 NAME = re.compile(SHORT_NAME)
 NAME_RULE = "a name of letters, digits, '_', '-' and '.', up to {} long"
 RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
+
+if TYPE_CHECKING:
+    Exceptions = Sequence[type[BaseException] | str]  # as you may give them
+else:
+    Exceptions = tuple[str, ...]  # as they are kept
 
 
 class ExecutorKind(StrEnum):
@@ -55,6 +61,9 @@ class Retry(Checked, frozen=True, kw_only=True):
     max_delay: Annotated[float | str, doc("Longest delay."), Span()] = 30.0
     jitter: Annotated[float, doc("Share by which each delay is randomly longer or shorter."), Number(0, 1)] = 0.25
 
+    on: Annotated[Exceptions, doc("Exceptions that are retried; by default all."), ExceptionTypes()] = ()
+    never: Annotated[Exceptions, doc("Exceptions that are not retried, whatever `on` says."), ExceptionTypes()] = ()
+
     @property
     def longest_delay(self) -> float:
         return float(self.max_delay) * (1 + self.jitter)
@@ -65,6 +74,11 @@ class Retry(Checked, frozen=True, kw_only=True):
         # The power of a large count overflows a float long after the cap has been reached.
         factor = self.multiplier ** min(retry, 100)
         return max(0.0, min(initial * factor, longest) * (1 + self.jitter * spread))
+
+    def covers(self, types: Iterable[str]) -> bool:
+        """Return whether a failure with these types is retried."""
+        found = set(types)
+        return found.isdisjoint(self.never) and not (self.on and found.isdisjoint(self.on))
 
 
 class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):

@@ -11,6 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from interlock.model.failure import Failure
 from interlock.model.work import Work
 
 PROTOCOL = 1
@@ -61,6 +62,7 @@ class Finished(OfAttempt, frozen=True):
     exit_code: ExitCode | None = None
     ago: Span = 0.0  # seconds since it ended
     took: Span = 0.0  # seconds from its start to its end: its start may not have been reported
+    failure: Failure | None = None  # of an attempt that raised an exception
 
 
 class Lost(OfAttempt, frozen=True):

@@ -7,6 +7,7 @@ import msgspec
 
 from interlock.model.doc import doc
 from interlock.model.facets import Facets, shown
+from interlock.model.failure import Failure
 from interlock.model.state import ENTRY, EXECUTION, State
 
 SCHEDULE = "schedule"  # its time came
@@ -84,6 +85,10 @@ class Run(msgspec.Struct, gc=False):
     facets: Facets | None = None
     error: str | None = None
     result: bytes | None = None
+
+    @property
+    def failure(self) -> Failure | None:
+        return None if self.facets is None else self.facets.failure
 
     @property
     def is_held(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from interlock.model import payload
 from interlock.model.error import BadHandler, Fatal, InterlockError
+from interlock.model.failure import LONGEST_MESSAGE, Failure, delay_of, types_of
 from interlock.model.outcome import Outcome
 from interlock.worker.context import Context, clean
 from interlock.worker.definition import Definition
@@ -18,6 +19,7 @@ class End(NamedTuple):
     result: bytes | None = None
     error: str | None = None
     exit_code: int | None = None
+    failure: Failure | None = None
 
 
 def end_of_result(result: Any, definition: Definition, context: Context) -> End:
@@ -43,7 +45,15 @@ def end_of_error(error: BaseException, context: Context, own: Outcome | None = N
         text = text[:LONGEST_ERROR] if plain else text[-LONGEST_ERROR:]
     except BaseException:  # noqa: BLE001 - whatever the exception does, the run must end
         text = ""
-    return End(plain or Outcome.FAILED, None, text or type(error).__name__, exit_code)
+    failure = failure_of(error, context)
+    return End(plain or Outcome.FAILED, None, text or type(error).__name__, exit_code, failure)
+
+
+def failure_of(error: BaseException, context: Context) -> Failure | None:
+    try:
+        return Failure(types_of(error), context.redact(clean(error))[:LONGEST_MESSAGE], delay_of(error))
+    except BaseException:  # noqa: BLE001 - as above
+        return None
 
 
 def encode_result(result: Any) -> bytes:

@@ -4,6 +4,8 @@ threads. A function that a job names itself is loaded when first needed, in the 
 The loop reads from the host. While there is work, a thread watches the loop, and reads in its place when a handler
 blocks it, so that the process still receives stops, and returns attempts that have not begun. When the host is gone,
 this process ends itself.
+
+A process for one attempt at a time runs all of them on its main thread, and reads in another.
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from interlock import runtime
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model.error import InterlockError
+from interlock.model.failure import Failure
 from interlock.model.outcome import Outcome
 from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
@@ -35,7 +38,7 @@ from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.pool import ExecutorOptions
-from interlock.worker.threads import ThreadPool
+from interlock.worker.threads import MainThread, ThreadPool
 
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
@@ -53,13 +56,14 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket, definitions: dict[str, Definition], secret_names: tuple[str, ...]) -> None:
+    def __init__(self, link: socket.socket, definitions: dict[str, Definition], options: ExecutorOptions) -> None:
         self._link = link
         self._definitions = definitions
         self._functions = Functions()
-        self._is_secret = matcher(secret_names)
+        self._is_secret = matcher(tuple(options.secret_names))
         self._loop = runtime.new_event_loop()
-        self._threads = ThreadPool()
+        self._main = MainThread(self._loop)
+        self._threads = self._main if options.isolated else ThreadPool()
         self._lock = threading.Lock()
         self._outbox: list[m.Message] = []
         self._pending: dict[Key, Attempt] = {}  # not begun; whoever removes one begins or returns it
@@ -71,14 +75,16 @@ class ExecutorProcess:
 
     def run(self) -> None:
         self.send_now(m.Ready(list(self._definitions)))
-        self._loop.add_reader(self._link.fileno(), self._read)
-        # The loop has made it non-blocking, but sending must wait for room, or a large result would be lost.
-        self._link.setblocking(True)
-        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        if self._threads is not self._main:
+            self._loop.add_reader(self._link.fileno(), self._read)
+            # The loop has made it non-blocking, but sending must wait for room, or a large result would be lost.
+            self._link.setblocking(True)
+        watch = self._listen if self._threads is self._main else self._watch
+        threading.Thread(target=watch, name="watch", daemon=True).start()
         # A handler that forks makes a second process with this link, which must neither read nor report.
         os.register_at_fork(after_in_child=self._let_go)
         try:
-            self._loop.run_forever()
+            self._main.run_forever()
         finally:
             # Whatever ended the loop ends the process, so that its host notices without waiting for threads.
             os._exit(1)
@@ -125,6 +131,11 @@ class ExecutorProcess:
                 end_group()
             for messages in self._reader.feed(data):
                 self._take(messages)
+
+    def _listen(self) -> None:
+        while True:
+            select.select([self._link], [], [])
+            self._read()
 
     def _watch(self) -> None:
         """While there is work, check that the loop turns; while it does not, read in its place."""
@@ -270,6 +281,7 @@ class ExecutorProcess:
         result: bytes | None = None,
         error: str | None = None,
         exit_code: int | None = None,
+        failure: Failure | None = None,
     ) -> None:
         if self._link.fileno() < 0:
             # This is a copy that a handler forked: the one it was copied from reports.
@@ -277,7 +289,7 @@ class ExecutorProcess:
         attempt.reported = True
         self._active.pop(attempt.key, None)
         send = self.send_now if attempt.task is None else self._send_soon
-        send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed()))
+        send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed(), failure=failure))
 
 
 def _start(attempt: Attempt) -> m.Started:
@@ -302,7 +314,7 @@ def main() -> None:
         with suppress(OSError):
             link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
         sys.exit(3)
-    ExecutorProcess(link, definitions, tuple(options.secret_names)).run()
+    ExecutorProcess(link, definitions, options).run()
 
 
 if __name__ == "__main__":

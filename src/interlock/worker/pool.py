@@ -44,6 +44,7 @@ class ExecutorOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: int = 0
     path: Sequence[str] = ()
     secret_names: Sequence[str] = SECRET_NAMES
+    isolated: bool = False  # one attempt at a time, on the main thread
 
 
 class _Attempt(msgspec.Struct, eq=False):
@@ -89,7 +90,8 @@ class _Child(asyncio.Protocol):
         self._unsent: list[m.Message] = []
         self._exit_code: int | None = None
         self._socket, there = socket.socketpair()
-        link, options = there.fileno(), msgspec.json.encode(pool.options).decode()
+        given = msgspec.structs.replace(pool.options, isolated=isolated)
+        link, options = there.fileno(), msgspec.json.encode(given).decode()
         # Unbuffered, because output must not wait in a process that may be killed. In a group of its own, to kill it
         # with everything it has started; in the host's session, so that the supervisor of the host can do so too.
         command = [sys.executable, "-u", "-m", "interlock.worker.executor_process", str(link), options]

@@ -1,5 +1,6 @@
-"""Threads for blocking attempts: as many as are busy; an idle thread ends after a while."""
+"""Threads for blocking attempts: as many as are busy, where an idle one ends after a while, or the main thread."""
 
+import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -71,3 +72,23 @@ class ThreadPool:
                 del self._idle[bell]
                 return False
         return bell.acquire()
+
+
+class MainThread:
+    """Runs each call in the main thread, where signal handlers can be set, and a loop in between. The call does not
+    run on the loop, because it may run one of its own."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._calls: deque[Callable[[], object]] = deque()
+
+    def submit(self, call: Callable[[], object]) -> None:
+        """Call it soon; from any thread."""
+        self._calls.append(call)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+
+    def run_forever(self) -> None:
+        while True:
+            self._loop.run_forever()
+            while self._calls:
+                self._calls.popleft()()

@@ -165,7 +165,7 @@ class Operations(JobOperations):
             )
             run = await exchange.fetch(request, RunDetail, end, endless=True)
             if run.state in TERMINAL:
-                return Ending(run_id, run.state, run.reason, run.error, run.result)
+                return Ending(run_id, run.state, run.reason, run.error, run.result, run.facets)
             now = elapsed()
             if now >= end:
                 raise WaitTimeout(run_id, limit or 0.0)

@@ -1,6 +1,7 @@
 """Errors of values, jobs, runs and services."""
 
 import re
+from collections.abc import Sequence
 
 from interlock.model.error.base import (
     BadDefinition,
@@ -183,11 +184,61 @@ class InvalidTransition(InterlockError, code="invalid_transition"):
 
 
 class RunEnded(InterlockError, code="run_not_succeeded", exit_code=ExitCode.NOT_SUCCEEDED):
-    """`result()` of a run that did not succeed."""
+    """`result()` of a run that did not succeed. Its cause is a `RemoteError` if the handler raised an exception."""
 
     def __init__(self, run_id: str, state: str, reason: str) -> None:
         super().__init__(f"run {run_id} ended as {state}: {reason}")
         self.run_id, self.state, self.reason = run_id, state, reason
+
+
+class RunFailed(RunEnded):
+    """The run failed, and has no retry left."""
+
+
+class RunTimeout(RunEnded):
+    """The run passed its deadline or its longest run time."""
+
+
+class RunCancelled(RunEnded):
+    """The run was cancelled."""
+
+
+class RunDenied(RunEnded):
+    """The policy denied the run."""
+
+
+class RunSkipped(RunEnded):
+    """The run was skipped: its time was missed."""
+
+
+class RunOrphaned(RunEnded):
+    """The run lost its process or worker too often."""
+
+
+class RunQuarantined(RunEnded):
+    """The run succeeded, but its output is withheld."""
+
+
+ENDS: dict[str, type[RunEnded]] = {
+    "failed": RunFailed,
+    "timeout": RunTimeout,
+    "cancelled": RunCancelled,
+    "denied": RunDenied,
+    "skipped": RunSkipped,
+    "orphaned": RunOrphaned,
+    "output_quarantined": RunQuarantined,
+}
+"""state → the error of a run that ended in it"""
+
+
+class RemoteError(InterlockError, code="remote_error"):
+    """An exception of a handler, as the cause of a `RunEnded`: `type` and the other `types` are qualified names."""
+
+    def __init__(self, types: Sequence[str], message: str, traceback: str) -> None:
+        self.type, self.types = types[0], tuple(types)
+        super().__init__(f"{self.type}: {message}" if message else self.type)
+        self.message, self.traceback = message, traceback
+        self.add_note(traceback)
 
 
 class BadResult(InterlockError, code="bad_result"):

@@ -1,0 +1,71 @@
+"""A failed attempt: the exception's types and message, and the delay that its handler asked for."""
+
+import re
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from interlock.model.doc import doc
+from interlock.model.duration import Duration, brief
+from interlock.model.error import BadDuration, BadValue, Fatal, InterlockError
+from interlock.model.field_types import Place, Span, Text, Texts
+
+LONGEST_MESSAGE = 1000
+MOST_TYPES = 50
+TIMED_OUT = ("TimeoutError", "OSError", "Exception", "BaseException")  # the types of an attempt that ran too long
+_NAME = r"[^\W\d]\w*(?:\.(?:[^\W\d]\w*|<locals>)){0,20}"
+_MAIN = re.compile(r"__interlock_main(?:_\d+)?__")
+
+Seconds = Annotated[float, Meta(ge=0, le=1e11)]
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """A facet: the latest attempt of a run failed with this exception."""
+
+    types: Annotated[list[str], doc("Qualified names of the exception's class and its bases.", min_length=1)]
+    message: Annotated[str, doc("Text of the exception, without secrets.")] = ""
+    retry_after: Annotated[Seconds | None, doc("Delay in seconds that `RetryAfter` asked for.")] = None
+
+
+class RetryAfter(InterlockError, code="retry_after"):
+    """Raised by a handler: this attempt failed; retry it after this delay if a retry is left."""
+
+    def __init__(self, delay: Duration, reason: str = "") -> None:
+        try:
+            self.delay = Span().check(delay, Place("RetryAfter"))
+        except (BadDuration, BadValue) as error:
+            # No retry would mend the program.
+            raise Fatal(str(error)) from None
+        super().__init__(reason or f"asked for a retry after {brief(self.delay)}")
+
+
+def delay_of(error: BaseException) -> float | None:
+    """Return the delay that the exception asks for. A program may have changed it, so it is checked once more."""
+    return Span().check(error.delay, Place("RetryAfter")) if isinstance(error, RetryAfter) else None
+
+
+def type_name(kind: type[BaseException]) -> str:
+    """Return the qualified name of a class, without the module of a builtin one. The classes of a script have the
+    same name in the script itself and in the workers that load it."""
+    module, name = str(kind.__module__), str(kind.__qualname__)
+    return name if module == "builtins" else f"{_MAIN.sub('__main__', module)}.{name}"
+
+
+def types_of(error: BaseException) -> list[str]:
+    found = [type_name(kind) for kind in type(error).__mro__ if issubclass(kind, BaseException)]
+    return [name[:LONGEST_MESSAGE].encode("utf-8", "replace").decode() for name in found[:MOST_TYPES]]
+
+
+class ExceptionTypes(Texts):
+    """A list of exceptions: classes, or their qualified names."""
+
+    def __init__(self) -> None:
+        each = Text(_NAME, "an exception class or its qualified name, such as OSError or requests.exceptions.Timeout")
+        super().__init__(each, expected="a list of exceptions, such as [OSError]", make=tuple)
+
+    def check(self, value: Any, place: Place) -> Any:
+        if isinstance(value, (list, tuple)):
+            is_exception = [isinstance(one, type) and issubclass(one, BaseException) for one in value]
+            value = [type_name(one) if fits else one for one, fits in zip(value, is_exception, strict=True)]
+        return super().check(value, place)
