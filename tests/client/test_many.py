@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 import interlock as il
+from interlock.model.json_form import encode
 from tests.client.faces import KINDS, Face, face
 from tests.helpers.jobs import add, app, echo, flaky, hold
 from tests.helpers.jobs import count as counted
@@ -130,6 +131,36 @@ def test_anything_but_handles_of_one_client_is_refused(handles: list[Any], says:
             wait(handles)
         assert caught.value.code == "bad_value"
         assert says in str(caught.value)
+
+
+@pytest.mark.parametrize("job", [add.call(1), flaky.call(1), flaky.call(9)], ids=["succeeded", "retried", "failed"])
+def test_handles_of_apps_and_clients_show_the_same(server: Server, job: il.Call[int]) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+            ours = await app.submit(job)
+            theirs = client.handle(ours.id)
+
+            async def both(method: str) -> list[Any]:
+                return [await getattr(run, method)() for run in (ours, theirs)]
+
+            def shown(value: Any) -> bytes:
+                """Return a value as HTTP shows it: times have milliseconds there."""
+                return encode(value)
+
+            assert await ours.wait("30s") is await theirs.wait("30s")
+            assert {name for name in dir(ours) if name[0] != "_"} == {
+                name for name in dir(il.Client(server.url).handle(ours.id)) if name[0] != "_"
+            }
+            fields = il.RunInfo.__struct_fields__
+            one, other = ({name: getattr(info, name) for name in fields} for info in await both("info"))
+            assert shown(il.RunInfo(**one)) == shown(il.RunInfo(**other))
+            for method in ("history", "logs", "stats", "state", "cancel"):
+                one, other = await both(method)
+                assert shown(one) == shown(other)
+            results = await asyncio.gather(ours.result(), theirs.result(), return_exceptions=True)
+            assert repr(results[0]) == repr(results[1])
+
+    run_async(body())
 
 
 # ── a run for each item ─────────────────────────────────────────────────────────────────────────────────────────────
