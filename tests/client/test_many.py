@@ -77,7 +77,9 @@ def test_the_first_failure_is_raised_while_others_run(submit: Callable[..., Any]
         runs.gather()
     tell_to_go(server.folder, name)
     first, second, third = runs.gather(return_exceptions=True)
-    assert (isinstance(first, int), second, isinstance(third, il.RunEnded)) == (True, 2, True)
+    assert (isinstance(first, int), second, type(third)) == (True, 2, il.RunFailed)
+    assert isinstance(third.__cause__, il.RemoteError)
+    assert (third.__cause__.type, third.__cause__.message) == ("RuntimeError", "so be it")
 
 
 def test_handles_come_as_their_runs_end(submit: Callable[..., Any], server: Server) -> None:

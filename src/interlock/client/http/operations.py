@@ -187,7 +187,7 @@ class Operations(JobOperations):
                 for run_id in asked:
                     if (run := await self.get(run_id)).state in TERMINAL:
                         del left[run_id]
-                        yield Ending(run_id, run.state, run.reason, run.error, run.result)
+                        yield Ending(run_id, run.state, run.reason, run.error, run.result, run.facets)
                 if not left:
                     return
 
