@@ -371,7 +371,7 @@ class Cluster:
         self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
-        known = [job.id for job in (*JOBS, *SCHEDULED)]
+        known = {job.id: job.code for job in (*JOBS, *SCHEDULED)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
         host = kind(SimulatedBus(self.network, process), executor, known, settings)
         self.workers[place] = Worker(process, host, executor)

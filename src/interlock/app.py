@@ -5,7 +5,7 @@ import inspect
 import os
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, cast, overload
 from weakref import WeakKeyDictionary
 
@@ -17,6 +17,7 @@ from interlock.job_function import JobCalls, JobDecorator, JobFunction
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import (
     BadHandler,
+    BadUse,
     BadValue,
     CannotImport,
     DuplicateJob,
@@ -28,7 +29,9 @@ from interlock.model.job import Constraints, Job, Retry
 from interlock.model.new_run import RunOptions
 from interlock.model.request import MOST_RUNS
 from interlock.model.schedule import Schedule
+from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
+from interlock.worker.lifespan import Opening, read_lifespan
 
 if TYPE_CHECKING:
     from interlock.config.declarations import Declared
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from interlock.testing.finished_run import FinishedRun
 
 H = TypeVar("H", bound=Callable[..., Any])
+L = TypeVar("L", bound=Callable[..., AsyncIterator[Any] | AbstractAsyncContextManager[Any]])
 T = TypeVar("T")
 
 
@@ -45,6 +49,7 @@ class App:
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
         self.services: list[Declared] = []  # services and groups, in the order of their declaration
+        self.opening: Opening | None = None  # makes the lifespan of an executor process
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
@@ -95,6 +100,7 @@ class App:
                 grace=seconds(grace, "grace"),
                 schedule=schedule,
                 max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
+                code=code_digest(handler),
             )
             definition = Definition(job, handler)
             set_default_payload(definition, payload)
@@ -105,6 +111,18 @@ class App:
             return JobFunction(handler, definition, self._connected)
 
         return cast(JobDecorator, define)
+
+    def lifespan(self, function: L) -> L:
+        """Declare the lifespan of each executor process: an async generator function with one `yield`, or a function
+        that returns an async context manager; it may take the app.
+
+        It is entered before the process takes an attempt, and left when the process ends in order. Handlers find the
+        value that it yields as `ctx.state`.
+        """
+        if self.opening is not None:
+            raise BadUse("lifespan", "given twice; allowed once for an app")
+        self.opening = read_lifespan(function)
+        return function
 
     def service(
         self,

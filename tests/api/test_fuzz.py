@@ -111,7 +111,7 @@ def message_of(kind: type) -> st.SearchStrategy[list[Any]]:
 ANY_MESSAGE = st.one_of(*(message_of(kind) for kind in MESSAGES))
 GREETING = ["Greeting", m.PROTOCOL]
 HELLO = st.lists(st.tuples(RUN, st.integers(0, 3), st.booleans()), max_size=2).map(
-    lambda held: ["Hello", "w1", m.PROTOCOL, 1, 4, 1, ["echo", "hold"], held, ""]
+    lambda held: ["Hello", "w1", m.PROTOCOL, 1, 4, 1, {"echo": "", "hold": ""}, held, ""]
 )
 
 

@@ -166,7 +166,7 @@ class Machine:
         held: Sequence[Held] = (),
         draining: bool = False,
     ) -> Decisions:
-        known = frozenset(job.id for job in self.jobs)
+        known = {job.id: job.code for job in self.jobs}
         return self.step(("", WorkerUp(worker_id, slots, processes, known, list(held), draining)))
 
     def worker_down(self, worker_id: str = "one", dead: bool = False, reason: str = "killed") -> Decisions:

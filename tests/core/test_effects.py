@@ -71,7 +71,7 @@ def test_an_answer_means_nothing_once_its_run_has_moved_on() -> None:
 @pytest.mark.behaviour("RUN-7")
 def test_an_answer_that_comes_with_its_worker_sends_nothing_to_the_new_link() -> None:
     machine, run_id = asking()
-    up = WorkerUp("one", 100, 10, frozenset({"work"}), [], False)
+    up = WorkerUp("one", 100, 10, {"work": ""}, [], False)
     machine.step(("", Answered(machine.answers)), ("", up))
     assert machine.dispatched() == []
     machine.answered(machine.answers)

@@ -31,8 +31,9 @@ from interlock.model.state import State
 WHOLE = st.integers(0, 2**63 - 1)
 SMALL = st.integers(0, 2**31 - 1)
 TEXT = st.text(max_size=20)
+JOBS = st.dictionaries(TEXT, TEXT)
 MESSAGES: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Hello, TEXT, WHOLE, WHOLE, SMALL, SMALL, st.lists(TEXT), st.lists(st.builds(Held, TEXT, WHOLE)), TEXT),
+    st.builds(Hello, TEXT, WHOLE, WHOLE, SMALL, SMALL, JOBS, st.lists(st.builds(Held, TEXT, WHOLE)), TEXT),
     st.builds(Finished, TEXT, WHOLE, TEXT, st.none() | st.binary(), st.none() | TEXT, st.none() | st.integers(-99, 99)),
     st.builds(Heartbeat, st.lists(st.builds(Held, TEXT, WHOLE), max_size=5)),
     st.builds(LogLine, TEXT, WHOLE, SMALL, st.floats(0, 1e10), TEXT, TEXT),

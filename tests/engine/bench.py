@@ -153,7 +153,7 @@ class Bench:
 
     def worker(self, name: str, *held: m.Held) -> Link:
         link = Link(self.engine)
-        link.say(m.Hello(name, m.PROTOCOL, 1, 10, 0, ["job"], list(held), ""))
+        link.say(m.Hello(name, m.PROTOCOL, 1, 10, 0, {"job": ""}, list(held), ""))
         return link
 
     async def stop(self) -> None:

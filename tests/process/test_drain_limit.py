@@ -60,7 +60,7 @@ def test_the_limit_wins_over_the_grace_of_a_cancelled_attempt(
 
     async def body() -> None:
         loop = asyncio.get_running_loop()
-        host = Host(links, executor, [], HostSettings(worker_id="w", stop_grace=5.0))
+        host = Host(links, executor, {}, HostSettings(worker_id="w", stop_grace=5.0))
         task = loop.create_task(host.run())
         await asyncio.sleep(0)
         await asyncio.sleep(0)

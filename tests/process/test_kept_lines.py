@@ -81,7 +81,7 @@ class Worker:
     def __init__(self) -> None:
         self.clock = Watch()
         self.bus = Links()
-        self.host = Host(self.bus, Silent(), [], HostSettings(worker_id="w"), self.clock)
+        self.host = Host(self.bus, Silent(), {}, HostSettings(worker_id="w"), self.clock)
 
     def hear(self, *messages: m.Message) -> None:
         self.host.received(self.bus.links[-1], messages)

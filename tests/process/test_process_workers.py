@@ -23,7 +23,7 @@ def test_one_that_ignores_term_is_killed_after_its_grace(folder: Path) -> None:
         async with worker_of(folder) as (script, worker, _):
             hello = script.heard[0]
             assert isinstance(hello, m.Hello)
-            assert hello.jobs == []
+            assert hello.jobs == {}
             assert children_of(worker.pid) == [], "there is nothing that nobody needs"
             script.say(dispatch("run", STUBBORN))
             await until(lambda: lines(script, "run"), "it has started")

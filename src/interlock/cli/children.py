@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli.format import ago, exact, span
+from interlock.cli.output import safe
 from interlock.cli.tables import GAP, LEAST, Column, columns_of, console, plain, rich_table, tabbed
 from interlock.model.child_info import UP, ChildInfo, Status
 
@@ -53,7 +54,12 @@ def why(child: ChildInfo) -> str:
 
 
 def drawing(top: ChildInfo, now: float) -> Any:
-    return rich_table(*table_of([top], now, "name"))
+    from rich.console import Group
+    from rich.text import Text
+
+    found = [one for one in everybody(top) if one.traceback]
+    tracebacks = [Text(safe(f"\n{one.path}: {one.reason}\n{one.traceback}"), style="red") for one in found]
+    return Group(rich_table(*table_of([top], now, "name")), *tracebacks)
 
 
 def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Column], list[list[Any]]]:

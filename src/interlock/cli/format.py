@@ -114,11 +114,15 @@ def job_table(jobs: Sequence[JobInfo], now: float, most: int = sys.maxsize) -> A
         if last is not None:
             ended = Text(f"{last.state} {ago(last.ended_at or last.scheduled_at, now)}", COLOURS.get(last.state, ""))
         fires = Text(next_fire(job, now), style="yellow" if job.paused else "")
-        rows.append([job.id, plain(job.schedule_text or ""), fires, ended, str(job.live or "")])
+        other = Text(f"on {', '.join(job.other_code)}", style="yellow") if job.other_code else Text("")
+        rows.append([job.id, plain(job.schedule_text or ""), fires, ended, str(job.live or ""), other])
     if not rows:
         return Text("no jobs", style="dim")
     note = [f"only the first {most:,}; for more, use --limit"] if len(jobs) > most else []
-    return Group(rich_table(columns_of("job, ~schedule, next, last run, >live"), rows), *note)
+    columns = "job, ~schedule, next, last run, >live"
+    if any(job.other_code for job in jobs[:most]):
+        columns += ", other code"
+    return Group(rich_table(columns_of(columns), [row[: columns.count(",") + 1] for row in rows]), *note)
 
 
 def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
@@ -137,6 +141,7 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
         ("paused", "yes" if job.paused else "no"),
         ("next_at", None if job.next_at is None else time_text(job.next_at)),
         *(("", time_text(at)) for at in later),
+        ("other_code", ", ".join(job.other_code)),
         ("live", job.live),
     ]
     if (last := job.last_run) is not None:

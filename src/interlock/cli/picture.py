@@ -20,6 +20,7 @@ class Picture(NamedTuple):
     run: RunDetail
     history: list[HistoryEntry]
     logs: list[LogLine]
+    waits_for: str = ""  # why no worker takes it
 
 
 class Stay(NamedTuple):
@@ -79,6 +80,8 @@ def lines_of(picture: Picture) -> Iterator[str]:
     run = picture.run
     for name, value in facts(run, exact):
         yield tabbed(name, value)
+    if picture.waits_for:
+        yield tabbed("waits for", picture.waits_for)
     if run.state is State.SUCCEEDED:
         yield f"result\t{json_text(run.result)}"
     for line in (run.error or "").splitlines():
@@ -102,6 +105,8 @@ def drawing(picture: Picture) -> Any:
     head.add_column(overflow="fold")
     for name, value in facts(run, lambda at: "" if at is None else f"{local(at)} ({ago(at, now)})"):
         head.add_row(name, Text(value, style=COLOURS.get(run.state, "") if name == "state" else ""))
+    if picture.waits_for:
+        head.add_row("waits for", Text(safe(picture.waits_for), style="yellow"))
     parts: list[Any] = [head]
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))

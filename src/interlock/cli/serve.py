@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
@@ -41,9 +42,23 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     def read() -> Loaded:
         return load(settings.files, app, settings.strict, settings.every_lane())
 
+    def read_again() -> Loaded:
+        found = NO_APP if settings.app is None else of_app(settings.app, again=True)
+        loaded = load(settings.files, found, settings.strict, settings.every_lane())
+        return msgspec.structs.replace(loaded, definitions=found.definitions)
+
+    if settings.dev:
+        # A second change within a second would go unnoticed behind a compiled file.
+        sys.dont_write_bytecode = True
+        os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     _check_submits(jobs, app.definitions, read)
     scheduler = Scheduler(
-        app.definitions, settings.app, settings, load=read, on_reload=lambda reloaded: _say(reload_line(reloaded))
+        app.definitions,
+        settings.app,
+        settings,
+        load=read,
+        load_again=read_again,
+        on_reload=lambda reloaded: _say(reload_line(reloaded)),
     )
 
     def steps() -> list[str]:

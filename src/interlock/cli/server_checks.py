@@ -7,10 +7,12 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from interlock.buses.listener import is_loopback
+from interlock.cli.children import everybody
 from interlock.cli.doctor_checks import Finding, fail, judge, ok, warn
 from interlock.cli.options import Flags
 from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
+from interlock.model.child_info import UP, ChildInfo
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
 
 PATIENCE = 5.0
@@ -99,6 +101,15 @@ def _is_ours(host: str, port: int) -> bool:
         connection.close()
 
 
+def _workers(tree: ChildInfo) -> Finding:
+    """Check that every worker can start its processes."""
+    workers = [one for one in everybody(tree) if one.path.startswith("workers/")]
+    down = [one for one in workers if one.reason and (one.traceback or one.status not in UP)]
+    faults = [f"{one.name}: {one.reason}" for one in down]
+    detail = "; ".join(faults) or f"{len(workers)} in the tree"
+    return judge("workers", bool(faults), detail, "'interlock tree' shows the traceback; the start is tried again")
+
+
 def _ready(url: str, token: str | None) -> Iterator[Finding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
@@ -106,6 +117,7 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
             try:  # anybody may ask for readiness, but not for runs
                 next(client.runs(limit=1), None)
                 yield ok("token", "this user may ask the server")
+                yield _workers(client.tree())
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:

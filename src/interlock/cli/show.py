@@ -3,6 +3,7 @@
 import sys
 from typing import Annotated, Any
 
+from interlock.cli.children import everybody
 from interlock.cli.event_watch import draw, looks
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
 from interlock.cli.picture import Picture, drawing, lines_of
@@ -11,7 +12,7 @@ from interlock.cli.tables import present
 from interlock.client.http.client import Client
 from interlock.model.duration import seconds
 from interlock.model.error import InterlockError, RunEnded, WaitTimeout
-from interlock.model.state import TERMINAL
+from interlock.model.state import TERMINAL, State
 
 
 @takes(*FINDING)
@@ -43,7 +44,19 @@ def command(
 
 
 def _picture(client: Client, run_id: str) -> Picture:
-    return Picture(client.get(run_id), client.history(run_id), client.logs(run_id))
+    run = client.get(run_id)
+    waits_for = _worker_fault(client) if run.state in (State.SCHEDULED, State.DISPATCHED) else ""
+    return Picture(run, client.history(run_id), client.logs(run_id), waits_for)
+
+
+def _worker_fault(client: Client) -> str:
+    """Say why workers are not up, which is why a run may wait; empty if all are."""
+    try:
+        workers = [one for one in everybody(client.tree()) if one.path.startswith("workers/")]
+    except InterlockError:  # this user may not see the tree
+        return ""
+    faults = [f"{one.name}: {one.reason}" for one in workers if one.reason]
+    return f"a worker: {'; '.join(faults)}" if faults else ""
 
 
 def _follow(client: Client, run_id: str, json: bool) -> None:

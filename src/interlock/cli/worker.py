@@ -6,7 +6,7 @@ from typing import Annotated
 from interlock.cli.options import Flags, option, takes
 
 
-@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "log_level", "log_format")
+@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "lifespan_timeout", "log_level", "log_format")
 def command(flags: Flags, name: Annotated[str, option("TEXT", "The first part of its id.")] = "worker") -> None:
     """Run one more worker for a scheduler on this machine. Without an app it takes only jobs that need none."""
     from interlock import runtime
@@ -28,6 +28,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "The first part of
         drain=settings.drain,
         memory_limit=settings.memory_limit,
         secret_names=settings.secret_names,
+        lifespan_timeout=settings.lifespan_timeout,
     )
     for token in settings.tokens:
         # For the scheduler's gateway, and not for handlers.

@@ -82,6 +82,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     files: Annotated[list[str], doc("Files and folders with jobs and services."), PATHS, Given(flag="PATH")] = []
     strict: Annotated[bool, doc("Refuse files that cause warnings.")] = False
     watch: Annotated[bool, doc("Reload the files whenever they change.")] = False
+    dev: Annotated[bool, doc("Reload, and restart the workers, whenever sources or files change.")] = False
     database: Annotated[str, doc("SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = "interlock.db"
     socket: Annotated[str | None, doc("Unix socket of the scheduler; default beside the database."), FILE] = None
     http: Annotated[str, doc("Address of HTTP; 'local': only the Unix socket; 'off': none."), Address()] = (
@@ -102,6 +103,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: Annotated[
         int, doc("Memory an executor process may allocate, like 2GiB; 0 is no limit."), Size(0, 2**60)
     ] = 0
+    lifespan_timeout: Annotated[
+        float, doc("Time for the app's lifespan to start in an executor process."), Span("10ms", "1d")
+    ] = 60.0
     log_level: Annotated[
         str, doc("Lowest level to log; transitions are logged at info."), Choice("debug", "info", "warning", "error")
     ] = "warning"

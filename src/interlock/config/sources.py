@@ -14,7 +14,7 @@ from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.supervision.spec import Child, Group
-from interlock.worker.app_loader import load_app
+from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
 
 AnyDeclared = Declared | DeclaredJob | DeclaredLane
@@ -36,7 +36,8 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Everything declared, in order; the app comes before the files."""
 
     children: Sequence[Child] = ()  # services and groups of them
-    jobs: Sequence[FileJob] = ()  # of the files; those of the app are known
+    jobs: Sequence[FileJob] = ()  # of the files
+    definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
     lanes: Mapping[str, int] = {}  # of the files, with their limits; settings override them
     warnings: Sequence[str] = ()
 
@@ -58,9 +59,9 @@ class FromApp(msgspec.Struct, frozen=True, kw_only=True):
 NO_APP = FromApp()
 
 
-def of_app(target: str) -> FromApp:
+def of_app(target: str, again: bool = False) -> FromApp:
     """Import the app; raise `CannotImport`."""
-    app = load_app(target)
+    app = load_app_again(target) if again else load_app(target)
     return FromApp(target=target, definitions=app.definitions, services=app.services)
 
 

@@ -56,7 +56,15 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         schedule_text=None if job.schedule is None else str(job.schedule),
         paused=entry is not None and entry.paused,
         next_at=_next_of(entry, state),
+        other_code=_other_code(job, state),
     )
+
+
+def _other_code(job: Job, state: SchedulerState) -> list[str]:
+    """Return the workers that execute other code of the job than the one the scheduler has loaded."""
+    if job.work is not None:
+        return []
+    return [one.id for one in state.workers.values() if one.connected and one.jobs.get(job.id, job.code) != job.code]
 
 
 def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:

@@ -1,7 +1,7 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from enum import IntEnum
 from heapq import heapify, heappush
@@ -106,7 +106,7 @@ class Worker(msgspec.Struct, eq=False):
     id: str
     slots: int = 0
     processes: int = 0
-    jobs: frozenset[str] = frozenset()
+    jobs: Mapping[str, str] = {}  # of its app, with the digests of their code
     connected: bool = False
     draining: bool = False
     silent: bool = False  # lost an attempt to silence, and has sent nothing since

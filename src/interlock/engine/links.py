@@ -33,6 +33,7 @@ class Links(Endpoint):
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._count = 0
+        self.faults: dict[str, m.Unready] = {}  # worker without its pid → why it cannot start processes
 
     def closed(self, peer: Peer) -> None:
         name = self._names.pop(peer, None)
@@ -64,7 +65,10 @@ class Links(Endpoint):
 
     def _introduce(self, peer: Peer, message: m.Message) -> None:
         try:
-            if isinstance(message, m.Hello):
+            if isinstance(message, m.Unready):
+                self._note_fault(message)
+                peer.close()
+            elif isinstance(message, m.Hello):
                 self._welcome_worker(peer, message)
             elif isinstance(message, m.Greeting):
                 _check_protocol(message.protocol)
@@ -96,14 +100,20 @@ class Links(Endpoint):
         self._joined.pop(name, None)
         self._count += 1
         link = self._links[name] = self._count
-        up = WorkerUp(name, hello.slots, hello.processes, frozenset(hello.jobs), hello.held, peer_is_stray, link)
+        up = WorkerUp(name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link)
         self._engine.post(name, up)
+        self.faults.pop(_without_pid(name), None)
         limits = self._engine.settings.limits
         peer.send([m.Welcome(limits.heartbeat_interval, self._engine.elapsed(), limits.silence)])
         peer.on_process_end(lambda: self.worker_died(name, peer.process))
         if peer_is_stray:
             logger.info("worker %s belongs to an earlier start: it finishes its attempts and leaves", name)
             peer.send([m.Drain()])
+
+    def _note_fault(self, found: m.Unready) -> None:
+        self.faults.pop(_without_pid(found.worker_id), None)
+        if found.reason and found.instance == self._instance:
+            self.faults[_without_pid(found.worker_id)] = found
 
     def worker_died(self, name: str, process: str = "") -> None:
         successor = self._workers.get(name)
@@ -169,6 +179,11 @@ class Links(Endpoint):
         peer = self._clients.get(client)
         if peer is not None:
             peer.send([message])
+
+
+def _without_pid(worker_id: str) -> str:
+    """Return the name that lasts over restarts: an id has the form `name-pid-start`."""
+    return worker_id.rsplit("-", 2)[0]
 
 
 def _check_protocol(found: int) -> None:

@@ -1,5 +1,6 @@
 """Commands: what the shell hands to the core besides messages and requests."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -79,7 +80,7 @@ class WorkerUp(msgspec.Struct, frozen=True, gc=False):
     worker_id: str
     slots: int
     processes: int
-    jobs: frozenset[str]
+    jobs: Mapping[str, str]  # of its app, with the digests of their code
     held: list[Held]
     draining: bool
     link: int = 0  # the number of the link it joined on

@@ -103,6 +103,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
     max_concurrent_runs: Annotated[int, Whole(1)] = 1
     work: Work | None = None  # None for a function of the app
+    code: str = ""  # digest of the code of an app's function
     version: str = ""
 
     def check(self) -> None:

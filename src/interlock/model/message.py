@@ -46,9 +46,18 @@ class Hello(Message, frozen=True):
     pid: int
     slots: Count
     processes: Count
-    jobs: list[str]
+    jobs: dict[str, str]  # of its app, with the digests of their code
     held: list[Held]
     instance: str  # the start of `interlock up` that the worker belongs to; empty for one that was started alone
+
+
+class Unready(Message, frozen=True):
+    """Instead of `Hello`, over a link of its own: the worker cannot start an executor process, or can again."""
+
+    worker_id: str
+    instance: str
+    reason: str  # empty if it can again
+    traceback: str
 
 
 class Started(OfAttempt, frozen=True):
@@ -149,9 +158,10 @@ class Drain(Message, frozen=True):
 
 
 class Ready(Message, frozen=True):
-    """Executor to host: the app is loaded and has these jobs."""
+    """Executor to host: the app is loaded and its lifespan entered."""
 
-    jobs: list[str]
+    jobs: dict[str, str]  # with the digests of their code
+    has_lifespan: bool = False
 
 
 class Expired(OfAttempt, frozen=True):

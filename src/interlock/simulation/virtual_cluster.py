@@ -65,7 +65,9 @@ class VirtualCluster:
         settings = HostSettings(
             worker_id=f"w{len(self._hosts)}", slots=slots, processes=processes, heartbeat_interval=NEVER
         )
-        self._hosts.append((Host(self.bus, executor, list(jobs), settings), executor))
+        codes = {job.id: job.code for job in self.engine.catalog.jobs}
+        known = {job_id: codes.get(job_id, "") for job_id in jobs}
+        self._hosts.append((Host(self.bus, executor, known, settings), executor))
 
     async def start(self) -> None:
         await self.bus.listen(self.engine.links)

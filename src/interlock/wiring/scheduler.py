@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random, SystemRandom
+from typing import Any
 
 import msgspec
 
@@ -25,20 +26,24 @@ from interlock.ports.clock import SystemClock
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
-from interlock.wiring.file_watch import FileWatch
+from interlock.task_set import TaskSet
+from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions
+from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
 
 logger = logging.getLogger("interlock.scheduler")
 
 LEAD = 0.1  # seconds before its time at which an occurrence may go to a worker
 STARTED_WRONGLY = 2  # exit code of a worker that cannot load the app
-AFTER_DRAIN = 12.0  # seconds after the drain in which a worker stops its runs, reports them, and ends
+AFTER_DRAIN = 17.0  # seconds after the drain in which a worker stops its runs, reports them, leaves its lifespans, ends
+DEV_DRAIN = 2.0  # seconds for runs to finish before a restart during development
+SOURCES = "dev"  # the actor of a reload because sources have changed
 HEARING = 0.3  # seconds to notice the end of killed workers; less than a function has to end at a kill
-WORKER_BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
-WORKER_BUDGET = Budget(max_restarts=100, max_duration=600.0)
+WORKER_BACKOFF = Backoff(initial=0.1, max=10.0, reset_after=10.0)
+WORKER_BUDGET = Budget(max_restarts=0)  # no limit: what its lifespan needs may come back after hours
 
 
 def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str]) -> list[Entry]:
@@ -47,6 +52,10 @@ def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str
         Entry(one.job, partial(one.check, secret_names=secret_names), one.mark if one.job.secrets else None, PYTHON)
         for one in definitions.values()
     ]
+
+
+def codes_of(definitions: Mapping[str, Definition]) -> dict[str, str]:
+    return {job_id: one.job.code for job_id, one in definitions.items()}
 
 
 def store_for(database: str) -> MemoryStore | SqliteStore:
@@ -63,22 +72,24 @@ class Scheduler:
         settings: Settings,
         store: MemoryStore | SqliteStore | None = None,
         load: Load = Loaded,
+        load_again: Load | None = None,
         worker_budget: Budget = WORKER_BUDGET,
         on_reload: Callable[[Reloaded], None] = lambda _: None,
     ) -> None:
         """Without a `target`, the name of the app, there are workers only if some jobs need no app. `load` reads the
-        declared services and jobs, now and at every reload. `on_reload` gets the result of each automatic reload."""
+        declared services and jobs. `load_again` does so at every reload, and may import the app again. `on_reload` gets
+        the result of each automatic reload."""
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
         self.store = store if store is not None else store_for(settings.database)
-        self._entries = entries_of(definitions, settings.secret_names)  # jobs of the app, the same at every reload
+        self._definitions = definitions  # jobs of the app
         self.engine = Engine(
             store=self.store,
             leases=self.store,
             clock=SystemClock(),
             rng=Random(SystemRandom().getrandbits(64)),
-            catalog=Catalog(self._entries, settings.every_lane()),
+            catalog=Catalog(entries_of(definitions, settings.secret_names), settings.every_lane()),
             settings=EngineSettings(
                 limits=Limits(
                     heartbeat_interval=settings.heartbeat,
@@ -97,10 +108,13 @@ class Scheduler:
         self.book = ServiceBook(self.engine)
         handover = TreeHandover(self.book)
         self.tree = Supervisor("interlock", handover=handover, on_line=self._line, on_change=self._changed)
-        self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving)
+        self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving, self.engine.links)
         self.engine.requests.operations = self.services
         self.engine.watch_worker = self.bus.watch_worker
         self._read = load
+        self._read_again = load_again or load
+        self._tasks = TaskSet()
+        self._renewing = asyncio.Lock()  # held while the workers restart
         self._on_reload = on_reload
         self._watch: FileWatch | None = None
         self._target = target
@@ -161,28 +175,38 @@ class Scheduler:
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int) -> list[str]:
-        own = {
+        own: dict[str, Any] = {
             "app": self._target,
             "socket": str(self.settings.socket_path()),
             "name": f"w{place + 1}",
             "path": [part or os.getcwd() for part in sys.path],
             "instance": self.instance,
         }
+        if self.settings.dev:
+            own["drain"] = min(self.settings.drain, DEV_DRAIN)
         options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
     def _load(self) -> Loaded:
         loaded = self._read()
+        self._read = self._read_again
         for warning in loaded.warnings:
             logger.warning("%s", warning)
         return msgspec.structs.replace(loaded, children=[self._surrounded(child) for child in loaded.children])
 
     def _with_files(self, loaded: Loaded) -> Catalog:
+        definitions = self._definitions if loaded.definitions is None else loaded.definitions
+        of_app = entries_of(definitions, self.settings.secret_names)
         of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
-        return Catalog([*self._entries, *of_files], self.settings.every_lane(loaded.lanes))
+        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes))
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
+        if loaded.definitions is not None:
+            before, self._definitions = self._definitions, loaded.definitions
+            # A file that has changed restarts the workers in any case during development.
+            if actor != SOURCES and codes_of(before) != codes_of(loaded.definitions):
+                self._tasks.begin(self._renew_workers())
         if self._has_work:
             self.services.have_workers()
         return difference
@@ -190,6 +214,19 @@ class Scheduler:
     async def _reload(self) -> None:
         """Reload, because the files have changed."""
         self._on_reload(await self.services.reload("watch"))
+
+    async def _reload_sources(self) -> None:
+        """Reload and restart the workers, because files or sources have changed."""
+        self._on_reload(await self.services.reload(SOURCES))
+        await self._renew_workers()
+
+    async def _renew_workers(self) -> None:
+        """Restart the workers one after the other, with the present code of the app."""
+        async with self._renewing:
+            try:
+                await self.services.restart_workers()
+            except InterlockError as error:
+                logger.error("the workers could not be restarted: %s", error)
 
     async def _run_engine(self, context: ChildContext) -> None:
         """Run the engine, which ends by itself only with an error."""
@@ -228,8 +265,11 @@ class Scheduler:
     async def start(self) -> None:
         """Open everything, or leave nothing open."""
         try:
-            if self.settings.watch:
-                # Before the files are read, so that no change is missed.
+            # Before the files are read, so that no change is missed.
+            if self.settings.dev:
+                sources = [] if self._target is None else source_folders(self._target)
+                self._watch = FileWatch(self.settings.files, self._reload_sources, DEV_EVERY, sources)
+            elif self.settings.watch:
                 self._watch = FileWatch(self.settings.files, self._reload)
             self.engine.catalog = self._with_files(self.services.read())
             await self.store.open()
@@ -263,6 +303,7 @@ class Scheduler:
     async def stop(self) -> None:
         """Refuse new work, let workers finish or return their runs, stop the rest, store what is left, close."""
         self.engine.drain()
+        self._tasks.cancel()
         try:
             await self.tree.stop()
             if self._bringing_up is not None:

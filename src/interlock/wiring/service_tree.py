@@ -8,9 +8,11 @@ from difflib import get_close_matches
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.config.sources import Loaded
-from interlock.model.child_info import OVER, ChildInfo, Kept, ServiceAction, Status
+from interlock.engine.links import Links
+from interlock.model.child_info import OVER, UP, ChildInfo, Kept, ServiceAction, Status
 from interlock.model.error import InterlockError, UnknownChild, WrongStatus
 from interlock.model.exposition import Family
 from interlock.model.reload_report import Difference, Reloaded
@@ -23,6 +25,7 @@ logger = logging.getLogger("interlock.services")
 
 SERVICES = "services"
 WORKERS = "workers"
+NOT_JOINED = "it loads the app, or enters its lifespan"
 Load = Callable[[], Loaded]  # reads the declarations; raises with every fault
 Define = Callable[[Loaded, str], Awaitable[Difference]]
 """defines exactly what the files declare, on behalf of an actor; raises with every fault, and then changes nothing"""
@@ -39,13 +42,21 @@ class Services(Operations):
     """Operates the services and workers of a scheduler."""
 
     def __init__(
-        self, tree: Supervisor, load: Load, define: Define, workers: Callable[[], Sequence[Child]], moving: set[str]
+        self,
+        tree: Supervisor,
+        load: Load,
+        define: Define,
+        workers: Callable[[], Sequence[Child]],
+        moving: set[str],
+        links: Links,
     ) -> None:
-        """`moving` gets the names of services while they are removed and added again elsewhere in the tree."""
+        """`moving` gets the names of services while they are removed and added again elsewhere in the tree. `links`
+        know which workers have joined, and why others cannot."""
         self._tree = tree
         self._load = load
         self._define = define
         self._workers = workers
+        self._links = links
         self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
@@ -79,7 +90,19 @@ class Services(Operations):
                 logger.exception("not all services could be started")
 
     def tree(self) -> ChildInfo:
-        return self._tree.info()
+        top = self._tree.info()
+        return replace(top, children=[self._explained(one) if one.name == WORKERS else one for one in top.children])
+
+    def _explained(self, workers: ChildInfo) -> ChildInfo:
+        """Say why workers take no runs: they are processes, which the tree only sees start and end."""
+        joined, found = self._links.worker_names(), []
+        for child in workers.children:
+            if (fault := self._links.faults.get(child.name)) is not None:
+                child = replace(child, reason=fault.reason, traceback=fault.traceback)
+            elif child.status in UP and not any(one.startswith(f"{child.name}-{child.pid}-") for one in joined):
+                child = replace(child, reason=NOT_JOINED)
+            found.append(child)
+        return replace(workers, children=found)
 
     async def act(self, name: str, action: ServiceAction, actor: str) -> ChildInfo:
         path = self._path_of(name)
@@ -124,6 +147,13 @@ class Services(Operations):
     def have_workers(self) -> None:
         if self._hiring is None:
             self._hiring = asyncio.get_running_loop().create_task(self._hire())
+
+    async def restart_workers(self) -> None:
+        """Restart one worker after the other, except those stopped by hand. Running attempts have the time of a drain,
+        then they are returned."""
+        for one in self._tree.child(WORKERS).children:
+            if not self._is_over and not self._tree.is_held(one.path):
+                await self._tree.act(one.path, ServiceAction.RESTART)
 
     async def _hire(self) -> None:
         await self._begun.wait()

@@ -1,21 +1,28 @@
 """A worker put together from its parts: link, executor processes, signals."""
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Sequence
+from contextlib import suppress
 
 import msgspec
 from msgspec import convert
 
 from interlock import config
 from interlock.buses.socket import SocketBus
-from interlock.model.error import NotRunning
+from interlock.model.error import InterlockError, NotRunning
+from interlock.model.message import Message, Unready
 from interlock.model.secret import SECRET_NAMES
+from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import SystemClock
+from interlock.task_set import TaskSet
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
 from interlock.worker.pool import ExecutorOptions, ProcessPool
+
+logger = logging.getLogger("interlock.worker")
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +38,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     path: list[str] = []  # additional places to import the app from
     instance: str = ""
     secret_names: Sequence[str] = SECRET_NAMES
+    lifespan_timeout: float = 60.0
 
     def __post_init__(self) -> None:
         config.check(self)
@@ -42,12 +50,22 @@ async def run_worker(options: WorkerOptions) -> None:
     os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
         await _check_scheduler(bus)
-    pool = ProcessPool(convert(options, ExecutorOptions, from_attributes=True), options.processes)
+    tasks = TaskSet()
+    pool = ProcessPool(
+        convert(options, ExecutorOptions, from_attributes=True),
+        options.processes,
+        on_fault=lambda error: tasks.begin(_tell_fault(bus, settings, error)),
+    )
     own = {"worker_id": worker_id(options.name, os.getpid()), "pid": os.getpid()}
     settings = convert(msgspec.structs.asdict(options) | own, HostSettings)
     host: Host | None = None
     try:
-        await pool.start(lambda message: host.report(message) if host is not None else None)
+        try:
+            await pool.start(lambda message: host.report(message) if host is not None else None)
+        except InterlockError as error:
+            logger.error("worker %s cannot start", options.name, exc_info=error)
+            await _tell_fault(bus, settings, error)
+            raise
         host = Host(bus, pool, pool.jobs, settings, SystemClock())
         _stop_on_signals(host, options.drain)
         await host.run()
@@ -64,6 +82,23 @@ async def _check_scheduler(bus: SocketBus) -> None:
         raise NotRunning(str(bus.path)) from error
     writer.close()
     await writer.wait_closed()
+
+
+class _NoAnswer(Endpoint):
+    def received(self, peer: Peer, messages: Sequence[Message]) -> None:
+        pass
+
+    def closed(self, peer: Peer) -> None:
+        pass
+
+
+async def _tell_fault(bus: SocketBus, settings: HostSettings, error: InterlockError | None) -> None:
+    """Tell the scheduler why no executor process can start, or that one can again."""
+    reason, trace = ("", "") if error is None else (str(error), "\n".join(getattr(error, "__notes__", ())))
+    with suppress(NotRunning):
+        peer = await bus.connect(_NoAnswer())
+        peer.send([Unready(settings.worker_id, settings.instance, reason, trace)])
+        peer.close()
 
 
 def _stop_on_signals(host: Host, drain: float) -> None:

@@ -5,6 +5,7 @@ import importlib.util
 import itertools
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -14,6 +15,8 @@ from interlock.model.error import BadHandler, CannotImport, InterlockError
 from interlock.model.job import Job
 from interlock.worker.definition import Definition
 
+OUTSIDE = frozenset({"site-packages", "dist-packages", "node_modules", "__pycache__"})
+"""folders that are never searched for sources; those whose names begin with a dot are not either"""
 MOST_KEPT = 1_000  # definitions; their modules stay loaded in any case
 
 _files: dict[Path, ModuleType] = {}  # modules imported by their path
@@ -30,6 +33,48 @@ def load_app(target: str) -> Any:
     if not hasattr(value, "definitions"):
         raise CannotImport(target, f"{variable or 'app'} is a {type(value).__name__}, not an interlock App")
     return value
+
+
+def source_folders(target: str) -> list[str]:
+    """Return the folders with the sources of a loaded app: its package, or the folder of its file."""
+    name = target.partition(":")[0]
+    if name.endswith(".py"):
+        return [str(Path(name).absolute().parent)]
+    top = sys.modules[name.partition(".")[0]]
+    if hasattr(top, "__path__"):
+        return [os.path.abspath(folder) for folder in top.__path__]
+    return [os.path.dirname(os.path.abspath(top.__file__))] if top.__file__ else []
+
+
+def load_app_again(target: str) -> Any:
+    """Import the app and every module below its folders again. If that fails, the modules stay as they were."""
+    importlib.invalidate_caches()
+    folders = source_folders(target)
+    before = {name: module for name, module in sys.modules.items() if _is_source(name, module, folders)}
+    files = dict(_files)
+    for name in before:
+        del sys.modules[name]
+    _files.clear()
+    try:
+        return load_app(target)
+    except BaseException:
+        for name in [name for name, module in sys.modules.items() if _is_source(name, module, folders)]:
+            del sys.modules[name]
+        sys.modules.update(before)
+        _files.update(files)
+        raise
+
+
+def _is_source(name: str, module: ModuleType, folders: Sequence[str]) -> bool:
+    """Return whether a module is a source of the app; never one of Interlock, nor of an environment below a folder."""
+    file = getattr(module, "__file__", None) or ""
+    if name.partition(".")[0] in ("interlock", "__main__") or not file.endswith(".py"):
+        return False
+    for folder in folders:
+        if file.startswith(folder + os.sep):
+            parts = file[len(folder) :].split(os.sep)
+            return not any(part in OUTSIDE or part.startswith(".") for part in parts)
+    return False
 
 
 def load_function(target: str) -> Any:

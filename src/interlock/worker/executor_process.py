@@ -18,7 +18,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -36,6 +36,7 @@ from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.attempt_end import end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
+from interlock.worker.lifespan import Lifespan, lifespan_of, problem_of
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
 from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import MainThread, ThreadPool
@@ -56,9 +57,16 @@ class Attempt(msgspec.Struct, eq=False):
 
 
 class ExecutorProcess:
-    def __init__(self, link: socket.socket, definitions: dict[str, Definition], options: ExecutorOptions) -> None:
+    def __init__(
+        self,
+        link: socket.socket,
+        definitions: dict[str, Definition],
+        options: ExecutorOptions,
+        lifespan: Lifespan | None = None,
+    ) -> None:
         self._link = link
         self._definitions = definitions
+        self._lifespan = lifespan
         self._functions = Functions()
         self._is_secret = matcher(tuple(options.secret_names))
         self._loop = runtime.new_event_loop()
@@ -74,7 +82,11 @@ class ExecutorProcess:
         self._busy = threading.Event()  # set while the loop is watched
 
     def run(self) -> None:
-        self.send_now(m.Ready(list(self._definitions)))
+        """Work until the host is gone, or asks this process to leave. Raise if the lifespan cannot be entered."""
+        if self._lifespan is not None:
+            self._loop.run_until_complete(self._lifespan.enter(lambda error: self.send_now(problem_of(error))))
+        codes = {job_id: one.job.code for job_id, one in self._definitions.items()}
+        self.send_now(m.Ready(codes, self._lifespan is not None))
         if self._threads is not self._main:
             self._loop.add_reader(self._link.fileno(), self._read)
             # The loop has made it non-blocking, but sending must wait for room, or a large result would be lost.
@@ -88,6 +100,12 @@ class ExecutorProcess:
         finally:
             # Whatever ended the loop ends the process, so that its host notices without waiting for threads.
             os._exit(1)
+
+    def _leave(self) -> NoReturn:
+        """End in order; there are no attempts."""
+        if self._lifespan is not None and (error := self._loop.run_until_complete(self._lifespan.leave())):
+            self.send_now(problem_of(error))
+        os._exit(0)
 
     def _let_go(self) -> None:
         """In a forked copy, begin nothing and report nothing."""
@@ -159,6 +177,8 @@ class ExecutorProcess:
                 wake = self._receive(message) or wake
             elif isinstance(message, m.Stop):
                 self._stop((message.run_id, message.fence), message.reason)
+            elif isinstance(message, m.Drain):
+                self._main.submit(self._leave)
             elif isinstance(message, m.Revoke) and self._pending.pop((message.run_id, message.fence), None) is not None:
                 self.send_now(m.Revoked(message.run_id, message.fence))
         if wake and threading.current_thread() is threading.main_thread():
@@ -177,6 +197,8 @@ class ExecutorProcess:
             return False
         secrets = definition.job.secrets if definition is not None else ()
         context = Context(dispatch, self.send_now, secrets, self._is_secret)
+        if self._lifespan is not None:
+            context.state = self._lifespan.state
         attempt = Attempt((dispatch.run_id, dispatch.fence), dispatch, definition, context)
         self._pending[attempt.key] = attempt
         self._busy.set()
@@ -307,14 +329,20 @@ def main() -> None:
     end_with_parent()
     prefer_for_oom()
     sys.path.extend(part for part in options.path if part not in sys.path)
-    try:
-        definitions = {} if options.app is None else load_app(options.app).definitions
-        limit_memory(options.memory_limit)
-    except InterlockError as error:
+
+    def give_up(error: InterlockError) -> NoReturn:
         with suppress(OSError):
-            link.sendall(frames.encode([m.Problem(0, error.code, str(error))]))
-        sys.exit(3)
-    ExecutorProcess(link, definitions, options).run()
+            link.sendall(frames.encode([problem_of(error)]))
+        os._exit(3)
+
+    try:
+        app = None if options.app is None else load_app(options.app)
+        limit_memory(options.memory_limit)
+        definitions = {} if app is None else app.definitions
+        lifespan = lifespan_of(app, options.lifespan_timeout, give_up)
+        ExecutorProcess(link, definitions, options, lifespan).run()
+    except InterlockError as error:
+        give_up(error)
 
 
 if __name__ == "__main__":

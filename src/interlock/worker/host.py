@@ -7,7 +7,7 @@ new link; so a crash of either side loses none.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from heapq import heappop, heappush
 
 import msgspec
@@ -46,11 +46,12 @@ class HostSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class Host(Endpoint):
     def __init__(
-        self, bus: Bus, executor: Executor, jobs: Sequence[str], settings: HostSettings, clock: Clock | None = None
+        self, bus: Bus, executor: Executor, jobs: Mapping[str, str], settings: HostSettings, clock: Clock | None = None
     ) -> None:
+        """`jobs` are those of the app, with the digests of their code."""
         self._bus = bus
         self._executor = executor
-        self._jobs = list(jobs)
+        self._jobs = dict(jobs)
         self._settings = settings
         self._clock = clock if clock is not None else LoopClock()
         self._early: list[tuple[float, str, int, HeldAttempt]] = []  # heap by elapsed time of their start

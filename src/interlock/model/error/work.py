@@ -129,6 +129,13 @@ class CannotImport(BadDefinition, code="cannot_import"):
         self.why = why
 
 
+class LifespanFailed(InterlockError, code="lifespan_failed"):
+    """The lifespan of the app raised, took too long to start, or ended early."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"lifespan: {what}")
+
+
 class UnknownRun(Missing, code="unknown_run"):
     """The run does not exist, or belongs to another tenant."""
 

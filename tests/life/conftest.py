@@ -1,0 +1,3 @@
+from tests.helpers.places import folder
+
+__all__ = ["folder"]
