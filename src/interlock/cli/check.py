@@ -49,7 +49,7 @@ def command(
     jobs = declared + [(one.job, one.source) for one in (loaded.jobs if loaded is not None else ())]
     if json:
         names = ("id", "schedule", "next_at", "source")
-        rows = [(job.id, str(job.schedule or ""), next_fire(job, now), where) for job, where in jobs]
+        rows = [(job.id, str(job.schedule or ""), exact(next_fire(job, now)) or None, where) for job, where in jobs]
         found = [dict(zip(names, row, strict=True)) for row in rows]
         print_json({"ok": loaded is not None, "faults": faults.lines(), "warnings": faults.warnings, "jobs": found})
         raise typer.Exit(ExitCode.FINE if loaded is not None else ExitCode.USAGE)

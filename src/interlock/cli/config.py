@@ -23,10 +23,8 @@ def command(
         print_json(json_schema(), indent=True)
         return
     rows = effective(flags)
-    columns, cells = (
-        [Column("setting"), Column("value", wrap=True), Column("from")],
-        [(one[0], *one[2:]) for one in rows],
-    )
+    columns = [Column("setting"), Column("value", wrap=True), Column("from")]
+    cells = [(one[0], *one[2:]) for one in rows]
     present(
         json,
         lambda: {"settings": {name: {"value": value, "source": source} for name, value, _, source in rows}},

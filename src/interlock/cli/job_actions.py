@@ -22,9 +22,7 @@ MEANINGS = {
 
 def command_of(action: str) -> Callable[..., None]:
     def command(
-        flags: Flags,
-        jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)],
-        json: JsonOption = False,
+        flags: Flags, jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)], json: JsonOption = False
     ) -> None:
         failure: InterlockError | None = None
         found: list[JobInfo] = []

@@ -13,6 +13,7 @@ from interlock.cli.tables import present
 from interlock.cli.zones import ZoneOption, clock_changes, wall, zone_for, zone_name
 from interlock.core.fire_times import first_time, times_between
 from interlock.model.error import BadUse, BadValue
+from interlock.model.job_info import FireTimes
 from interlock.model.schedule import Schedule
 
 MOST = 100
@@ -47,7 +48,8 @@ def command(
         with client_of(flags) as client:
             times = client.next_times(what, count)
             zone = zone_for(tz, [client.job(what).schedule] if tz is None else [])
-    present(json, lambda: {"times": times}, lambda: map(exact, times), lambda: "\n".join(lines_of(times, now, zone)))
+    found = FireTimes(times=times)
+    present(json, lambda: found, lambda: map(exact, times), lambda: "\n".join(lines_of(times, now, zone)))
 
 
 def schedule_of(text: str, tz: str | None) -> Schedule:

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.cli.forecasts import drawing, lines_of
+from interlock.cli.format import exact
 from interlock.cli.gantt import gantt
 from interlock.cli.options import Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import say
@@ -53,7 +54,7 @@ def command(
         except OSError as error:
             raise BadValue("--svg", svg, f"a file that can be written ({error.strerror})") from None
         say(f"drawn: {svg}")
-    fields = msgspec.structs.asdict(found)
+    fields = msgspec.structs.asdict(found) | {"start": exact(found.start), "until": exact(found.until)}
     present(
         json,
         lambda: {name: value for name, value in fields.items() if runs or name != "runs"},

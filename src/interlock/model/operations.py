@@ -23,7 +23,6 @@ RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the
 BATCH_KEY = Key("Makes the request safe to repeat: run i (from 0) gets this key, a slash and i.", r.LONGEST_KEY - 4)
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
 
-
 submit = Operation(
     f"POST {API}/runs",
     "Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes "
@@ -98,7 +97,6 @@ bulk_actions = {
     )
     for action in RunAction
 }
-
 
 jobs = Operation(
     f"GET {API}/jobs",
@@ -210,7 +208,6 @@ lanes = Operation(
     every_tenant="lanes",
 )
 
-
 tree = Operation(
     f"GET {API}/tree",
     "Show the supervision tree. The supervisors and their children, from the top.",
@@ -269,7 +266,6 @@ reload = Operation(
     every_tenant="services",
     raises=(e.BadConfig,),
 )
-
 
 events = Operation(
     f"GET {API}/events",
