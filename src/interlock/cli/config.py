@@ -34,7 +34,7 @@ def command(
 
 
 def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
-    """Name, value, the value as a person would write it, and source of each setting; secrets are masked."""
+    """Return name, value, value as a person would write it, and source of each setting; secrets are masked."""
     resolved = flags.resolve()
     rows: list[tuple[str, Any, str, str]] = []
     for struct, table in ((resolved.settings, SETTINGS), (resolved.client, CLIENT_SETTINGS)):
