@@ -89,7 +89,7 @@ def test_in_json(check: Check) -> None:
     assert found["jobs"][1] == {
         "id": "reminder",
         "schedule": "at 2096-10-02 07:06:40Z",
-        "next_at": 4000000000.0,
+        "next_at": "2096-10-02T07:06:40.000Z",
         "source": "all.yaml:7",
     }
     Path("bad.yaml").write_text("kind: Job\nid: a\n")

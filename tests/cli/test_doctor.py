@@ -42,7 +42,7 @@ def levels(findings: dict[str, dict[str, Any]], but: str) -> set[str]:
 def test_all_is_well_before_the_first_start(folder: Path) -> None:
     findings = found(folder, "--http", "127.0.0.1:0", "-A", JOBS)
     assert [one for one in findings.values() if one["level"] != "ok"] == []
-    assert "is not there yet" in findings["database"]["detail"]
+    assert "interlock.db" in findings["database"]["detail"]
     assert "interlock up" in findings["server"]["detail"]
     assert findings["app"]["detail"].startswith(f"{JOBS} has ")
     assert list(folder.iterdir()) == []

@@ -135,15 +135,14 @@ def test_what_is_indented_stays_so(command: Run, timed: Server) -> None:
 
 def test_the_next_times(command: Run) -> None:
     found = printed(command, "next", "nightly", "--count", "2")["times"]
-    assert [datetime.fromisoformat(row[0]).timestamp() for row in command("next", "nightly", "-n", "2").rows] == found
-    assert printed(command, "next", "distant")["times"] == [4102441200.0]
+    assert [row[0] for row in command("next", "nightly", "-n", "2").rows] == found
+    assert printed(command, "next", "distant")["times"] == ["2099-12-31T23:00:00.000Z"]
 
 
 def test_a_schedule_needs_no_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def times(*arguments: str) -> list[float]:
         assert run(COMMANDS, ["next", *arguments, "--json", "--url", f"unix:{tmp_path}/nobody"]) == 0
-        found: list[float] = json.loads(capsys.readouterr().out)["times"]
-        return found
+        return [datetime.fromisoformat(at).timestamp() for at in json.loads(capsys.readouterr().out)["times"]]
 
     now = time.time()
     tokyo = times("0 2 * * *", "--tz", "Asia/Tokyo", "--count", "2")

@@ -96,7 +96,11 @@ def test_json_and_a_picture(place: Path, tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, f"drawn: {drawing}\n")
     found = json.loads(ended.stdout)
     assert list(found) == ["start", "until", "jobs", "lanes", "notable"]
-    assert found["until"] - found["start"] == 2 * DAY
+    assert (found["start"], found["until"]) == ("2026-03-27T23:00:00.000Z", "2026-03-29T23:00:00.000Z")
+    times = [one[name] for one in found["notable"] for name in ("first_at", "last_at")]
+    times += [one["most_at"] for one in found["lanes"]]
+    assert times
+    assert all(re.fullmatch(r"2026-03-2\dT..:..:..\....Z", one) for one in times)
     assert found["jobs"][0]["length"] == {"seconds": 1.0, "source": "assumed"}
     drawn = ElementTree.fromstring(drawing.read_text())
     texts = [one.text for one in drawn.iter("{http://www.w3.org/2000/svg}text")]

@@ -44,20 +44,21 @@ def test_the_version(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("arguments", "names"),
     [
-        (["ups"], "there is no command 'ups'; did you mean 'up'?"),
-        (["zzz"], "there is no command 'zzz'"),
-        (["up", "--slot", "3"], "there is no option '--slot'; did you mean '--slots'?"),
-        (["--verson"], "there is no option '--verson'; did you mean '--version'?"),
-        (["up", "--slots"], "option '--slots' requires an argument"),
-        (["config", "extra"], "got unexpected extra argument(s) (extra)"),
-        (["bench", "--runs", "many"], "invalid value for '--runs': "),
+        (["ups"], "did you mean 'up'?"),
+        (["zzz"], "'zzz'"),
+        (["up", "--slot", "3"], "did you mean '--slots'?"),
+        (["--verson"], "did you mean '--version'?"),
+        (["up", "--slots"], "'--slots'"),
+        (["config", "extra"], "(extra)"),
+        (["bench", "--runs", "many"], "'--runs'"),
     ],
 )
-def test_wrong_usage_is_one_line(folder: Path, arguments: list[str], says: str) -> None:
+def test_wrong_usage_is_one_line(folder: Path, arguments: list[str], names: str) -> None:
     ended = interlock(folder, *arguments)
-    assert ended.stderr.startswith(f"error: {says}")
+    assert ended.stderr.startswith("error: ")
+    assert names in ended.stderr
     assert ended.stderr.endswith(" [usage]\n")
     assert (ended.stderr.count("\n"), ended.stdout, ended.returncode) == (1, "", 2)
 

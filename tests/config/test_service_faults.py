@@ -68,7 +68,7 @@ from tests.config.writing import SERVICE, fault, put, read, refused
         ("env: {A=hunter2: 1}", "env: 'A=…' is not"),
         ("env: {A=hunter2}", "env: 'A=…' is not"),
         ("env: {A=hunter2: [1]}", "env: 'A=…' is not"),
-        ("env: {A=hunter2: 1, A=hunter2: 2}", "'env.A=…' is there twice, first on line 4"),
+        ("env: {A=hunter2: 1, A=hunter2: 2}", "'env.A=…' given twice, first on line 4"),
         ("env: {'': 1}", "env: '' is not"),
         ("group: [shop]", "group: ['shop'] is not"),
         ("group: shop", "group: 'shop' is not"),
@@ -112,7 +112,7 @@ def test_fields_that_are_wrong(added: str, says: str) -> None:
         ("run: {container: {image: a, command: go}}", "3: run.container.command: 'go' is not"),
         ("run: {container: {image: a, cpus: 0}}", "3: run.container.cpus: 0 is not"),
         ("run: {container: {image: a, memory: 5 apples}}", "3: run.container.memory: '5 apples' is not"),
-        ("run: {container: a}\nlimits: {files: 1}", "4: limits: not for a container"),
+        ("run: {container: a}\nlimits: {files: 1}", "4: limits: cannot be combined with run.container"),
     ],
 )  # fmt: skip
 def test_ways_to_run_that_are_none(run: str, says: str) -> None:

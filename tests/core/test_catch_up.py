@@ -147,7 +147,8 @@ def test_a_long_stop_is_recorded_in_bounded_passes_and_what_is_too_long_ago_in_o
     skipped = [run for run in machine.ended if run.state is State.SKIPPED]
     assert 1000 <= len(skipped) <= 1020
     told = [run.reason for run in skipped if "stands for" in run.reason]
-    assert told == [f"{MISSED}; it stands for all of 85387s, which were too many to record"]
+    assert len(told) == 1
+    assert "85387s" in told[0]
     pass_time(machine, 3)
     assert machine.wall - START - 1 in times(machine, State.SUCCEEDED, State.DISPATCHED, State.RUNNING)
 

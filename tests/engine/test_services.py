@@ -336,7 +336,7 @@ def test_while_nothing_can_be_stored_the_loudest_loses_its_oldest_lines_and_noth
         assert await bench.texts("quiet") == [str(number) for number in range(10)]
         first, running, mark, *rest, last = await bench.texts("loud")
         assert (first, running, last) == ("first of all", "running (pid 1)", "running (pid 2)")
-        assert mark == f"{bench.book.dropped} lines were left out: more came than could be stored"
+        assert mark.startswith(f"{bench.book.dropped} lines were left out")
         assert rest == [str(number) for number in range(bench.book.dropped, count)]
         assert len(rest) * service_book.ROW_BYTES > service_book.MOST_WAITING // 3, "no more than need be"
         await bench.stop()
@@ -357,7 +357,9 @@ def test_only_so_many_changes_wait() -> None:
         store.failing = False
         assert await bench.book.flush()
         expected = [f"running (pid {pid})" for pid in range(1, service_book.MOST_CHANGES + 1)]
-        assert await bench.texts() == ["1 line was left out: more came than could be stored", *expected]
+        mark, *rest = await bench.texts()
+        assert mark.startswith("1 line was left out")
+        assert rest == expected
         await bench.stop()
 
     on_virtual_time(body)

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from interlock.core.state import Limits
 from tests.helpers.jobs import app
 from tests.helpers.places import lines_of, run_async, tell_to_go, until, until_true
 from tests.helpers.server import Server
 
-LAST = "log is full: 10,000 lines or 4 MiB; what follows is left out"
+LAST = Limits().log_full
 
 
 @pytest.mark.behaviour("RUN-20")

@@ -54,10 +54,9 @@ def test_a_log_that_is_too_long_is_cut_and_the_program_goes_on() -> None:
             end, lines = await stage.run(program("seq", str(MOST_LINES + 50_000)))
             assert (end.outcome, end.exit_code) == ("succeeded", 0)
             assert lines[:MOST_LINES] == [str(number + 1) for number in range(MOST_LINES)]
-            assert lines[MOST_LINES:] == [
-                "log cut: 100,000 lines or 16 MiB; what follows is left out",
-                "… 50,000 lines left out",
-            ]
+            cut, left_out = lines[MOST_LINES:]
+            assert "100,000 lines or 16 MiB" in cut
+            assert "50,000" in left_out
 
     run_async(body())
 

@@ -53,7 +53,7 @@ def test_one_that_prints_a_hundred_megabytes(folder: Path) -> None:
             said = lines(script, "run")
             assert sum(len(one.text) for one in said) < 17 * 2**20
             (mark,) = [one.text for one in said if one.level == "warning"]
-            assert mark == "log cut: 100,000 lines or 16 MiB; what follows is left out"
+            assert "100,000 lines or 16 MiB" in mark
             sent = sum(one.text == text for one in said)
             # A line has a byte more than its text, and the last one is not whole.
             left_out = 100_000_000 // 1001 + 2 - sent

@@ -13,7 +13,7 @@ DAYS = (1, 2, 7, 14, 28, 56)
 class Tick(NamedTuple):
     at: float
     wall: datetime
-    is_day: bool  # whether a day begins here
+    is_day: bool  # whether a day begins at this mark
 
     @property
     def text(self) -> str:

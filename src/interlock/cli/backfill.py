@@ -18,8 +18,8 @@ def command(
     flags: Flags,
     job: JobArgument,
     start: Annotated[str, argument("FROM", "Start of the range; 7d is seven days ago.")],
-    end: Annotated[str, argument("TO", "End of the range, itself excluded; 'now' is now.")],
-    max_parallel: Annotated[int, option("NUMBER", "Most runs of the backfill that are live at once.")] = 1,
+    end: Annotated[str, argument("TO", "End of the range, exclusive; 'now' is now.")],
+    max_parallel: Annotated[int, option("NUMBER", "Most live runs of the backfill at once.")] = 1,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     tenant: Annotated[str | None, option("TEXT", "Tenant of the runs.")] = None,
@@ -28,9 +28,9 @@ def command(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Create the runs that a schedule has in a range of time. Occurrences that already have a run are left alone.
+    """Create the runs of a schedule in a range of time. Occurrences that already have a run stay unchanged.
 
-    Piped: `created` or `existing` and the id of the run, with a tab between them."""
+    Piped: `created` or `existing`, and the id of the run, separated by a tab."""
     now = time.time()
     limit = seconds(wait, "--wait") if wait else None
     first = now if start == "now" else since(start, "FROM", now)
@@ -43,7 +43,7 @@ def command(
     with client_of(flags) as client:
         found = client.backfill(job, first, last, max_parallel=max_parallel, payload=given, tenant=tenant)
         if wait is None:
-            rest = f", {len(found.existing):,} already there" if found.existing else ""
+            rest = f", {len(found.existing):,} already existed" if found.existing else ""
             both = (("created", found.created), ("existing", found.existing))
             present(
                 json,

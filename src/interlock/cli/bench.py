@@ -6,9 +6,9 @@ from interlock.cli.options import option
 
 
 def command(
-    runs: Annotated[int, option("NUMBER", "How many runs each end-to-end measurement takes.")] = 50_000,
-    waiting: Annotated[int, option("NUMBER", "How many waiting runs the memory measurement uses.")] = 100_000,
-    rounds: Annotated[int, option("NUMBER", "How often each is measured; the median counts.")] = 3,
+    runs: Annotated[int, option("NUMBER", "Runs in each end-to-end measurement.")] = 50_000,
+    waiting: Annotated[int, option("NUMBER", "Waiting runs in the memory measurement.")] = 100_000,
+    rounds: Annotated[int, option("NUMBER", "Rounds of each measurement; the median counts.")] = 3,
     output: Annotated[str | None, option("FILE", "Write the figures to this file as JSON.")] = None,
 ) -> None:
     """Measure Interlock on this machine: runs end to end, idle latency, submits over HTTP, memory."""

@@ -32,7 +32,7 @@ def chart(timetable: Timetable, width: int, zone: tzinfo | None = None) -> Itera
     notes = [f"{span((timetable.until - timetable.now) / room)} a column: {legend}+", f"times in {zone_name(zone)}"]
     notes += [f"{CHANGE} {change}" for change in changes]
     if any(one.more for one in timetable.jobs):
-        notes.append(f"{FURTHER} fires on, at times not listed")
+        notes.append(f"{FURTHER} further fires, not listed")
     yield from (note[:width] for note in notes)
 
 
@@ -44,7 +44,7 @@ def _axis(timetable: Timetable, room: int, zone: tzinfo | None, changes: Sequenc
         place = _column(tick.at, timetable, room)
         text = f"{tick.wall:%a %d}" if tick.is_day else f"{tick.wall:%H:%M}"
         end = place + 1 + len(text)
-        # A text needs room, and a blank before and behind it.
+        # A text needs room, and a space on both sides.
         if end <= room and not "".join(cells[max(0, place - 1) : place] + cells[place + 1 : end + 1]).strip():
             cells[place:end] = ("╷" if cells[place] == " " else CHANGE) + text
     return "".join(cells)

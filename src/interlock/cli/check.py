@@ -24,14 +24,14 @@ from interlock.model.job import Job
 @takes("app", "strict", "lanes")
 def command(
     flags: Flags,
-    paths: Annotated[list[str] | None, argument("PATH", "Files and folders. Default: those of the settings.")] = None,
+    paths: Annotated[list[str] | None, argument("PATH", "Files and folders. Default: the setting `files`.")] = None,
     tz: ZoneOption = None,
     json: JsonOption = False,
     schema: Annotated[bool, switch("Print the JSON Schema of documents instead.", "--schema")] = False,
 ) -> None:
     """Check files with jobs and services, without a server. Print every fault, or the next fire time of each job.
 
-    Piped: job, schedule, next fire time in UTC and place of declaration, with tabs between them."""
+    Piped: job, schedule, next fire time in UTC and place of declaration, separated by tabs."""
     if schema:
         from interlock.config.schema import documents_schema
 
@@ -40,7 +40,7 @@ def command(
     settings = flags.given(files=paths or None).resolve().settings
     if not settings.files and settings.app is None:
         raise WrongUsage("PATH: missing; give the files and folders to check, or an app with -A")
-    with redirect_stdout(sys.stderr):  # keep what an app prints out of our output
+    with redirect_stdout(sys.stderr):  # the app's own output
         app = NO_APP if settings.app is None else of_app(settings.app)
     faults, now, loaded = Faults(settings.strict), time.time(), None
     with suppress(BadConfig):
@@ -49,7 +49,7 @@ def command(
     jobs = declared + [(one.job, one.source) for one in (loaded.jobs if loaded is not None else ())]
     if json:
         names = ("id", "schedule", "next_at", "source")
-        rows = [(job.id, str(job.schedule or ""), next_fire(job, now), where) for job, where in jobs]
+        rows = [(job.id, str(job.schedule or ""), exact(next_fire(job, now)) or None, where) for job, where in jobs]
         found = [dict(zip(names, row, strict=True)) for row in rows]
         print_json({"ok": loaded is not None, "faults": faults.lines(), "warnings": faults.warnings, "jobs": found})
         raise typer.Exit(ExitCode.FINE if loaded is not None else ExitCode.USAGE)
@@ -63,7 +63,7 @@ def command(
 
 
 def next_fire(job: Job, now: float) -> float | None:
-    """Return when the job would fire first if it were declared now."""
+    """Return the first fire time of a job declared now."""
     at = None if job.schedule is None else first_time(job.schedule, now)
     return None if at is None or job.schedule is None else at + job.schedule.offset(job.id)
 

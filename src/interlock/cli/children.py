@@ -17,9 +17,9 @@ STATUS_COLOURS = {
 }
 
 SPARED = ("kind", "last exit", "restarts", "pid", "up", "next try")
-"""the columns that a narrow terminal does without, the first of them first"""
-REASON = 32  # characters of the reason that matter more than the spared columns
-ENDED = 32  # characters that are shown of how a child ended last; the whole of it is in what is piped
+"""columns that a narrow terminal leaves out, in this order"""
+REASON = 32  # characters of the reason to keep before leaving out columns
+ENDED = 32  # characters of the last exit; piped output has all
 LIVES = UP | {Status.STARTING, Status.STOPPING}
 
 
@@ -63,7 +63,7 @@ def drawing(top: ChildInfo, now: float) -> Any:
 
 
 def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Column], list[list[Any]]]:
-    """Columns and rows that fit the terminal; `title` stands above the names."""
+    """Return columns and rows that fit the terminal; `title` is the heading of the names."""
     from rich.text import Text
 
     columns = columns_of(f"{title}, kind, status, >pid, >up, >restarts, next try, last exit, ~why")
@@ -81,7 +81,7 @@ def table_of(top: Sequence[ChildInfo], now: float, title: str) -> tuple[list[Col
 
 
 def _ended(child: ChildInfo, now: float) -> str:
-    """Return how and when it ended last; only when, if how is the reason beside it."""
+    """Return the last exit and its time; only the time if the reason beside it is the exit."""
     if child.last_exit is None:
         return ""
     how, when = plain(child.last_exit), ago(child.last_exit.at, now)
@@ -91,7 +91,7 @@ def _ended(child: ChildInfo, now: float) -> str:
 
 
 def _fitting(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int) -> list[int]:
-    """Return the places of columns with values; a narrow terminal goes without `SPARED` ones."""
+    """Return the indices of columns with values; a narrow terminal leaves out `SPARED` ones."""
     widths = {place: max(len(row[place]) for row in rows) for place in range(len(columns))}
     kept = {
         column.title: min(max(widths[place], len(column.title)), REASON if column.gives_way else room)

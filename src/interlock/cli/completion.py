@@ -1,4 +1,4 @@
-"""Shell completion of jobs, runs, states and services. It asks the server, and offers nothing where none answers."""
+"""Shell completion of jobs, runs, states and services. It asks the server, and offers nothing if none answers."""
 
 import logging
 from collections.abc import Callable, Iterable

@@ -23,10 +23,8 @@ def command(
         print_json(json_schema(), indent=True)
         return
     rows = effective(flags)
-    columns, cells = (
-        [Column("setting"), Column("value", wrap=True), Column("from")],
-        [(one[0], *one[2:]) for one in rows],
-    )
+    columns = [Column("setting"), Column("value", wrap=True), Column("from")]
+    cells = [(one[0], *one[2:]) for one in rows]
     present(
         json,
         lambda: {"settings": {name: {"value": value, "source": source} for name, value, _, source in rows}},
@@ -36,7 +34,7 @@ def command(
 
 
 def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
-    """Name, value, the value as a person would write it, and source of each setting; secrets are masked."""
+    """Return name, value, value as a person would write it, and source of each setting; secrets are masked."""
     resolved = flags.resolve()
     rows: list[tuple[str, Any, str, str]] = []
     for struct, table in ((resolved.settings, SETTINGS), (resolved.client, CLIENT_SETTINGS)):

@@ -13,7 +13,7 @@ MARKS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "
 def command(
     flags: Flags,
     repair_copy: Annotated[
-        str | None, option("NEWFILE", "Only copy what is readable of a damaged database into a new file.")
+        str | None, option("NEWFILE", "Only copy the readable rows of a damaged database into a new file.")
     ] = None,
     json: JsonOption = False,
 ) -> None:

@@ -35,12 +35,12 @@ Level = Literal["ok", "warning", "failed"]
 NETWORK = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "fuse.sshfs"})
 LITTLE_SPACE, NO_SPACE = 2**30, 64 * 2**20
 SLOW_SYNC = 0.05
-CHECK_SECONDS = 10.0  # for which the database is searched for damage
+CHECK_SECONDS = 10.0  # limit on the search for damage
 SPARE_FILES = 256  # descriptors beside one for each HTTP connection: database, workers, sockets
-MANY_TOO_MANY = 50_000  # runs that a minute of pruning should have removed
+MANY_TOO_MANY = 50_000  # surplus that means pruning is behind
 _SURPLUS = """SELECT coalesce(sum(runs), 0), coalesce(sum(max(0, runs - ?)), 0)
 FROM (SELECT count(*) AS runs FROM runs INDEXED BY runs_of_job GROUP BY job_id)"""
-EARLIEST = 1_735_689_600.0  # 2025 began; a clock before that is wrong
+EARLIEST = 1_735_689_600.0  # the start of 2025; an earlier clock is wrong
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -69,12 +69,12 @@ def machine(settings: Settings) -> Iterator[Finding]:
         os.close(os.pidfd_open(os.getpid()))
         yield ok("pidfd", "available")
     except (AttributeError, OSError) as error:
-        fix = "run on Linux 5.3 or later, without a filter on it"
+        fix = "run on Linux 5.3 or later, without a seccomp filter on it"
         yield fail("pidfd", f"not available ({error})", fix)
     soft, wanted = resource.getrlimit(resource.RLIMIT_NOFILE)[0], settings.max_connections + SPARE_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:
         fix = f"raise it with 'ulimit -n {wanted}' (LimitNOFILE= in a service file), or lower max_connections"
-        yield warn("open files", f"limit {soft:,}, {wanted:,} are wanted", fix)
+        yield warn("open files", f"limit {soft:,}; {wanted:,} needed", fix)
     else:
         yield ok("open files", f"limit {soft:,}" if soft != resource.RLIM_INFINITY else "no limit")
     if settings.http_address() is not None and not settings.tokens:
@@ -103,7 +103,7 @@ def _loopback() -> Finding:
 
 def settings_file(resolved: Resolved) -> Finding:
     if resolved.file is None:
-        return ok("settings", "no settings file; defaults, INTERLOCK_* and flags count")
+        return ok("settings", "no settings file; defaults, INTERLOCK_* and flags apply")
     file, status, me = resolved.file, os.stat(resolved.file), os.geteuid()
     mode = stat.S_IMODE(status.st_mode)
     if status.st_uid not in (0, me):
@@ -124,8 +124,8 @@ def settings_file(resolved: Resolved) -> Finding:
 
 
 def _others_may_write(status: os.stat_result) -> bool:
-    """Whether anyone but the owner may write. The owner's own group does not count: many systems give each user one
-    that may write."""
+    """Return whether anyone but the owner may write. The owner's private group does not count: many systems let it
+    write."""
     if status.st_mode & stat.S_IWOTH:
         return True
     if not status.st_mode & stat.S_IWGRP:
@@ -144,15 +144,15 @@ def folder(database: str) -> Iterator[Finding]:
         return
     place = Path(database).absolute().parent
     if not place.is_dir():
-        yield fail("folder", f"there is no directory {place}", f"mkdir -p {place}")
+        yield fail("folder", f"{place} does not exist", f"mkdir -p {place}")
         return
     free = shutil.disk_usage(place).free
     text = f"{free / 2**20:,.0f} MiB free" if free < LITTLE_SPACE else f"{free / 2**30:,.1f} GiB free"
-    fix = "make room: when the disk is full, nothing can be submitted and no run can go on"
+    fix = "free some space: on a full disk, Interlock accepts no runs and continues none"
     yield judge("disk space", free < LITTLE_SPACE, text, fix, "failed" if free < NO_SPACE else "warning")
     kind = file_system(place) or "unknown"
     text = f"{place} is on a network ({kind})" if kind in NETWORK else kind
-    fix = "put the database on a local disk: SQLite's locks and its log do not work over a network"
+    fix = "put the database on a local disk: SQLite's locks and log do not work over a network"
     yield judge("file system", kind in NETWORK, text, fix)
     yield _sync(place)
 
@@ -170,7 +170,7 @@ def file_system(place: Path) -> str | None:
 
 
 def _sync(place: Path) -> Finding:
-    """Time small synced writes; every acknowledged run waits for one."""
+    """Time small synced writes: every acknowledged run waits for one."""
     times = []
     try:
         with tempfile.TemporaryFile(dir=place) as file:
@@ -186,7 +186,7 @@ def _sync(place: Path) -> Finding:
     median = sorted(times)[2]
     is_slow = median > SLOW_SYNC
     text = f"{median * 1000:.1f} ms{', which is slow' * is_slow}"
-    fix = "put the database on a faster disk: each submit waits for one write at least"
+    fix = "put the database on a faster disk: each submit waits for at least one write"
     return judge("write sync", is_slow, text, fix, "warning")
 
 
@@ -199,7 +199,7 @@ def database(path: str) -> Iterator[Finding]:
         yield fail("database", f"the lock file of process {deleted} was deleted", fix)
         return
     if not Path(path).exists():
-        yield ok("database", f"{path} is not there yet; 'interlock up' makes it")
+        yield ok("database", f"{path} does not exist yet; 'interlock up' creates it")
         return
     if Path(path).is_dir():
         yield fail("database", f"{path} is a directory", "choose a file with --db")
@@ -224,8 +224,8 @@ def database(path: str) -> Iterator[Finding]:
     for name in readable:
         yield warn("file mode", f"other users can read {name}", f"chmod 600 {name}")
     if newest is not None and newest > time.time() + 60:
-        fix = "set the clock, or wait: runs are due by it"
-        yield warn("clock", "the newest run was created in the future", fix)
+        fix = "set the clock, or wait: it decides when runs are due"
+        yield warn("clock", "the newest run has a time in the future", fix)
     holder = lock_holder(path)
     yield ok("lock", f"held by process {holder}" if holder else "free")
 
@@ -238,7 +238,7 @@ def stored_runs(settings: Settings) -> Iterator[Finding]:
             total, of_jobs = connection.execute(_SURPLUS, (settings.keep_runs or sys.maxsize,)).fetchone()
             live = connection.execute(live_runs).fetchone()[0]
     except (InterlockError, sqlite3.Error):
-        return  # a fault of the file is reported by `database`
+        return  # `database` reports faults of the file
     surplus = max(of_jobs, total - (settings.keep_runs_total or sys.maxsize)) - live
     more = f", about {surplus:,} more than keep_runs and keep_runs_total allow" if surplus > MANY_TOO_MANY else ""
     fix = "pruning is behind: submit more slowly, use a faster disk, or raise the limits"
@@ -265,19 +265,19 @@ def repair(path: str, target: str) -> Iterator[Finding]:
     for one in tables:
         counted = f"{one.saved:,} rows saved, {one.lost:,}{'' if one.exact else ' or more'} lost"
         is_whole = one.exact and not one.lost
-        yield judge(f"repair: {one.table}", not is_whole, counted, f"a backup of {path} may have them", "warning")
+        yield judge(f"repair: {one.table}", not is_whole, counted, f"look for them in a backup of {path}", "warning")
     yield ok("repair", f"saved into {target}; use it with: interlock up --db {target}")
 
 
 def app_and_files(settings: Settings) -> Iterator[Finding]:
-    """Check both together: the app is imported once, and declares services too."""
+    """Check app and files together: the app is imported once, and declares services too."""
     found: FromApp | None = None
     if settings.app is None:
-        yield ok("app", "not given; check it with -A MODULE:VARIABLE")
+        yield ok("app", "not given; name it with -A MODULE:VARIABLE")
         found = NO_APP
     else:
         try:
-            with redirect_stdout(sys.stderr):  # its output is not ours
+            with redirect_stdout(sys.stderr):  # the app's own output
                 found = of_app(settings.app)
             is_empty = not found.definitions and not found.services
             text = f"{found.target} has {'no' if is_empty else len(found.definitions)} jobs"
@@ -291,7 +291,7 @@ def app_and_files(settings: Settings) -> Iterator[Finding]:
 def _declared(settings: Settings, app: FromApp | None) -> Iterator[Finding]:
     """Report each fault in the declarations of the files and the app."""
     faults = Faults(settings.strict)
-    faults.incomplete = app is None  # then its declarations are not reported as missing
+    faults.incomplete = app is None  # so that its declarations are not reported as missing
     app = NO_APP if app is None else app
     try:
         loaded = build(read(settings.files, faults), faults, app, lanes=settings.every_lane())
@@ -301,6 +301,6 @@ def _declared(settings: Settings, app: FromApp | None) -> Iterator[Finding]:
             yield fail("declared", line, "fix it: 'interlock up' does not start with it")
         return
     for warning in loaded.warnings:
-        yield warn("declared", warning, "fix it: it may not be what you meant")
+        yield warn("declared", warning, "fix it, or keep it if you meant it")
     unasked = "no fault in the files; the app could not be checked"
     yield ok("declared", unasked if faults.incomplete else loaded.counted(len(app.definitions)))

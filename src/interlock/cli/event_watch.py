@@ -1,4 +1,4 @@
-"""Keep a drawing current: a thread listens to the event stream and wakes the one that draws."""
+"""Keep a drawing current: a thread listens to the event stream and wakes the drawing one."""
 
 import signal
 import sys
@@ -12,15 +12,15 @@ from interlock.client.http.client import Client
 from interlock.client.http.event_stream import EventFilter
 from interlock.model.error import ConnectionLost, InterlockError, NotRunning
 
-PACE = 0.1  # least seconds between two looks, however much happens
-REFRESH = 1.0  # most seconds between two looks: ages and durations grow though nothing happens
+PACE = 0.1  # least seconds between two looks, even at a high rate of events
+REFRESH = 1.0  # most seconds between two looks: ages and durations grow without events
 
 T = TypeVar("T")
 
 
 def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[EventFilter]) -> None:
-    """Fill the screen with the drawing that `look` returns, now and after every change, until it also returns True. A
-    server that stops meanwhile is waited for."""
+    """Fill the screen with the drawing that `look` returns, now and after every change, until it also returns True. If
+    the server stops meanwhile, wait for it."""
     from rich.console import Group
     from rich.text import Text
 
@@ -38,8 +38,8 @@ def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[E
 
 
 def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventFilter]) -> Iterator[T | InterlockError]:
-    """Yield what `look` returns at once, after each event, and at least every second; the error, if the server does not
-    answer. Raise if the events are refused."""
+    """Yield the result of `look` at once, after each event, and at least every second; if the server does not answer,
+    yield the error. Raise if it refuses the events."""
     changed = threading.Event()
     failures: list[InterlockError] = []
 

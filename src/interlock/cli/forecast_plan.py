@@ -1,4 +1,4 @@
-"""From the options of `simulate` to a forecast: which jobs, from when to when, and how long each lasts."""
+"""Plan a forecast from the options of `simulate`: the jobs, the range of time, and the length of runs."""
 
 import asyncio
 import os
@@ -29,8 +29,8 @@ from interlock.stores.sqlite.reader import SqliteReader
 
 LONGEST = 366 * 86400.0
 ASSUMED = Length(1.0, "assumed")
-WORTH_SAYING = 50_000  # runs that make a forecast slow enough to say so
-LAST = 20  # successful runs of a job whose median length counts
+WORTH_SAYING = 50_000  # runs from which a forecast is announced as slow
+LAST = 20  # successful runs of a job that make up the median
 MOST_PAGES = 20
 
 
@@ -104,7 +104,7 @@ def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, int]
 
 
 def _lengths(jobs: Mapping[str, Job], question: Question, resolved: Resolved) -> dict[str, Length]:
-    """Return how long runs last, by what was given or by earlier runs. A database given as a flag must exist."""
+    """Return the length of each job's runs, as given or from earlier runs. A database given as a flag must exist."""
     database, source = resolved.settings.database, resolved.sources["database"]
     has_past = source.startswith("flag") or (source != DEFAULT and os.path.exists(database))
     unknown = [job_id for job_id in jobs if job_id not in question.by_job]

@@ -41,9 +41,8 @@ def drawing(found: Forecast, zone: tzinfo, runs: bool) -> Any:
         return f"{number:,}" if number else ""
 
     count_text = f"{counted(len(found.runs), 'run')} of {counted(len(found.jobs), 'job')}"
-    parts: list[Any] = [
-        Text.assemble((count_text, "bold"), f" from {time(found.start)} to {time(found.until)} {zone}"),
-    ]
+    span_text = f" from {time(found.start)} to {time(found.until)} {zone}"
+    parts: list[Any] = [Text.assemble((count_text, "bold"), span_text)]
 
     def add(columns: Sequence[Column], rows: Iterable[list[Any]]) -> None:
         parts.extend([Text(""), rich_table(columns, list(rows))])

@@ -1,4 +1,4 @@
-"""How counts, times, runs and jobs read: aligned and coloured in a terminal, exact and tabbed in a pipe."""
+"""Text for counts, times, runs and jobs: aligned and coloured in a terminal, exact and tabbed in a pipe."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ COLOURS = {
     **dict.fromkeys((State.RETRYING, State.CANCELLED, State.SKIPPED), "yellow"),
 }
 
-MOST_NAMES = 10  # of one kind in one line
+MOST_NAMES = 10  # names of one kind in one line
 LEVELS = {"DEBUG": "dim", "WARNING": "yellow", "ERROR": "red", "CRITICAL": "bold red"}
 
 
@@ -66,7 +66,7 @@ def took(run: RunInfo, now: float) -> float | None:
 
 
 def why(run: RunInfo) -> str:
-    """Return what explains the state: progress, the error's last line, or the reason."""
+    """Return the explanation of the state: progress, the error's last line, or the reason."""
     if run.progress is not None and run.state not in TERMINAL:
         return f"{run.progress.percent:.0f}% {run.progress.text}".strip()
     if run.error and run.error.strip() and run.state is not State.SUCCEEDED:
@@ -160,7 +160,7 @@ def reload_line(reloaded: Reloaded) -> str:
 
 
 def changes_of(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield what happened, to jobs or to services, and their names."""
+    """Yield each change, `job` or `service`, and the names."""
     for what in ("added", "changed", "removed", "unchanged"):
         for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
             if names := getattr(difference, what):

@@ -20,9 +20,9 @@ CHARACTER = 6.7
 LONGEST_NAME = 34
 MOST_ROWS = 500
 MOST_TRACKS = 4
-MOST_ALONE = 150  # bars of a row with a tooltip each; more of them become one shape
-NARROWEST = 1.5  # pixels of the shortest bar
-TELLABLE = 3.0  # pixels from which a run keeps a bar of its own
+MOST_ALONE = 150  # bars of a row that get a tooltip each; more become one shape
+NARROWEST = 1.5  # width of the shortest bar in pixels
+TELLABLE = 3.0  # least width of a run with its own bar, in pixels
 GAP = 1.0  # pixels between two bars
 LOWEST = 0.2  # share of a row's height
 
@@ -32,7 +32,7 @@ COLOURS = {
     ".change": ("#cf222e", "#f85149"), ".run": ("#1f6feb", "#4493f8"), ".many": ("#80b3ff", "#2a5a9e"),
     ".wait": ("#e3b341", "#d29922"), ".missed": ("#cf222e", "#f85149"), ".bad": ("#8250df", "#ab7df8"),
 }  # fmt: skip
-"""on a light and on a dark screen; written out, because some programs that show pictures know no variables"""
+"""colours on a light and a dark screen; written out, because some viewers know no CSS variables"""
 LINES = (".line", ".day", ".change")
 LAYOUT = (
     "text{font:12px sans-serif}.title{font-size:16px;font-weight:bold}"
@@ -48,7 +48,7 @@ LEGEND = {
 
 
 class Bar(msgspec.Struct):
-    """A stretch of a row: one run, or several that are too short to be told apart."""
+    """A stretch of a row: one run, or several too short to distinguish."""
 
     kind: str
     left: float
@@ -166,7 +166,7 @@ def figures(job: JobForecast) -> str:
 
 
 def _tracks(runs: Iterable[RunForecast], count: int) -> list[list[RunForecast]]:
-    """Put each run that started on the first free track, so that simultaneous runs lie below each other."""
+    """Put each started run on the first free track, so that simultaneous runs do not overlap."""
     tracks: list[list[RunForecast]] = [[] for _ in range(count)]
     free = [0.0] * count
     for begin, _, run in sorted((run.started_at, run.id, run) for run in runs if run.started_at is not None):
@@ -177,7 +177,7 @@ def _tracks(runs: Iterable[RunForecast], count: int) -> list[list[RunForecast]]:
 
 
 def bars(runs: Iterable[RunForecast], scale: Scale) -> list[Bar]:
-    """Return the bars of runs that started, in order of time: first all waits, then the runs."""
+    """Return the bars of started runs in order of time: first all waits, then the runs."""
     waits: list[Bar] = []
     found: list[Bar] = []
     for run in runs:
@@ -191,7 +191,7 @@ def bars(runs: Iterable[RunForecast], scale: Scale) -> list[Bar]:
 
 
 def merged(found: Iterable[Bar]) -> list[Bar]:
-    """Join neighbours of a kind that are too short to be told apart; leave a gap between all others."""
+    """Join neighbours of one kind that are too short to distinguish; leave a gap between all others."""
     kept: list[Bar] = []
     for bar in found:
         bar.busy = bar.right - bar.left

@@ -1,4 +1,4 @@
-"""The gateway process of a scheduler; the argument is the number of an open file with its options."""
+"""The gateway process of a scheduler; its argument is the number of an open file that holds the options."""
 
 import sys
 

@@ -32,7 +32,7 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Loads a command's file when the command is asked for."""
+    """Loads a command's file when the command is used."""
 
     names: Mapping[str, str] = {}
 
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.names:
-            ctx.fail(f"there is no command {args[0]!r}{did_you_mean(args[0], self.names)}")
+            ctx.fail(f"{args[0]!r} is not a command{did_you_mean(args[0], self.names)}")
         return super().resolve_command(ctx, args)
 
 
@@ -93,7 +93,7 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
     """Run one command line; return its exit code."""
     if sys.stdout is None:  # closed by the caller
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - it is open as long as the process
-    # A character that the terminal cannot show must not be an error.
+    # A character that the terminal cannot show is no error.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -121,13 +121,13 @@ def run(names: Mapping[str, str], arguments: list[str]) -> int:
 
 
 def _write_no_more() -> None:
-    """Drop all further output; otherwise Python complains when it flushes at the end."""
+    """Drop all further output; otherwise Python reports an error when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_optional_values(arguments: list[str]) -> list[str]:
-    """Rewrite `--wait` and `--wait 30s` for the parser, which knows no options with an optional value. Anything like a
-    duration is taken as one, mistakes included; an id is longer."""
+    """Rewrite `--wait` and `--wait 30s` for the parser, which knows no optional values. Text that looks like a duration
+    counts as one, even if mistyped; an id is longer."""
     found: list[str] = []
     for place, one in enumerate(arguments):
         if one == "--":
@@ -140,10 +140,10 @@ def with_optional_values(arguments: list[str]) -> list[str]:
 
 
 def _usage(error: TyperException) -> str:
-    """Return the message of the option parser, in our words where they are shorter."""
+    """Return the message of the option parser, in our words for an unknown option."""
     option, context = getattr(error, "option_name", None), getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and option is not None:
         known = [name for one in context.command.params for name in one.opts] if context is not None else []
-        return f"there is no option {option!r}{did_you_mean(option, known)}"
+        return f"{option!r} is not an option{did_you_mean(option, known)}"
     text = " ".join(error.format_message().split()).rstrip(".")
     return text[:1].lower() + text[1:]

@@ -22,14 +22,12 @@ MEANINGS = {
 
 def command_of(action: str) -> Callable[..., None]:
     def command(
-        flags: Flags,
-        jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)],
-        json: JsonOption = False,
+        flags: Flags, jobs: Annotated[list[str], argument("JOB...", "Ids of jobs.", job_ids)], json: JsonOption = False
     ) -> None:
         failure: InterlockError | None = None
         found: list[JobInfo] = []
         with client_of(flags) as client:
-            # Every job is acted on and printed, even after one that fails; the first error is raised at the end.
+            # Act on every job, even after one that fails; raise the first error at the end.
             for job in jobs:
                 try:
                     found.append(client.pause(job) if action == "pause" else client.resume(job))

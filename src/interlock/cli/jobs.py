@@ -26,7 +26,7 @@ def command(
     """List jobs in order of declaration: schedule, next fire time, last run, live runs.
 
     Piped: id, schedule, next fire time, state of the last run, number of live runs, `paused` or nothing, kind, lane and
-    place of declaration, with tabs between them. For one job, a line for each field: name, tab, value."""
+    place of declaration, separated by tabs. For one job, a line for each field: name, tab, value."""
     at_least_one("--limit", limit)
     shown = limit or ON_SCREEN
     with client_of(flags) as client:

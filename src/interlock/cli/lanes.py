@@ -10,9 +10,9 @@ from interlock.cli.tables import columns_of, present, rich_table, tabbed
 
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
-    """List lanes: limit, active runs, waiting runs, and how long the oldest of these has waited.
+    """List lanes: limit, active runs, waiting runs, and the longest wait so far.
 
-    Piped: id, limit, active, waiting and seconds of the oldest wait, with tabs between them."""
+    Piped: id, limit, active, waiting and seconds of the longest wait, separated by tabs."""
     with client_of(flags) as client:
         lanes = client.lanes()
 

@@ -1,4 +1,4 @@
-"""The live table of `interlock up`. Standard error is held back meanwhile; its last lines are part of the drawing."""
+"""The live table of `interlock up`. It holds standard error back, and shows the last lines of it."""
 
 import asyncio
 import os
@@ -26,15 +26,15 @@ from interlock.wiring.scheduler import Scheduler
 from interlock.wiring.service_tree import SERVICES
 
 REFRESH = 0.25
-MOST_HELD = 1000  # lines of standard error that are kept for the end
-MOST_COUNTED = 50_000  # live runs that are counted by job
-LEAST_HEIGHT = 20  # rows of a terminal that has room for the commands to try
+MOST_HELD = 1000  # lines of standard error kept for the end
+MOST_COUNTED = 50_000  # live runs counted by job
+LEAST_HEIGHT = 20  # rows of a terminal with room for the commands to try
 _KINDS = {State.RUNNING: "running", State.DISPATCHED: "running", State.RETRYING: "retrying"}
 _COUNTS = ("waiting", "running", "retrying", "succeeded", "failed", "other")
 
 
 class HeldErrors:
-    """Standard error of this process and of those that it starts: passed on, or held back while the table is drawn."""
+    """Standard error of this process and its children: passed on, or held back while the table is drawn."""
 
     def __init__(self) -> None:
         self.lines: deque[bytes] | None = None
@@ -42,7 +42,7 @@ class HeldErrors:
         reading, writing = os.pipe()
         os.dup2(writing, 2)
         os.close(writing)
-        # A thread, because the event loop writes to this pipe itself, and must never wait for its own reading.
+        # In a thread: the event loop writes to this pipe, and must never wait for its own reading.
         self._thread = threading.Thread(target=self._read, args=(reading,), name="stderr", daemon=True)
         self._thread.start()
 
@@ -64,7 +64,7 @@ class HeldErrors:
             os.write(self._terminal, b"".join(held or ()))
 
     def close(self) -> None:
-        """Write to the terminal itself again."""
+        """Write directly to the terminal again."""
         os.dup2(self._terminal, 2)
         self._thread.join(1.0)
 
@@ -72,7 +72,7 @@ class HeldErrors:
 class Section(NamedTuple):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Any]]
-    total: int | None = None  # how many rows there are, if not only these; None where more of them say nothing
+    total: int | None = None  # number of all rows; None if further ones do not matter
 
     @property
     def wanted(self) -> int:
@@ -115,8 +115,8 @@ def summary(scheduler: Scheduler) -> str:
 def _view(
     screen: Console, head: Text, steps: Sequence[str], sections: Sequence[Section], lines: Sequence[str]
 ) -> RenderableType:
-    """As much of everything as the screen has room for: each section gets the same share, and those that need less
-    leave theirs to the others."""
+    """Draw as much as the screen has room for: each section gets the same share, and leaves what it does not need to
+    the others."""
     top = [head]
     if screen.height >= LEAST_HEIGHT:
         top += [Text(("  " if place else "") + one, "dim", overflow="fold") for place, one in enumerate(steps)]
@@ -159,7 +159,7 @@ def _head(scheduler: Scheduler, rate: float, uptime: float) -> Text:
 
 
 def _sections(scheduler: Scheduler, most: int) -> list[Section]:
-    """Those that have anything to show, with `most` rows at the most."""
+    """Return the sections that have rows, each with at most `most` of them."""
     now = time.time()
     columns, rows = children.table_of(scheduler.tree.child(SERVICES).children, now, "service")
     recent = _recent(scheduler.engine.metrics.recent)
@@ -168,7 +168,7 @@ def _sections(scheduler: Scheduler, most: int) -> list[Section]:
 
 
 def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
-    """Those with live runs come first, then those with a schedule, the next to fire first, then what ran before."""
+    """Return jobs with live runs first, then scheduled ones by next fire time, then those that ran before."""
     state, ended = scheduler.engine.state, scheduler.engine.metrics.by_job
     live: dict[str, Counter[str]] = {}
     for run in islice(state.runs.values(), MOST_COUNTED):
@@ -190,7 +190,7 @@ def _jobs(scheduler: Scheduler, most: int, now: float) -> Section:
 
 
 def _soonest(table: Table) -> Iterator[tuple[str, float | None]]:
-    """Scheduled jobs, the next to fire first, paused ones last. Looks only at as many as are taken."""
+    """Yield scheduled jobs by next fire time, paused ones last. Look only at those that the caller takes."""
     ahead = {job_id: [run.due_at for run in runs if run.due_at is not None] for job_id, runs in table.ahead.items()}
     yield from sorted(((job_id, min(times)) for job_id, times in ahead.items() if times), key=lambda one: one[1])
     frontier = [(item, 0) for item in table.heap[:1]]

@@ -17,7 +17,7 @@ class TextFormatter(logging.Formatter):
         text = f"{at} {record.levelname.lower():7} {record.getMessage()}" + (f"  {fields}" if fields else "")
         text = safe(text).replace("\n", "\\n")
         if record.exc_info:
-            # Indented, so that no line of it looks like a log line.
+            # Indented, so that no line of the traceback looks like a log line.
             text += "\n" + indent(safe(self.formatException(record.exc_info)), "  ", lambda _: True)
         return text
 

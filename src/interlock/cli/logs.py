@@ -22,12 +22,12 @@ _screen = cache(console)  # making one takes longer than printing a line
 @takes(*FINDING)
 def command(
     flags: Flags,
-    name: Annotated[str, argument("NAME", f"The name of a service. {RUN_HELP}", completion.logged)],
+    name: Annotated[str, argument("NAME", f"Name of a service. {RUN_HELP}", completion.logged)],
     follow: Annotated[
         bool, switch("Keep printing new lines until the run has ended, or Ctrl-C.", "--follow", "-f")
     ] = False,
     tail: Annotated[
-        int | None, option("NUMBER", "Only the last lines, this many; all by default.", min=0, max=10_000)
+        int | None, option("NUMBER", "Number of lines from the end. Default: all.", min=0, max=10_000)
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -42,7 +42,7 @@ def command(
             no_service = ""
         except UnknownChild as error:
             no_service = f"; {error}"
-        except Forbidden:  # only runs are theirs to see
+        except Forbidden:  # the token may see only runs
             no_service = ""
         try:
             _print_run(client, run_of(client, name), follow, RunPrinter(json, tail))
@@ -67,11 +67,11 @@ def _print_service(client: Client, name: str, follow: bool, tail: int | None, js
 
 
 class RunPrinter:
-    """Prints each line once, though it may be read in two ways."""
+    """Prints each line once, though it may arrive both stored and as an event."""
 
     def __init__(self, json: bool, tail: int | None) -> None:
         self._json = json
-        self._tail = tail  # how many lines of those that are read first to print; None for all
+        self._tail = tail  # number of stored lines to print; None for all
         self._shown: list[LogLine] = []
 
     def show(self, line: LogLine) -> None:
@@ -79,7 +79,7 @@ class RunPrinter:
         _print_line(line, self._json, partial(log_text, line), (line.attempt, line.level))
 
     def show_new(self, lines: list[LogLine]) -> None:
-        """Print the lines that were not printed yet; a line that occurs twice is printed twice."""
+        """Print new lines; a line that occurs twice is printed twice."""
         if self._tail is not None:
             self._shown += lines[: max(0, len(lines) - self._tail)]
             self._tail = None
@@ -92,7 +92,7 @@ class RunPrinter:
 
 
 def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -> None:
-    """Print the stored lines; with `follow`, then every line as it comes, until the run has ended."""
+    """Print the stored lines; with `follow`, also every new line until the run has ended."""
     early: list[LogLine] = []
     for _, event in client.events(run=run_id, types="log") if follow else ():
         if isinstance(event, HelloEvent):

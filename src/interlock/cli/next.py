@@ -13,6 +13,7 @@ from interlock.cli.tables import present
 from interlock.cli.zones import ZoneOption, clock_changes, wall, zone_for, zone_name
 from interlock.core.fire_times import first_time, times_between
 from interlock.model.error import BadUse, BadValue
+from interlock.model.job_info import FireTimes
 from interlock.model.schedule import Schedule
 
 MOST = 100
@@ -25,17 +26,17 @@ def command(
         str,
         argument(
             'JOB|"EXPRESSION"',
-            "A job; or, without a server, a schedule: '0 2 * * *', 'every 10m', 'every 1h after 5m'.",
+            "A job, or a schedule such as '0 2 * * *', 'every 10m' or 'every 1h after 5m', which needs no server.",
             completion.jobs,
         ),
     ],
     tz: ZoneOption = None,
-    count: Annotated[int, option("NUMBER", "How many fire times to print.", "--count", "-n")] = 5,
+    count: Annotated[int, option("NUMBER", "Number of fire times to print.", "--count", "-n")] = 5,
     json: JsonOption = False,
 ) -> None:
-    """Print the next fire times of a job or of a schedule, in one time zone.
+    """Print the next fire times of a job or a schedule, in one time zone.
 
-    Piped: a time on each line, in UTC."""
+    Piped: one time a line, in UTC."""
     if not 1 <= count <= MOST:
         raise BadValue("--count", count, f"a number from 1 to {MOST}")
     now = time.time()
@@ -47,7 +48,8 @@ def command(
         with client_of(flags) as client:
             times = client.next_times(what, count)
             zone = zone_for(tz, [client.job(what).schedule] if tz is None else [])
-    present(json, lambda: {"times": times}, lambda: map(exact, times), lambda: "\n".join(lines_of(times, now, zone)))
+    found = FireTimes(times=times)
+    present(json, lambda: found, lambda: map(exact, times), lambda: "\n".join(lines_of(times, now, zone)))
 
 
 def schedule_of(text: str, tz: str | None) -> Schedule:
@@ -70,7 +72,7 @@ def schedule_of(text: str, tz: str | None) -> Schedule:
 
 
 def lines_of(times: list[float], now: float, zone: tzinfo | None) -> list[str]:
-    """Return the zone's name, then a line for each time and, before it, the clock change since the previous line."""
+    """Return a line with the zone, then one for each time, and one for a clock change before it."""
     if not times:
         return ["it does not fire"]
     lines, previous = [f"times in {zone_name(zone)}"], now

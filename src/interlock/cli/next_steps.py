@@ -20,7 +20,7 @@ def next_steps(
     submitted: Collection[str],
     has_schedules: bool,
 ) -> list[str]:
-    """`url` is the address of HTTP over TCP; `submitted` are the jobs that run already."""
+    """`url` is the address of HTTP over TCP; `submitted` are the jobs that already run."""
     settings = resolved.settings
     if settings.http == "off":
         return []
@@ -36,7 +36,7 @@ def next_steps(
 
 
 def _as_called() -> str:
-    """The command as it was called, if not by its plain name."""
+    """Return the command as the user called it."""
     path = Path(sys.argv[0])
     if path.name != "interlock" or shutil.which("interlock") == str(path):
         return "interlock"
@@ -49,7 +49,7 @@ def _short(path: Path) -> str:
 
 
 def _found_by_itself(http_socket: Path) -> bool:
-    """Whether a command in this folder finds this server without flags and variables."""
+    """Return whether a command in this folder finds this server without flags and variables."""
     try:
         # Another terminal does not have the variables of this process.
         plain = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}

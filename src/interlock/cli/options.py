@@ -12,8 +12,8 @@ from interlock.config.settings import CLIENT_SETTINGS, DEFAULTS, SETTINGS, flag_
 from interlock.model.field_types import Truth
 
 LISTS = ("files", "tokens", "origins", "hosts", "secret_names")
-SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are for the file, or are arguments
-FINDING = ("database", "socket", "url", "token")  # where the server is; of these a command has no other use
+SERVER_FLAGS = tuple(name for name in SETTINGS if name not in LISTS)  # lists are in the file, or are arguments
+FINDING = ("database", "socket", "url", "token")  # settings that locate the server
 
 
 def option(metavar: str, meaning: str, *names: str, **more: Any) -> Any:
@@ -34,13 +34,13 @@ CONFIG = Annotated[str | None, option("FILE", "The settings file, instead of ./i
 
 
 class Flags(msgspec.Struct, frozen=True):
-    """Settings given as flags, as typed."""
+    """Settings typed as flags."""
 
     values: dict[str, Any]
     config: str | None
 
     def given(self, **more: Any) -> "Flags":
-        """Add settings given as arguments; None was not given."""
+        """Add settings given as arguments; None means not given."""
         return Flags(self.values | more, self.config)
 
     def resolve(self) -> Resolved:
@@ -72,8 +72,8 @@ def widened(
     read: Callable[[dict[str, Any]], Any],
     last: Collection[str] = (),
 ) -> Callable[..., None]:
-    """Replace the argument `name` of a command by options, given with their types. The command receives what `read`
-    makes of their values. Options in `last` stand at the end of the help."""
+    """Replace the argument `name` of a command by typed options. The command receives the result of `read` on their
+    values. Options in `last` come at the end of the help."""
 
     def command(**given: Any) -> None:
         function(**{name: read({one: given.pop(one) for one in added})}, **given)

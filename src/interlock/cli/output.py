@@ -1,4 +1,4 @@
-"""How the command line speaks: text that is safe to print, and errors on one line with their code."""
+"""Output of the command line: text that is safe to print, and errors on one line with their code."""
 
 import sys
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from interlock.model.error import ERRORS, BadInput, CannotImport, ExitCode, Inte
 
 
 class WrongUsage(BadInput, code="usage"):
-    """Options that exclude each other are given together."""
+    """Options were combined that exclude each other."""
 
 
 class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEEDED):
@@ -18,14 +18,14 @@ class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEE
 _DIRECTIONS = {
     number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 }
-"""marks of writing direction, which make a text read as another"""
+"""marks of writing direction, which can disguise a text"""
 _CONTROLS = _DIRECTIONS | {
     number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160)) if chr(number) not in "\n\t"
 }
 
 
 def safe(text: str) -> str:
-    """Escape control characters: a terminal would obey what a job or a submitter wrote."""
+    """Escape control characters: a terminal would obey those of a job or a submitter."""
     return text.translate(_CONTROLS)
 
 
@@ -50,7 +50,7 @@ def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
 
         say(safe_json(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False)))
     else:
-        # Several faults of files follow a line that counts them.
+        # A line that counts faults comes before them.
         text, *faults = message.splitlines() if code == "bad_config" else [" ".join(message.splitlines())]
         say("\n  ".join([f"error: {safe(text)} [{code}]", *(safe(fault) for fault in faults)]))
     return ERRORS.get(code, InterlockError).exit_code
@@ -66,7 +66,7 @@ def one_line_errors() -> Iterator[None]:
 
 
 def say_failure(error: InterlockError, in_json: bool = False) -> ExitCode:
-    """Say what went wrong, after the traceback of a user's module that failed to import; return what to exit with."""
+    """Print the error, after the traceback if a user's module failed to import; return the exit code."""
     if isinstance(error, CannotImport) and error.__cause__ is not None and not in_json:
         text = _traceback(error.__cause__)
         if text:
@@ -75,7 +75,7 @@ def say_failure(error: InterlockError, in_json: bool = False) -> ExitCode:
 
 
 def _traceback(error: BaseException) -> str:
-    """The traceback with the user's frames alone, without those of Interlock and of Python's import."""
+    """Return the traceback with the user's frames alone, without those of Interlock and of Python's import."""
     import importlib
     import traceback
     from pathlib import Path

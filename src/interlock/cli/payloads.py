@@ -70,6 +70,6 @@ def _parameters(given: Sequence[str]) -> dict[str, Any]:
 
 def _with(payload: Any, over: dict[str, Any], field: str) -> dict[str, Any] | None:
     if payload is not None and not isinstance(payload, dict):
-        # Not quoted: it may contain a secret.
+        # The value is not quoted: it may contain a secret.
         raise BadValue(field, "…", "a JSON object")
     return {**(payload or {}), **over} if over else payload

@@ -31,7 +31,7 @@ class Stay(NamedTuple):
     seconds: float | None  # length; None for a final state
 
     def bar(self, total: float) -> str:
-        """Return its part of the timeline: at least one character, so that a short stay is visible."""
+        """Return its bar in the timeline: at least one character, so that a short state is visible."""
         if self.seconds is None or total <= 0:
             return ""
         begin = min(int(self.start / total * BAR), BAR - 1)
@@ -47,7 +47,7 @@ def stays(history: list[HistoryEntry], now: float) -> list[Stay]:
 
 
 def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str, str]]:
-    """Return the names and values of fields that have one; `when` formats a time."""
+    """Return the names and values of all fields with a value; `when` formats a time."""
     failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
 
     def facet(fields: dict[str, Any]) -> str:
@@ -76,7 +76,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
 
 
 def lines_of(picture: Picture) -> Iterator[str]:
-    """Yield tabbed lines for programs: fields, then states, then the rest, nothing cut."""
+    """Yield uncut lines with tabs for programs: fields, then states, then the rest."""
     run = picture.run
     for name, value in facts(run, exact):
         yield tabbed(name, value)

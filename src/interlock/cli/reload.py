@@ -8,9 +8,9 @@ from interlock.cli.tables import plain, present, tabbed
 
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
-    """Read the files again, and apply what has changed in jobs and services.
+    """Read the files again, and apply changes of jobs and services.
 
-    If any file has a fault, nothing changes. Piped: what happened, job or service, and its name, separated by tabs."""
+    If any file has a fault, nothing changes. Piped: the change, `job` or `service`, and its name, separated by tabs."""
     with client_of(flags) as client:
         reloaded = client.reload()
     found = list(changes_of(reloaded))

@@ -19,7 +19,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
 
-MOST_COUNTED = 1000  # runs that are counted before a person is asked
+MOST_COUNTED = 1000  # runs counted before the question
 
 
 def command_of(action: RunAction) -> Callable[..., None]:
@@ -28,10 +28,10 @@ def command_of(action: RunAction) -> Callable[..., None]:
         flags: Flags,
         runs: Annotated[list[str] | None, argument("RUN", RUN_HELP, completion.runs)] = None,
         asked: dict[str, Any],
-        everything: Annotated[bool, switch(f"All runs that {action.reach}.", "--all")] = False,
+        everything: Annotated[bool, switch(f"Act on every run that {action.reach}.", "--all")] = False,
         request: Annotated[str | None, option("ID", "Follow an earlier bulk request.")] = None,
-        reason: Annotated[str, option("TEXT", "The reason to record with the run.")] = action.done,
-        yes: Annotated[bool, switch("Do not ask.", "--yes", "-y")] = False,
+        reason: Annotated[str, option("TEXT", "Reason to record with the run.")] = action.done,
+        yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
         no_wait: Annotated[bool, switch("Do not wait for a bulk request to finish.", "--no-wait")] = False,
         json: JsonOption = False,
     ) -> None:
@@ -91,7 +91,7 @@ def _told(bulk: BulkInfo) -> str:
 
 
 def _ask(action: RunAction, runs: Iterable[object]) -> bool:
-    """Ask the person; return False if there is no run to act on."""
+    """Ask for confirmation; return False if no run matches."""
     count = sum(1 for _ in runs)
     if not count:
         say(f"no run to {action}")
@@ -99,7 +99,7 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
     many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else counted(count, "run")
     if not sys.stdin.isatty():
         raise WrongUsage(f"add --yes to {action} {many}: standard input is not a terminal")
-    # Not on standard output, which may be a pipe.
+    # On standard error: standard output may be a pipe.
     sys.stderr.write(f"{action.capitalize()} {many}? [y/N]: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
@@ -108,7 +108,7 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
 
 
 def _act(client: Client, action: RunAction, named: list[str], reason: str, json: bool) -> None:
-    """Act on each run, whatever comes of the others; raise the first error at the end."""
+    """Act on each run, even if another fails; raise the first error at the end."""
     failure: InterlockError | None = None
     told: list[dict[str, Any]] = []
     try:

@@ -12,7 +12,7 @@ from interlock.model.error import BadUse, BadValue
 
 class RunFlag(NamedTuple):
     option: Any
-    read: Callable[[Any], Any] = lambda given: given  # makes the option of the client from what was typed
+    read: Callable[[Any], Any] = lambda given: given  # converts typed text to the client's option
     only_submit: bool = False
     kind: Any = str | None
 
@@ -48,11 +48,11 @@ RUN_FLAGS = {
         option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), _labels, kind=list[str] | None
     ),
 }
-"""option of a submit → its flag"""
+"""option of a submit → flag"""
 
 
 def takes_run_options(function: Callable[..., None], trigger: bool = False) -> Callable[..., None]:
-    """Give a command the flags of a run; it receives those that were given, read, as its argument `options`."""
+    """Give a command the flags of a run; its argument `options` receives the given ones, converted."""
     flags = {name: flag for name, flag in RUN_FLAGS.items() if not (trigger and flag.only_submit)}
 
     def read(typed: dict[str, Any]) -> dict[str, Any]:

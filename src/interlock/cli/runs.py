@@ -29,8 +29,8 @@ FILTERS: dict[str, Any] = {
 }
 """options that choose runs, in every command that acts on many"""
 
-LISTED, LOGGED = 50, 20  # default limits, of a list and of a job's log
-RETRY = 1.0  # seconds until a server that does not answer is asked again
+LISTED, LOGGED = 50, 20  # default limits of a list and of a job's log
+RETRY = 1.0  # seconds before a silent server is asked again
 
 
 def takes_filter(function: Callable[..., None]) -> Callable[..., None]:
@@ -56,7 +56,7 @@ def command(
     ] = None,
     limit: Annotated[int | None, option("NUMBER", f"Most runs to list; {LISTED}, or {LOGGED} with --output.")] = None,
     watch: Annotated[bool, switch("Keep showing changes until Ctrl-C.", "--watch")] = False,
-    output: Annotated[bool, switch("With --job: show the first 16 KiB that each run printed.", "--output")] = False,
+    output: Annotated[bool, switch("With --job: show the first 16 KiB of each run's output.", "--output")] = False,
     json: JsonOption = False,
 ) -> None:
     """List runs, the newest first.
@@ -125,7 +125,7 @@ def _draw(client: Client, asked: dict[str, Any], limit: int) -> None:
 
 
 def _follow(client: Client, asked: dict[str, Any], limit: int, json: bool) -> None:
-    """Print a line for each run, and again whenever it has changed. Go on after a restart of the server."""
+    """Print a line for each run, and again after each change of it. Continue after a restart of the server."""
     seen: dict[str, int] = {}
 
     def show(run: RunInfo) -> None:
@@ -147,7 +147,7 @@ def _follow(client: Client, asked: dict[str, Any], limit: int, json: bool) -> No
 
 
 def _read(client: Client, asked: dict[str, Any], run_id: str) -> list[RunInfo]:
-    """Return the run, if it matches the filter, as soon as the server answers."""
+    """Return the run once the server answers; nothing if it does not match the filter."""
     while True:
         try:
             return [run for run in client.runs(**asked, id_prefix=run_id) if run.id == run_id]

@@ -64,7 +64,7 @@ def serve(resolved: Resolved, jobs: list[str], table: bool) -> None:
     def steps() -> list[str]:
         return next_steps(resolved, scheduler.front.url, app.definitions, jobs, scheduler.has_schedules)
 
-    # A pass makes and drops thousands of values, none of them in cycles: looking for cycles among them is in vain.
+    # A pass makes and drops thousands of values, none in cycles: collecting cycles often would be in vain.
     gc.freeze()
     gc.set_threshold(100_000, 20, 20)
     errors = HeldErrors() if console().is_terminal and not console().is_dumb_terminal and table else None
@@ -97,7 +97,7 @@ def _check_submits(jobs: list[str], definitions: Mapping[str, Definition], read:
 async def _serve(
     scheduler: Scheduler, jobs: list[str], steps: Callable[[], list[str]], errors: HeldErrors | None
 ) -> None:
-    """`errors` are held back by the live table; without them there is no table."""
+    """`errors` is standard error, held back by the live table; None means no table."""
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
     count = 0
@@ -111,7 +111,7 @@ async def _serve(
         else:
             scheduler.stop_at_once()
 
-    # Before anything is open: a signal that comes during the start must not leave a half-open scheduler.
+    # Before anything opens: a signal during the start must not leave a half-open scheduler.
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop)
     reloads = TaskSet()
@@ -130,7 +130,7 @@ async def _serve(
     except CannotStart:
         if count < 2:
             raise
-        _say("stopped before it was started")
+        _say("stopped before it had started")
         return
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
@@ -151,7 +151,7 @@ async def _serve(
 
 
 async def _reload(scheduler: Scheduler) -> None:
-    with suppress(InterlockError):  # which is in the log
+    with suppress(InterlockError):  # the log has the error
         _say(reload_line(await scheduler.services.reload("SIGHUP")))
 
 
@@ -164,19 +164,19 @@ def _has_terminal() -> bool:
 
 
 def _say(text: str) -> None:
-    """Say it, even if nobody can read it any more."""
+    """Print a line, even if standard error is closed."""
     with suppress(OSError):
         say(text)
 
 
 async def _submit(scheduler: Scheduler, jobs: list[str]) -> None:
-    """Submit these jobs, except those with a run that an earlier start left."""
+    """Submit these jobs, except those with a live run from an earlier start."""
     live = {run.job_id for run in scheduler.engine.state.runs.values()}
     wanted = [job_id for job_id in jobs if job_id not in live]
     if wanted:
         connection = await connect(scheduler.settings.socket_path())
         try:
-            # No payload: each job has its own.
+            # Each job has its own payload.
             await submit(connection, [msgspec.structs.replace(new_run(job_id, None), payload=b"") for job_id in wanted])
         finally:
             await connection.close()

@@ -1,4 +1,4 @@
-"""Find the server and the run that a command is about, and read the times that people write."""
+"""Find a command's server and run, and read the times that people write."""
 
 import os
 import re
@@ -16,18 +16,18 @@ from interlock.config import Resolved
 from interlock.model.duration import seconds
 from interlock.model.error import BadValue, NotRunning, UnknownRun, rebuild
 
-FIRST_CONTACT = "300ms"  # long enough for a server that is just starting; a missing one is reported at once
+FIRST_CONTACT = "300ms"  # enough for a starting server; a missing one is reported at once
 LATEST = ("latest", "-")
-MOST_NAMED = 5  # ids, or servers, in one message
+MOST_NAMED = 5  # ids or servers in one message
 
-RUN_HELP = "The id of a run, or the beginning of it; 'latest' or '-' is the newest run."
+RUN_HELP = "Id of a run, or its beginning; 'latest' or '-' is the newest run."
 RunArgument = Annotated[str, argument("RUN", RUN_HELP, completion.runs)]
 JobArgument = Annotated[str, argument("JOB", "Id of the job.", completion.jobs)]
 
 
 @contextmanager
 def client_of(flags: Flags) -> Iterator[Client]:
-    """Open a client for the server that a flag names, or else the environment or the current folder."""
+    """Open a client for the server that a flag, else the environment, else the current folder names."""
     resolved = flags.resolve()
     url = flags.url(resolved)
     with Client(url, token=resolved.client.token, first_contact=FIRST_CONTACT) as client:
@@ -38,7 +38,7 @@ def client_of(flags: Flags) -> Iterator[Client]:
 
 
 def _where_looked(url: str, resolved: Resolved) -> str:
-    """Say why no server was found, and what to do."""
+    """Return a message that says why no server was found, and what to do."""
     settings, sources = resolved.settings, resolved.sources
     if url == resolved.client.url:
         return f"server: nothing answers at {url} ({sources['url']}); start it there, or correct the address"
@@ -76,14 +76,14 @@ def at_least_one(field: str, number: int | None) -> None:
 
 
 def run_of(client: Client, given: str) -> str:
-    """Return the id of the run that was named, by its whole id or by a beginning that no other run has."""
+    """Return the id of the named run; the name is an id, or a beginning that no other run has."""
     if given in LATEST:
         newest = next(iter(client.runs(limit=1)), None)
         if newest is None:
             raise UnknownRun(given)
         return newest.id
     found = [run.id for run in client.runs(id_prefix=given, limit=MOST_NAMED + 1)] if given else []
-    if given in found or not found:  # one that does not exist is reported when it is used
+    if given in found or not found:  # an unknown id is reported when it is used
         return given
     if len(found) > 1:
         more = " and others" if len(found) > MOST_NAMED else ""

@@ -114,15 +114,15 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
     try:
         with Client(url, token=token, timeout=PATIENCE, patience=0, first_contact=0) as client:
             found = client.ready()
-            try:  # anybody may ask for readiness, but not for runs
+            try:  # anybody may read the readiness, but not runs
                 next(client.runs(limit=1), None)
-                yield ok("token", "this user may ask the server")
+                yield ok("token", "this user has access to the server")
                 yield _workers(client.tree())
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:
         yield fail("server", str(error), "read the output of 'interlock up', and restart it")
         return
-    fix = "read the output of 'interlock up', and restart it if that goes on"
+    fix = "read the output of 'interlock up', and restart it if this continues"
     for name, check in found.checks.items():
         yield judge(f"server: {name}", not check.ok, check.detail or "works", fix)

@@ -21,18 +21,16 @@ def command(
         str,
         argument(
             "ACTION",
-            "start, stop, restart, suspend or resume.",
+            "One of start, stop, restart, suspend and resume.",
             lambda incomplete: [one for one in map(str, ServiceAction) if one.startswith(incomplete)],
         ),
     ],
-    name: Annotated[
-        str, argument("NAME", "The name of a service, of a group of services, or of a worker.", completion.services)
-    ],
+    name: Annotated[str, argument("NAME", "Name of a service, a group or a worker.", completion.services)],
     json: JsonOption = False,
 ) -> None:
     """Start, stop, restart, suspend or resume a service, and print its status.
 
-    Returns when that is done. The exit code says whether a service that was started is up. Piped: a line as of
+    Return when that is done. After a start, the exit code says whether the service is up. Piped: a line like that of
     `interlock tree`."""
     if action not in (known := list(map(str, ServiceAction))):
         raise BadValue("action", action, f"one of {', '.join(known)}{did_you_mean(action, known)}")

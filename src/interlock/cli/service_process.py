@@ -10,7 +10,7 @@ from interlock.worker.service import ServiceOptions, run_service
 
 
 def main() -> None:
-    # Its output is its log, read line by line while it runs.
+    # The output is the service's log, read line by line.
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")

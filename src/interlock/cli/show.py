@@ -19,13 +19,13 @@ from interlock.model.state import TERMINAL, State
 def command(
     flags: Flags,
     run: RunArgument,
-    follow: Annotated[bool, switch("Keep showing it until it has ended.", "--follow", "-f")] = False,
-    wait: Annotated[str | None, option("[=DURATION]", "Wait for its end first, at most this long.")] = None,
+    follow: Annotated[bool, switch("Keep showing the run until it has ended.", "--follow", "-f")] = False,
+    wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Show a run: its facts, the timeline of its states, error, result and last log lines.
 
-    With `--wait` the exit code says whether it succeeded."""
+    With `--wait`, the exit code says whether it succeeded."""
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         run_id = run_of(client, run)

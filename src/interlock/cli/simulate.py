@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from interlock.cli.forecasts import drawing, lines_of
+from interlock.cli.format import exact
 from interlock.cli.gantt import gantt
 from interlock.cli.options import Flags, JsonOption, argument, option, switch, takes
 from interlock.cli.output import say
@@ -19,7 +20,7 @@ def command(
     flags: Flags,
     paths: Annotated[list[str] | None, argument("PATH", "Files and folders with jobs.")] = None,
     begin: Annotated[str | None, option("TIME", "Start, in the zone of --tz. Default: now.", "--from")] = None,
-    span: Annotated[str, option("DURATION", "Length, up to 366d.", "--for")] = "7d",
+    span: Annotated[str, option("DURATION", "Length of the forecast, up to 366d.", "--for")] = "7d",
     tz: Annotated[str, option("ZONE", "Time zone of --from and of the printed times.")] = "UTC",
     duration: Annotated[
         list[str] | None,
@@ -36,7 +37,7 @@ def command(
 ) -> None:
     """Forecast what would run, on virtual time, without running anything.
 
-    Piped, with tabs between the values: `notable`, job, what, count, first, last and how; `job`, id, schedule, lane,
+    Piped, separated by tabs: `notable`, job, what, count, first, last and how; `job`, id, schedule, lane,
     seconds a run lasts and how that is known, runs, waited, longest wait, missed, overlaps, most at once and seconds in
     all; `lane`, name, limit, most at once, since when and seconds full; with --runs also `run`, job, nominal, due,
     started and ended time, state, seconds waited and for what, attempts and reason."""
@@ -53,7 +54,7 @@ def command(
         except OSError as error:
             raise BadValue("--svg", svg, f"a file that can be written ({error.strerror})") from None
         say(f"drawn: {svg}")
-    fields = msgspec.structs.asdict(found)
+    fields = msgspec.structs.asdict(found) | {"start": exact(found.start), "until": exact(found.until)}
     present(
         json,
         lambda: {name: value for name, value in fields.items() if runs or name != "runs"},

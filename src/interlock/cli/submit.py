@@ -18,10 +18,10 @@ from interlock.model.error import RunEnded, WaitTimeout
 from interlock.model.request import MOST_RUNS_OVER_HTTP, NewRun
 
 PayloadOption = Annotated[
-    str | None, option("JSON|@FILE|-", "The arguments as a JSON object, from a file, or from standard input.")
+    str | None, option("JSON|@FILE|-", "Arguments as a JSON object, from a file, or from standard input.")
 ]
 ParameterOption = Annotated[
-    list[str] | None, option("KEY=VALUE", "One argument; the value is JSON, or else text.", "-p", "--parameter")
+    list[str] | None, option("KEY=VALUE", "One argument; the value is JSON, otherwise text.", "-p", "--parameter")
 ]
 WaitOption = Annotated[str | None, option("[=DURATION]", "Wait for the end, at most this long, and print the result.")]
 
@@ -60,7 +60,7 @@ def print_id(handle: BlockingRunHandle[Any], json: bool) -> None:
 def _submit_many(
     client: Client, job: str, payloads: list[Any], options: dict[str, Any], wait: bool, json: bool
 ) -> list[BlockingRunHandle[Any]]:
-    """Submit in batches. Print the ids at the end, after a failure too; a reader that goes away stops no batch."""
+    """Submit in batches. Print the ids at the end, even after a failure; a closed pipe stops no batch."""
     key = options.pop("idempotency_key", None)
     runs = [
         new_run(job, one, idempotency_key=None if key is None else f"{key}/{place}", **options)
@@ -71,7 +71,7 @@ def _submit_many(
         for batch in batches(runs):
             handles += client.submit_many(batch)
     finally:
-        # If a batch failed nothing will be waited for, so the ids are printed now.
+        # After a failed batch nothing waits, so print the ids now.
         if handles and not (wait and len(handles) == len(runs)):
             ids = [one.id for one in handles]
             print_json({"ids": ids}) if json else out("\n".join(ids))
@@ -79,7 +79,7 @@ def _submit_many(
 
 
 def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
-    """Split into batches as large as the server takes, in number and in bytes."""
+    """Split into batches within the server's limits on number and bytes."""
     batch: list[NewRun] = []
     size = 0
     for one in runs:
@@ -92,7 +92,7 @@ def batches(runs: list[NewRun]) -> Iterator[list[NewRun]]:
 
 
 def wait_for(client: Client, handles: list[BlockingRunHandle[Any]], limit: float | None, json: bool) -> None:
-    """Print each result on a line of its own; once all have ended, raise for the first run that did not succeed."""
+    """Print one result a line; once all have ended, raise for the first run that did not succeed."""
     if sys.stderr.isatty() and not json:
         say(f"waiting for {handles[0].id if len(handles) == 1 else f'{len(handles):,} runs'} …")
     end = None if limit is None else time.monotonic() + limit

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 GAP = 2
-LEAST = 6  # characters that a column keeps, unless it gives way
+LEAST = 6  # least characters of a column, unless it gives way
 
 
 class Column(NamedTuple):
     title: str
     right: bool = False
-    wrap: bool = False  # break long values over several lines, where those of other columns are cut
-    gives_way: bool = False  # cut this before any other
+    wrap: bool = False  # wrap long values instead of cutting them
+    gives_way: bool = False  # cut this column before any other
 
 
 def out(text: str) -> None:
@@ -43,7 +43,7 @@ def print_json(value: Any, indent: bool = False) -> None:
 def present(
     json: bool, value: Callable[[], Any], lines: Callable[[], Iterable[str]], drawing: Callable[[], Any]
 ) -> None:
-    """Print the value as JSON if asked to, else the drawing in a terminal, else the lines for a program."""
+    """Print the value as JSON on request, else as a drawing in a terminal, else as lines for a program."""
     if json:
         print_json(value())
     elif not sys.stdout.isatty():
@@ -62,7 +62,7 @@ def console() -> "Console":
 
 
 def full_screen() -> "Live":
-    """Return the terminal's other screen. Every drawing fills it, so no line of an earlier one stays behind."""
+    """Return the terminal's alternate screen. Every drawing fills it, so no line of an earlier one remains."""
     from rich.live import Live
 
     return Live(console=console(), screen=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
@@ -74,7 +74,7 @@ def columns_of(titles: str) -> list[Column]:
 
 
 def rich_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> "Table":
-    """Make a table of cells that are text, or rich's Text where they are coloured."""
+    """Make a table. A cell is text, or rich's Text if it is coloured."""
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
@@ -115,5 +115,5 @@ def plain(cell: Any) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """The same for printed and logged text, which keeps its blanks: it is often indented."""
+    """Return printed or logged text on one line; it keeps its spaces, because it is often indented."""
     return safe(" ".join(text.expandtabs().splitlines()))

@@ -16,10 +16,10 @@ from interlock.model.duration import seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Timetable
 
-MOST = 1000  # rows of a chart, and jobs that the server returns
+MOST = 1000  # rows of a chart, and jobs in an answer of the server
 MOST_FIRES = 50_000
-PIPED = 1000  # fires that are piped by default
-AROUND = 6  # lines of a screen around the rows of its chart
+PIPED = 1000  # default number of piped fires
+AROUND = 6  # lines of the screen around the rows of the chart
 
 
 @takes(*FINDING)
@@ -38,9 +38,9 @@ def command(
     tz: Annotated[str | None, option("ZONE", "Time zone of the chart. Default: local.", "--tz")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Draw what fires in the next hours: a row for each job, time from left to right.
+    """Draw the fires of the next hours: a row for each job, time from left to right.
 
-    Piped: time and job of each fire, with a tab between them, the earliest first."""
+    Piped: time and job of each fire, separated by a tab, the earliest first."""
     length = seconds(ahead, "--for")
     is_chart = not json and (width is not None or sys.stdout.isatty())
     most = MOST if is_chart else MOST_FIRES
@@ -66,7 +66,7 @@ def command(
 
 
 def print_fires(found: Timetable, limit: int, json: bool) -> None:
-    """Print the earliest fires, and say on standard error what is left out."""
+    """Print the earliest fires, and the number left out on standard error."""
     fires = sorted((at, job.job_id) for job in found.jobs for at in job.times)
     is_cut = found.left_out > 0 or any(job.more for job in found.jobs)
     left_out = len(fires) - limit

@@ -37,7 +37,7 @@ def command(
 
 
 def _follow(client: Client, json: bool) -> None:
-    """Print a line for each child, and again whenever it has changed; in JSON the whole tree."""
+    """Print a line for each child, and again after each change of it; in JSON, print the whole tree."""
     known: dict[str, str] = {}
     client.tree()  # without a server this raises
     for top in looks(client, client.tree, types=("service",)):

@@ -25,7 +25,7 @@ def command(
 ) -> None:
     """Run a job now, beside its schedule, and print the id of the run. `--wait` prints the result instead.
 
-    A paused job can be triggered too. Without a payload the run gets the job's own."""
+    This works for paused jobs too. Without a payload, the run gets the job's own."""
     limit = seconds(wait, "--wait") if wait else None
     with client_of(flags) as client:
         handle = client.trigger(job, read_one(payload, parameter or []), **options)

@@ -7,8 +7,8 @@ from interlock.cli.options import Flags, option, takes
 
 
 @takes("app", "socket", "slots", "processes", "drain", "memory_limit", "lifespan_timeout", "log_level", "log_format")
-def command(flags: Flags, name: Annotated[str, option("TEXT", "The first part of its id.")] = "worker") -> None:
-    """Run one more worker for a scheduler on this machine. Without an app it takes only jobs that need none."""
+def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the worker's id.")] = "worker") -> None:
+    """Run another worker for a scheduler on this machine. Without an app, it takes only jobs that need no app."""
     from interlock import runtime
     from interlock.cli.log_lines import log_to_stderr
     from interlock.model.error import BadValue
@@ -31,7 +31,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "The first part of
         lifespan_timeout=settings.lifespan_timeout,
     )
     for token in settings.tokens:
-        # For the scheduler's gateway, and not for handlers.
+        # Tokens are for the scheduler's gateway, not for handlers.
         if token.env is not None:
             os.environ.pop(token.env, None)
     runtime.run(run_worker(options))

@@ -22,7 +22,7 @@ ZoneOption = Annotated[
 
 
 class ClockChange(NamedTuple):
-    """An instant at which the clocks of a zone are put forward or back."""
+    """An instant at which the clocks of a zone go forward or back."""
 
     at: float
     before: datetime  # time that the clocks would have shown
@@ -63,7 +63,7 @@ def zone_name(zone: tzinfo | None) -> str:
 
 
 def wall(at: float, zone: tzinfo | None) -> datetime:
-    """Return what the clocks of the zone show at an instant."""
+    """Return the wall-clock time of the zone at an instant."""
     return datetime.fromtimestamp(at, UTC).astimezone(zone)
 
 

@@ -1,4 +1,4 @@
-"""Settings: what a flag says, else the environment, else the file, else the default."""
+"""Settings: from a flag, else the environment, else the file, else the default."""
 
 from interlock.config.lanes import lanes
 from interlock.config.resolve import Resolved, resolve

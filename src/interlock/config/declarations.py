@@ -14,16 +14,16 @@ from interlock.supervision.spec import Child, Group
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True):
-    """A service or group. In the tree it stands in the order of declaration among those of the same group."""
+    """A service or group. In the tree, the members of a group are in order of declaration."""
 
     name: str
     is_group: bool
     child: Child | None  # None if it has a fault; others may still refer to it. A group has no children yet.
-    group: str | None  # the group it is in
+    group: str | None  # its group
     spot: Spot
     group_spot: Spot  # place of its `group`
     function: Callable[..., Any] | None = None
-    """function of an app; its command is made once it is known how the app is found"""
+    """function of an app; its command is made once the app's import path is known"""
 
 
 class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +33,7 @@ class DeclaredJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:
-    """Refuse a name given twice: commands know a job, a service or a group by nothing else."""
+    """Refuse a name declared twice: commands identify jobs, services and groups by name alone."""
     known: dict[str, Spot] = {}
     for name, spot in declared:
         first = known.setdefault(name, spot)
@@ -42,7 +42,7 @@ def check_names(declared: Iterable[tuple[str, Spot]], faults: Faults) -> None:
 
 
 def tree_of(declared: Sequence[Declared], faults: Faults) -> list[Child]:
-    """Return the children at the top, each group with its own; raise all faults, earlier ones included."""
+    """Return the children at the top, each group with its members; raise all faults, earlier ones included."""
     known: dict[str, Declared] = {}
     for one in declared:
         known.setdefault(one.name, one)

@@ -21,8 +21,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     kind: Any
     file: str = ""  # as messages call it; empty for the body of a request
     values: dict[str, Any]
-    lines: dict[str, int]  # by the path of the value: `id`, `env.PORT`, `run.process[0]`
-    texts: dict[str, str]  # numbers and truth values as they are written, by path
+    lines: dict[str, int]  # path of a value → its line: `id`, `env.PORT`, `run.process[0]`
+    texts: dict[str, str]  # path → a number or truth value as written
     faults: Faults
 
     @property
@@ -30,7 +30,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         return Place("", document=self)
 
     def spot(self, path: str = "") -> Spot:
-        """Return where a field stands; for a missing one, where the mapping that lacks it begins."""
+        """Return the place of a field; for a missing one, the beginning of the mapping that lacks it."""
         while path not in self.lines:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return Spot(self.file, self.lines[path])
@@ -39,15 +39,15 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         self.faults.add(self.spot(path), message)
 
     def path(self, path: str, text: str) -> str:
-        """Return a path that begins at the folder of the file; a request must give an absolute one."""
+        """Return a path relative to the folder of the file; a request must give an absolute one."""
         if not self.file and not os.path.isabs(text):
             raise BadValue(path, text, "an absolute path")
         return os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(self.file)), text))
 
 
 def read(paths: Sequence[str], faults: Faults) -> list[Document]:
-    """Read the documents of files, and of the .yaml and .yml files in folders, by name. A file named twice counts
-    once."""
+    """Read the documents of files, and of the .yaml and .yml files in folders, in order of name. Read a file given
+    twice only once."""
     documents: list[Document] = []
     seen: set[str] = set()
     for path in paths:
@@ -79,7 +79,7 @@ def files_of(path: str, faults: Faults) -> Iterator[str]:
 
 
 def _is_read(name: str) -> bool:
-    """Leave out hidden files, which editors leave behind, and the settings, which may be in the same folder."""
+    """Leave out hidden files, which editors leave behind, and the settings file, which may be in the folder."""
     return name.endswith(ENDINGS) and not name.startswith(".") and name != DEFAULT_NAME
 
 
@@ -91,7 +91,7 @@ def _read_file(file: str, faults: Faults) -> Iterator[Document]:
 
 
 def parse(text: str, file: str, faults: Faults) -> Iterator[Document]:
-    """Return the documents of a text; raise `BadConfig` where it cannot be read on."""
+    """Yield the documents of a text; raise `BadConfig` at the first that cannot be read."""
     for part in parts_of(text, file):
         if isinstance(part.value, dict):
             values = {name: value for name, value in part.value.items() if name != "kind"}

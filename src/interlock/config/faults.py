@@ -8,7 +8,7 @@ MOST_LINES = 200
 
 
 class Spot(msgspec.Struct, frozen=True):
-    """A line of a file; without a line, any other place of a declaration."""
+    """The place of a declaration: a line of a file, or without a line, any other place."""
 
     file: str
     line: int = 0
@@ -21,14 +21,14 @@ class Spot(msgspec.Struct, frozen=True):
 
 
 class Faults:
-    """The faults found so far. Readers continue after a fault, so that a person can mend all of them at once."""
+    """The faults found so far. Readers continue after a fault, so that a person can fix all of them at once."""
 
     def __init__(self, strict: bool = False) -> None:
         """In strict mode a warning is a fault."""
         self._found: list[tuple[str, float, str]] = []
         self._strict = strict
         self.warnings: list[str] = []
-        self.incomplete = False  # whether something could not be read: a declaration that seems missing may be there
+        self.incomplete = False  # whether something could not be read: a missing declaration may be in it
 
     def add(self, spot: Spot, text: str) -> None:
         self._found.append((spot.file, spot.line, spot.says(text)))
@@ -39,7 +39,7 @@ class Faults:
         self._found.append((file, float("inf"), message))
 
     def warn(self, spot: Spot, text: str) -> None:
-        """Record something accepted that may be a mistake."""
+        """Record a warning: accepted, but possibly a mistake."""
         if self._strict:
             self.add(spot, text)
         else:

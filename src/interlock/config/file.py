@@ -18,7 +18,7 @@ class File(msgspec.Struct, frozen=True):
 
     name: str
     values: dict[str, Any]
-    lines: dict[str, int]  # by the path of the field: `slots`, `lanes.main`, `tokens[0].role`
+    lines: dict[str, int]  # path of a field → its line: `slots`, `lanes.main`, `tokens[0].role`
 
 
 def read(path: Path, name: str) -> File:

@@ -12,11 +12,11 @@ from interlock.model.field_types import Refused
 from interlock.model.job import JOB_FIELDS, Constraints, Job
 from interlock.model.work import FunctionWork, JobRun, ProcessWork, shell
 
-PAST = "is not in the future; if the job has run before, 'interlock up' accepts it"
+PAST = "is not in the future; 'interlock up' accepts it if the job has already run"
 
 
 def read_job(values: Mapping[str, Any], job_id: str) -> Job:
-    """Return the job of a request; raise one `BadConfig` for everything that is wrong with it."""
+    """Return the job of a request; raise one `BadConfig` for all its faults."""
     faults = Faults()
     body = {name: value for name, value in values.items() if name != "kind"}
     document = Document(kind="Job", values=body | {"id": job_id}, lines={"": 0}, texts={}, faults=faults)
@@ -50,6 +50,6 @@ def read_document(document: Document) -> DeclaredJob:
 
 
 def check_time(document: Document, job: Job, now: float | None) -> None:
-    """Refuse an `at` that is not after `now`, if that is given."""
+    """Refuse an `at` that is not after a given `now`."""
     if now is not None and job.schedule is not None and job.schedule.at is not None and job.schedule.at <= now:
         document.refuse("schedule.at", f"schedule.at: {shown(document.values['schedule']['at'])} {PAST}")

@@ -1,4 +1,4 @@
-"""Read YAML that people write: plain values, each with its line; every fault is one line that says where."""
+"""Read YAML that people write: plain values, each with its line. Every fault is one line that names its place."""
 
 import os
 import re
@@ -12,8 +12,8 @@ from interlock.model.error import BadConfig, shown, without_value
 
 LARGEST = 1_000_000
 DEEPEST = 20
-LONGEST_NAME = 300  # characters of a path: each value is kept under its whole path, and long ones would fill the memory
-NO_ALIASES = "anchors and aliases ('&', '*') are not used here; put quotes around a value that begins so"
+LONGEST_NAME = 300  # characters of a path; every value has its whole path in memory
+NO_ALIASES = "anchors and aliases ('&', '*') are not supported; put a value that begins with one in quotes"
 
 _NOTHING = re.compile(r"~|null|Null|NULL|")
 _YES = re.compile(r"true|True|TRUE")
@@ -26,10 +26,10 @@ class Part(msgspec.Struct, frozen=True):
     """One document of a file."""
 
     value: Any
-    begins: int  # line of its '---', or of the first thing in the file
+    begins: int  # line of its '---', or of the first value in the file
     lines: dict[str, int]
-    """by the path of the value: `slots`, `lanes.main`, `tokens[0].role`; the document itself has none: ''"""
-    texts: dict[str, str]  # by the same, how numbers and truth values were written
+    """path of a value → its line: `slots`, `lanes.main`, `tokens[0].role`; '' is the document itself"""
+    texts: dict[str, str]  # path → a number or truth value as written
 
 
 def read_text(path: str, name: str) -> str:
@@ -44,7 +44,7 @@ def read_text(path: str, name: str) -> str:
     except ValueError as error:
         raise BadConfig(f"{name}: cannot be read ({error})") from error
     if len(data) > LARGEST:
-        raise BadConfig(f"{name}: larger than {LARGEST:,} bytes, which is more than people write")
+        raise BadConfig(f"{name}: larger than {LARGEST:,} bytes; split it into several files")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -53,12 +53,12 @@ def read_text(path: str, name: str) -> str:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open without blocking: a pipe without a writer would hold up a server that reloads its files."""
+    """Open without blocking: a pipe without a writer would block a server that reloads its files."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def parts_of(text: str, name: str) -> Iterator[Part]:
-    """Return every document up to the first fault."""
+    """Yield every document up to the first fault."""
     import yaml
 
     try:
@@ -85,7 +85,7 @@ def _checked(events: Any, name: str) -> Iterator[Any]:
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None:
             raise _wrong(name, event, NO_ALIASES)
         if getattr(event, "tag", None) is not None:
-            raise _wrong(name, event, f"tags like {shown(event.tag)} are not used here")
+            raise _wrong(name, event, f"tags like {shown(event.tag)} are not supported")
         yield event
 
 
@@ -94,7 +94,7 @@ def _wrong(name: str, event: Any, why: str) -> BadConfig:
 
 
 class _Builder:
-    """Makes values of parser events. Scalars follow YAML 1.2: `off`, `no` and `12:30` are text."""
+    """Turns parser events into values. Scalars follow YAML 1.2: `off`, `no` and `12:30` are text."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -134,7 +134,7 @@ class _Builder:
             below = f"{path}.{key}" if path else key
             if key in found:
                 named = shown(without_value(below))
-                raise _wrong(self.name, event, f"{named} is there twice, first on line {self.lines[below]}")
+                raise _wrong(self.name, event, f"{named} given twice, first on line {self.lines[below]}")
             if len(below) > LONGEST_NAME:
                 raise _wrong(self.name, event, f"a name of more than {LONGEST_NAME} characters")
             line = event.start_mark.line + 1
@@ -144,7 +144,7 @@ class _Builder:
 
 
 def scalar(text: str) -> Any:
-    """Return the value of a text without quotes."""
+    """Return the value of an unquoted text."""
     if _NOTHING.fullmatch(text):
         return None
     if _YES.fullmatch(text) or _NO.fullmatch(text):

@@ -27,20 +27,20 @@ from interlock.model.field_types import Optional, Place, did_you_mean
 
 CONFIG_VARIABLE = "INTERLOCK_CONFIG"
 HANDED_OVER = ("INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT", "INTERLOCK_PREV_SIGNAL", "INTERLOCK_CHILD")
-"""variables that a supervisor gives a service, which may use commands of ours"""
+"""variables that a supervisor gives a service, which may call `interlock`"""
 OTHER_VARIABLES = frozenset({CONFIG_VARIABLE, "INTERLOCK_BENCH_DIR", *HANDED_OVER})
 NOT_OURS = re.compile(
     r"INTERLOCK_(TEST_.*|(.+_)?(SERVICE_(HOST|PORT(_.+)?)=.*|PORT(=|_[0-9]+_[A-Z]+=)[a-z]+://.*|PORT_[0-9]+_[A-Z]+_.+))",
     re.DOTALL,
 )
-"""NAME=VALUE of tests, and those that Kubernetes sets in every container beside a service interlock or interlock-…"""
+"""variables of tests, and those that Kubernetes sets in each container for a service interlock or interlock-…"""
 
 DEFAULT = "default"
 
 
 class Resolved(msgspec.Struct, frozen=True):
     """The settings in effect, and the source of each: `flag --slots`, `INTERLOCK_SLOTS`, `interlock.yaml:7`,
-    `default`. A lane has a source of its own, as `lanes.main`."""
+    `default`. Each lane has a source, as `lanes.main`."""
 
     settings: Settings
     client: ClientSettings
@@ -56,8 +56,8 @@ def defaults() -> Resolved:
 def resolve(
     flags: Mapping[str, Any] | None = None, config: str | None = None, environment: Mapping[str, str] | None = None
 ) -> Resolved:
-    """Resolve all settings. `flags` are by the name of the setting: text as typed, a list of texts for `lanes` and
-    `files`, True for a flag without a value; None means not given."""
+    """Resolve all settings. `flags` maps the name of a setting to text as typed, a list of texts for `lanes` and
+    `files`, or True for a flag without a value; None means not given."""
     environment = os.environ if environment is None else environment
     given = {name: value for name, value in (flags or {}).items() if value is not None}
     return _resolve(given, environment, _file(config, environment))
@@ -141,4 +141,4 @@ def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
         if not NOT_OURS.fullmatch(f"{name}={environment[name]}"):
             each = f"; each lane has its own: {LANE_PREFIX}<NAME>"
             hint = each if name == variable_of("lanes") else did_you_mean(name, known)
-            raise BadConfig(f"{name}: there is no such setting{hint}")
+            raise BadConfig(f"{name}: unknown setting{hint}")

@@ -1,4 +1,4 @@
-"""Services and groups that a program declares; a fault is raised at once, with the field and the value."""
+"""Services and groups declared in a program. A fault raises at once, with the field and the value."""
 
 import os
 import sys
@@ -25,11 +25,11 @@ from interlock.supervision.spec import (
 )
 from interlock.worker.service import takes_context
 
-LATER = ("nothing",)  # in place of a function's command, which is made once it is known how the app is found
+LATER = ("nothing",)  # stands for a function's command until the app's import path is known
 
 
 def caller() -> Spot:
-    """Return the line that called the function which asks."""
+    """Return the line that called the caller of this function."""
     frame = sys._getframe(2)
     file = frame.f_code.co_filename
     here = os.path.relpath(file) if os.path.isabs(file) else file
@@ -37,7 +37,7 @@ def caller() -> Spot:
 
 
 class GroupFields(TypedDict, total=False):
-    """Options of a group, and of a service. None leaves one out."""
+    """Options of groups and services. None leaves one out."""
 
     group: str | None
     restart: str

@@ -16,11 +16,11 @@ from interlock.worker.service import ServiceOptions
 
 NAMES = {
     "id": Field(name="id", kind=CHILD_NAME, description="Name of the service or group."),
-    "group": Field(name="group", kind=Optional(CHILD_NAME), description="Group it is in.", default=None),
+    "group": Field(name="group", kind=Optional(CHILD_NAME), description="Group that contains it.", default=None),
 }
 SERVICE_FIELDS: dict[str, Field] = {
     **NAMES,
-    "run": Field(name="run", kind=Part(ServiceRun), description="What it runs."),
+    "run": Field(name="run", kind=Part(ServiceRun), description="Process, function or container to run."),
     **settable(Process),
 }
 GROUP_FIELDS: dict[str, Field] = NAMES | {
@@ -42,7 +42,7 @@ def _with_command(declared: Declared, target: str) -> Declared:
 
 
 def _path() -> list[str]:
-    """Return where this process finds modules, for one that may be started in another folder."""
+    """Return the module path of this process, for one that may start in another folder."""
     return [part or os.getcwd() for part in sys.path]
 
 
@@ -54,10 +54,12 @@ def read_group(document: Document) -> Declared:
 def read_service(document: Document) -> Declared:
     fields, run = SERVICE_FIELDS, document.values.get("run")
     if isinstance(run, dict) and "container" in run:
-        # Its folder lies inside it, and its limits are those of the container.
+        # The folder is inside the container, and the container has the limits.
         fields = fields | {"cwd": fields_of(Container)["cwd"]}
         if "limits" in document.values:
-            document.refuse("limits", "limits: not for a container; use run.container.memory and cpus")
+            document.refuse(
+                "limits", "limits: cannot be combined with run.container; use run.container.memory and cpus"
+            )
     values = read_fields(fields, document.values, document.place)
     work: ServiceRun = values.pop("run")
     child: Child

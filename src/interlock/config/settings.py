@@ -48,9 +48,9 @@ class Address(Kind):
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
-    """How a setting is given, where it differs from the others."""
+    """The forms of a setting that differ from the usual."""
 
-    flag: str = ""  # flag that is not simply its name
+    flag: str = ""  # flag, if it is not the name
     secret: bool = False
     in_environment: bool = True
 
@@ -78,7 +78,7 @@ KEEP = Span("0s", "36500d")
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one scheduler."""
 
-    app: Annotated[str | None, doc("Where the app is defined."), APP] = None
+    app: Annotated[str | None, doc("App, as MODULE:VARIABLE."), APP] = None
     files: Annotated[list[str], doc("Files and folders with jobs and services."), PATHS, Given(flag="PATH")] = []
     strict: Annotated[bool, doc("Refuse files that cause warnings.")] = False
     watch: Annotated[bool, doc("Reload the files whenever they change.")] = False
@@ -91,13 +91,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
     slots: Annotated[int, doc("Runs a worker executes at once."), Whole(1, 100_000)] = 64
     processes: Annotated[
-        int, doc("Runs a worker executes at once, besides, each in its own process."), Whole(1, 10_000)
+        int, doc("Further runs a worker executes at once, each in its own process."), Whole(1, 10_000)
     ] = 2
     lanes: Annotated[
         dict[str, int] | None, doc("Runs that may execute in a lane at once."), Lanes(),
         Given(flag="--lane"),
     ] = None  # fmt: skip
-    """over the defaults and INTERLOCK_LANE_<NAME>"""
+    """override the defaults and INTERLOCK_LANE_<NAME>"""
     heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
     drain: Annotated[float, doc("Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = 30.0
     memory_limit: Annotated[
@@ -110,7 +110,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, doc("Lowest level to log; transitions are logged at info."), Choice("debug", "info", "warning", "error")
     ] = "warning"
     log_format: Annotated[str, doc("Format of the log."), Choice("text", "json")] = "text"
-    """of the worker processes too; a program that embeds the scheduler sets up its own logging"""
+    """also of worker processes; a program that embeds the scheduler sets up its own logging"""
     tokens: Annotated[list[Token], doc("Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)] = []
     origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
@@ -119,15 +119,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0
     secret_names: Annotated[
         list[str],
-        doc("Words that end the name of a secret argument or variable, such as `token`."),
+        doc("Last words in names of secret arguments and variables, such as `token`."),
         Texts(Text(r"\S+", "a word like token or api_key")),
     ] = msgspec.field(default_factory=lambda: list(SECRET_NAMES))
     log_lines: Annotated[int, doc("Log lines kept for each run and service."), Whole(0, 10_000_000)] = 10_000
     log_bytes: Annotated[int, doc("Log text kept for each run and service."), Size(0, 2**30)] = 4 * 2**20
-    prerun: Annotated[float, doc("Time by which a run is created before it is due."), Span("0s", "1h")] = 10.0
+    prerun: Annotated[float, doc("Time before its due time at which a run is created."), Span("0s", "1h")] = 10.0
     keep_runs: Annotated[int, doc("Newest runs kept for each job; 0 keeps all."), COUNT] = 100_000
     keep_for: Annotated[float, doc("Time a run is kept after its end; 0s is for ever."), KEEP] = 90 * 86400.0
-    """live runs, and those with a dead letter, stay in any case"""
+    """live runs and those with a dead letter stay in any case"""
     keep_runs_total: Annotated[int, doc("Newest runs kept over all jobs; 0 keeps all."), COUNT] = 10_000_000
     keep_keys: Annotated[
         float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
@@ -137,12 +137,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         check(self)
 
     def every_lane(self, declared: Mapping[str, int] = {}) -> dict[str, int]:
-        """Return all lanes with their limits: the defaults, those that documents declare, those of the environment, and
-        those of flags and file, each overriding the ones before."""
+        """Return all lanes with their limits: the defaults, then documents, then the environment, then flags and file;
+        a later source overrides an earlier one."""
         return lanes(os.environ, declared) | (self.lanes or {})
 
     def socket_path(self) -> Path:
-        """Return an absolute path: the same socket for processes started elsewhere."""
+        """Return an absolute path, valid for processes started in other folders."""
         return Path(self.socket if self.socket is not None else scheduler_socket(self.database)).absolute()
 
     def http_socket_path(self) -> Path:
@@ -155,7 +155,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings by which a command finds a server, besides those that name its socket."""
+    """Settings that locate a server, besides those that name its socket."""
 
     url: Annotated[str | None, doc("Server: http://host:port or unix:/path; default the local socket."), URL] = None
     token: Annotated[
@@ -176,7 +176,7 @@ def table(struct: type[msgspec.Struct]) -> dict[str, Setting]:
 
 
 def check(settings: msgspec.Struct) -> None:
-    """Put every known field into its proper form; raise for the first that is wrong."""
+    """Convert every known field; raise for the first that is wrong."""
     for name in settings.__struct_fields__:
         if name in SETTINGS:
             value = SETTINGS[name].kind.check(getattr(settings, name), Place(name))

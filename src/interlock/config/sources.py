@@ -24,21 +24,21 @@ KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]
     "Job": (JOB_FIELDS, job_documents.read_document),
     "Lane": (LANE_FIELDS, read_lane),
 }
-"""the kinds of documents: their fields, and the function that reads one"""
+"""kind of document → its fields, and the function that reads it"""
 
 
 class FileJob(msgspec.Struct, frozen=True):
     job: Job
-    source: str  # where it is declared: `file.yaml:12`
+    source: str  # place of the declaration: `file.yaml:12`
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     """Everything declared, in order; the app comes before the files."""
 
-    children: Sequence[Child] = ()  # services and groups of them
-    jobs: Sequence[FileJob] = ()  # of the files
+    children: Sequence[Child] = ()  # services and groups
+    jobs: Sequence[FileJob] = ()  # jobs of the files
     definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
-    lanes: Mapping[str, int] = {}  # of the files, with their limits; settings override them
+    lanes: Mapping[str, int] = {}  # lanes of the files, with their limits; settings override them
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
@@ -51,7 +51,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
     """The declarations of an app."""
 
-    target: str = ""  # where it is found
+    target: str = ""  # MODULE:VARIABLE
     definitions: Mapping[str, Definition] = {}
     services: Sequence[Declared] = ()
 
@@ -80,8 +80,8 @@ def build(
     now: float | None = None,
     lanes: Collection[str] | None = None,
 ) -> Loaded:
-    """Do the same with documents; raise earlier faults together with new ones. With `now`, a job due only before
-    it is a fault; with `lanes`, a job in a lane that is neither among them nor declared."""
+    """Read documents together with the app; raise earlier faults with new ones. With `now`, a job due only before it is
+    a fault; with `lanes`, so is a job in a lane that is neither among them nor declared."""
     services = service_documents.with_commands(app.services, app.target)
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
@@ -118,7 +118,7 @@ def build(
 
 
 def _declared(document: Document) -> AnyDeclared | None:
-    """Return the declaration, without its value if it has a fault; None if nothing can refer to it."""
+    """Return the declaration, without its value if it has a fault; None if its kind or name is unusable."""
     if not isinstance(document.kind, str) or document.kind not in KINDS:
         known = f"use one of {', '.join(KINDS)}{did_you_mean(str(document.kind), KINDS)}"
         what = "missing" if document.kind is None else f"{shown(document.kind)} is unknown"
@@ -152,7 +152,7 @@ def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:
 def _check_app(
     definitions: Mapping[str, Definition], faults: Faults, now: float | None, lanes: Collection[str] | None
 ) -> None:
-    """Check what the definition of a job does not."""
+    """Run the checks that the definition of a job leaves out."""
     for definition in definitions.values():
         schedule, spot = definition.job.schedule, Spot(definition.where)
         if (fault := _lane_fault(definition.job, lanes)) is not None:
@@ -166,7 +166,7 @@ def _check_app(
 
 
 def _are_groups(children: Iterable[Child]) -> Iterator[bool]:
-    """Return whether each child, and each one below it, is a group."""
+    """Yield for each child, and each one below it, whether it is a group."""
     for child in children:
         yield isinstance(child, Group)
         if isinstance(child, Group):

@@ -19,19 +19,19 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     role: Role
     tenant: str = "default"
-    sha256: str | None = None  # of the token, in hexadecimal digits
+    sha256: str | None = None  # hash of the token, in hexadecimal digits
     token: str | None = None
-    env: str | None = None  # name of the environment variable that holds it
+    env: str | None = None  # name of the environment variable that holds the token
 
     def grant(self) -> Grant:
-        """Return what a gateway needs to recognise this token; raise if its variable does not hold it."""
+        """Return the value that a gateway recognises this token by; raise if its variable does not hold it."""
         if self.sha256 is not None:
             digest = bytes.fromhex(self.sha256)
         elif self.env is not None:
             kind = Tokens.FIELDS["token"]
             text = os.environ.get(self.env, "")
             if not kind.pattern.fullmatch(text):
-                raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable that has {kind.expected}")
+                raise BadValue(f"tokens: {self.name}: env", self.env, f"a variable with {kind.expected}")
             digest = digest_of(text)
         else:
             digest = digest_of(self.token or "")
@@ -44,7 +44,7 @@ class Tokens(Kind):
     FIELDS: Mapping[str, Text] = {
         "name": Text(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}", "a name of letters, digits, '_', '.', '@' and '-'"),
         "role": Text("|".join(Role), f"one of {', '.join(Role)}"),
-        "tenant": Text(r"\*|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", f"a tenant's name, or '{EVERY_TENANT}' for every one"),
+        "tenant": Text(r"\*|[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}", f"a tenant's name, or '{EVERY_TENANT}' for all tenants"),
         "sha256": Text(r"[0-9a-fA-F]{64}", "64 hexadecimal digits", hidden=True),
         "token": Text(r"[!-~]{16,512}", "16 to 512 printable characters without spaces", hidden=True),
         "env": Text(r"[A-Za-z_][A-Za-z0-9_]*", "the name of an environment variable"),
@@ -58,7 +58,7 @@ class Tokens(Kind):
         for number, one in enumerate(value):
             token = one if isinstance(one, Token) else self._token(one, place.at(number))
             if token.name in found:
-                raise BadValue(str(place.at(number).at("name")), token.name, "a name of its own: two tokens have it")
+                raise BadValue(str(place.at(number).at("name")), token.name, "unique: two tokens have this name")
             found[token.name] = token
             if token.env is None:
                 owner = owners.setdefault(token.grant().digest, token.name)

@@ -1,6 +1,6 @@
-"""Actions on runs: clients cancel, hold and release one or many, and time stops those that take too long.
+"""Actions on runs: clients cancel, hold and release one or many, and time limits stop those that take too long.
 
-Stopping ends a run at once where it waits, and asks its worker where it executes.
+Stopping ends a waiting run at once, and asks the worker of an executing one.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ def act(p: Pass, origin: str, command: ActOnRun) -> None:
 
 
 def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:
-    """Keep a run from starting until it is released. Its deadline goes on."""
+    """Keep a run from starting until it is released. Its deadline still counts."""
     if run.is_held:
         return False
     p.set_facet(run, hold=Hold(by=actor, at=p.now))
@@ -61,12 +61,12 @@ def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
 
 
 def stays_held(p: Pass, run: Run) -> bool:
-    """The stage of the entry: a held run stays pending."""
+    """Keep a held run pending; a stage of the entry."""
     return run.is_held
 
 
 def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
-    """End a run that waits, or ask one on a worker to stop; False if it was asked already."""
+    """End a waiting run, or ask the worker of an executing one; return False if it was already asked."""
     if run.state not in ON_WORKER:
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, reason, actor)
@@ -86,7 +86,7 @@ def has_expired(p: Pass, run: Run) -> bool:
 
 
 def overrun(p: Pass, run: Run, kind: str) -> None:
-    """Stop a run that, or whose attempt, has run for too long."""
+    """Stop a run if it or its attempt has run for too long."""
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run)
     elif run.state in ON_WORKER and run.stop is None:
@@ -114,4 +114,4 @@ ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {
     RunAction.HOLD: hold,
     RunAction.RELEASE: release,
 }
-"""the effect of each on a live run, with a reason and an actor; False if nothing was left to do"""
+"""action → its effect on a live run, with a reason and an actor; False if nothing changed"""

@@ -1,4 +1,4 @@
-"""Admission: new runs come into being, and runs that pass the entry go on to their lane."""
+"""Admission: create new runs, and queue runs that pass the entry in their lane."""
 
 from datetime import UTC, datetime
 
@@ -30,7 +30,7 @@ def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
 
 
 def create(p: Pass, origin: str, command: Create) -> None:
-    """Create the runs of one submit; an error in any of them creates none."""
+    """Create the runs of one submit: all, or none if any has an error."""
     if p.state.draining:
         raise Draining
     taken: dict[object, bytes] = {}
@@ -141,7 +141,7 @@ def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets:
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:
-    """Note in the schedule that this fire time may have a run."""
+    """Record in the schedule that this fire time may have a run."""
     entry = p.state.timetable.entries.get(job_id)
     if entry is not None and entry.reached < occurrence:
         entry.reached = occurrence

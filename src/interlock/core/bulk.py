@@ -1,6 +1,6 @@
 """Bulk requests: one request for many runs, carried out in parts, one part a pass.
 
-A request walks the runs that were live when it came, so it touches no later ones. It begins with the newest: the oldest
+A request walks the runs that were live when it arrived, and no later ones. It begins with the newest: the oldest
 execute or soon will, and a slot that one of them frees would only go to a run that the request ends next. The commit
 that stores the changes also stores the counts and the last run looked at, and after a restart the walk goes on there.
 A retry walks ended runs, which only the store has (`rerun.py`).
@@ -18,8 +18,8 @@ from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 
 LOOKS = 20_000  # runs that one pass looks at
-MOST_AT_ONCE = 32  # requests under way at once: each has a list of all live runs
-MOST_KEPT = 1000  # requests to remember
+MOST_AT_ONCE = 32  # requests under way at once, each with a list of all live runs
+MOST_KEPT = 1000  # requests kept
 
 
 def start(p: Pass, origin: str, command: StartBulk) -> None:
@@ -46,7 +46,7 @@ def _begin(p: Pass, command: StartBulk, actor: str) -> BulkRequest:
     tenant = command.wanted.tenant
     walk = [] if is_retry else [run for run in p.state.runs.values() if tenant in (None, run.tenant)]
     while walk and walk[-1].id in p.created:
-        walk.pop()  # for the store, a run of the same commit comes after the request
+        walk.pop()  # in the store, a run of the same commit comes after the request
     bulk = BulkRequest(
         id=command.bulk_id,
         action=command.action,
@@ -73,7 +73,7 @@ def _keep(p: Pass, bulk: BulkRequest) -> None:
 
 
 def proceed(p: Pass) -> None:
-    """Carry out a part of the oldest request, and let the next one be first."""
+    """Carry out a part of the first request, then move it to the end."""
     if not p.state.walks:
         return
     bulk_id = next(iter(p.state.walks))

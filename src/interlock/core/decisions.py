@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 class Batch(msgspec.Struct):
     """The writes of one step, stored together or not at all."""
 
-    created: list[Row] = []  # the fields of `Run` in order; only the first `Run.PLAIN` if the others are defaults
+    created: list[Row] = []  # fields of `Run` in order; only the first `Run.PLAIN` if the others are defaults
     updated: dict[str, list[Row]] = {}  # group of `UPDATES` → the id, then its fields; a run is in one group
     history: list[tuple[str, list[Transition]]] = []
     keys: list[tuple[str, str | None, str, bytes, float]] = []  # tenant, key or None, run id, digest, time
@@ -30,7 +30,7 @@ class Batch(msgspec.Struct):
     jobs: list[Job] = []  # versions that runs refer to
     put_jobs: list[Job] = []  # jobs that exist only in the store
     dropped_jobs: list[str] = []
-    schedules: list[ScheduleRow] = []  # at most one a job
+    schedules: list[ScheduleRow] = []  # at most one per job
     dropped_schedules: list[str] = []
     checkpoints: list[tuple[str, bytes]] = []
     logs: list[tuple[str, int, int, float, str, str]] = []  # run id, attempt, number of the line, time, level, text
@@ -40,15 +40,15 @@ class Batch(msgspec.Struct):
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
     walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
     dropped_bulks: list[str] = []
-    position: int = 0  # of the first row: log lines come first, so that a log precedes its run's end, then history
+    position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
 
     @property
     def last_position(self) -> int:
-        """The position of the last row, or `position - 1` without rows."""
+        """Position of the last row; `position - 1` without rows."""
         return self.position + len(self.history) + len(self.logs) + len(self.service_log) - 1
 
     def __bool__(self) -> bool:
-        """Whether there is any row."""
+        """Whether the batch has rows."""
         return any(rows for rows in msgspec.structs.astuple(self) if type(rows) in (list, dict))
 
 
@@ -73,11 +73,11 @@ class Decisions(msgspec.Struct, kw_only=True):
     answers: list[tuple[str, Answer]] = []  # client → answer
     changed: dict[str, Run] = {}  # every run in the batch, new ones too
     ended: list[Run] = []
-    retried: list[Run] = []  # a run for each failed attempt that another follows
+    retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
     warnings: list[str] = []
     problems: list[str] = []  # refused attempts to break the state table
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports
-    lags: list[float] = []  # seconds by which each occurrence went on late
-    effects: list[Effect] = []  # work for the outside
+    lags: list[float] = []  # lateness of each occurrence in seconds
+    effects: list[Effect] = []  # effects to carry out
     wake_at: float | None = None  # wall time of the next timer or occurrence; now if the timetable waits for facts

@@ -1,4 +1,4 @@
-"""Effects: ask the outside, take its answer once, and ask again if none comes.
+"""Effects: ask the outside, take its answer once, and ask again if no answer comes.
 
 An answer may come late, twice, after a restart, or never. Only the first answer to a pending effect counts, and only
 while the run is in the state that asked. After a restart nothing is pending: `rebuild` derives the rest from the runs.

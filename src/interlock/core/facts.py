@@ -30,7 +30,7 @@ class Needs(msgspec.Struct):
         return bool(self.keys or self.digests or self.states or self.runs or self.latest or self.pages)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
-        """Note a run whose second is a fire time that the schedule has passed."""
+        """Record a run whose second is a fire time that the schedule has passed."""
         entry = state.timetable.entries.get(job_id)
         found = None if entry is None else following(entry.schedule, entry.anchor, int(at) - 1e-6)
         if entry is not None and found is not None and int(found) == int(at) and entry.anchor <= found <= entry.cursor:
@@ -38,13 +38,13 @@ class Needs(msgspec.Struct):
 
 
 class Facts(msgspec.Struct):
-    """The answers. They hold for one step, because no undecided or unstored change exists while they are read."""
+    """The answers, valid for one step: no undecided or unstored change exists while the shell reads them."""
 
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}  # used key → run id and digest
-    digests: dict[str, bytes | None] = {}  # run that exists or did → its digest, None if it is no longer known
+    digests: dict[str, bytes | None] = {}  # existing or pruned run → its digest, None if no longer known
     states: dict[str, State | None] = {}  # requested run → its state; succeeded if pruned, None if unknown
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
-    latest: dict[str, float] = {}  # job → its latest fire time that has a run, if that is in the future
+    latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

@@ -8,7 +8,7 @@ from interlock.model.schedule import Schedule
 
 
 def first_time(schedule: Schedule, now: float) -> float | None:
-    """Return the first fire time of a schedule that is new now."""
+    """Return the first fire time of a schedule declared now."""
     if schedule.cron is not None:
         return following(schedule, now, now)
     return schedule.at if schedule.at is not None else now + schedule.wait
@@ -18,7 +18,7 @@ def following(schedule: Schedule, anchor: float, after: float) -> float | None:
     """Return the first fire time later than `after`, or None."""
     if schedule.every is not None:
         first, every = anchor + schedule.wait, schedule.every
-        # Counted from the anchor each time, so that no error adds up; the loops correct a rounded division.
+        # Count from the anchor each time, so that no error adds up; the loops correct a rounded division.
         place = floor((after - first) / every) + 1
         while first + (place - 1) * every > after:
             place -= 1
@@ -48,7 +48,7 @@ def newest_between(schedule: Schedule, anchor: float, start: float, end: float, 
     """Return the newest `most` fire times from `start` up to and including `end`, in order."""
     if most <= 0 or start > end:
         return []
-    # No schedule fires more often than this, most far less: look back ever farther until there are enough.
+    # Most schedules fire far less often than this maximum: look back farther until there are enough.
     span = (schedule.every or 60.0) * (most + 1)
     while True:
         begin = max(start, end - span)

@@ -28,18 +28,18 @@ CHANGED = "its job has another schedule now"
 
 
 def refusals(state: SchedulerState, jobs: Iterable[Job], now: float) -> list[tuple[Job, str]]:
-    """Return the jobs that cannot be declared as things stand, each with the reason."""
+    """Return the jobs that cannot be declared now, each with the reason."""
     found = []
     for job in jobs:
         if job.id in state.jobs and job.id not in state.declared:
-            found.append((job, f"id: {job.id!r} is taken by a job that was put over the API; drop that job first"))
+            found.append((job, f"id: {job.id!r} is taken by a job that was put over HTTP; delete that job first"))
         elif (late := _too_late(state, job, now)) is not None:
             found.append((job, late))
     return found
 
 
 def _too_late(state: SchedulerState, job: Job, now: float) -> str | None:
-    """Return the fault of a job whose only time has passed, unless it has had this very schedule before."""
+    """Return the fault of a job whose only time has passed, unless it already had this schedule."""
     schedule, entry, row = job.schedule, state.timetable.entries.get(job.id), state.timetable.rows.get(job.id)
     if schedule is None or schedule.at is None or schedule.at > now:
         return None
@@ -49,7 +49,7 @@ def _too_late(state: SchedulerState, job: Job, now: float) -> str | None:
 
 
 def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> None:
-    """Need the latest fire times of jobs that get a schedule and have none so far."""
+    """Need the latest fire times of jobs that get their first schedule."""
     table = state.timetable
     for job in command.jobs:
         if job.schedule is not None and job.id not in table.entries and job.id not in table.rows:
@@ -57,7 +57,7 @@ def needs_latest(state: SchedulerState, command: Define | Put, needs: Needs) -> 
 
 
 def define(p: Pass, origin: str, command: Define) -> None:
-    """Adopt the declarations. Runs in prerun change with them; the others keep the version they started with."""
+    """Adopt the declarations. Runs in prerun take the new definition; others keep the version they started with."""
     state, jobs = p.state, command.jobs
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
@@ -119,7 +119,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
 
 
 def _enter(p: Pass, job: Job, is_start: bool = False) -> None:
-    """Give a job its entry in the timetable; with the same schedule it goes on where it was."""
+    """Give a job its entry in the timetable; with the same schedule it keeps its place."""
     table = p.state.timetable
     row, known = table.rows.pop(job.id, None), table.entries.get(job.id)
     if known is not None:
@@ -229,7 +229,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         raise BadSchedule(f"job: {command.job_id!r} has no schedule to pause or resume")
     if entry.paused != command.paused:
         if command.paused:
-            # Runs created ahead stay until their time, in case the job is resumed before.
+            # Runs created ahead stay until their time, in case the job is resumed before it.
             _skip_waiting(p, entry.job.id, PAUSED)
         else:
             _resume(p, entry)
@@ -240,7 +240,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
 
 
 def _resume(p: Pass, entry: Entry) -> None:
-    """Compute the next time from now; nothing is caught up. Runs created ahead and not yet due go on."""
+    """Compute the next time from now, without catching up. Runs created ahead and not yet due continue."""
     schedule, since = entry.schedule, p.now - entry.schedule.offset(entry.job.id)
     only = schedule.at if schedule.at is not None else entry.anchor + schedule.wait if schedule.once else None
     if only is None:
@@ -282,7 +282,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
 
 
 def _free_id(p: Pass, run_id: str, existing: list[str]) -> str | None:
-    """Return an id for a run that exists in no other state than skipped; a skipped one is replaced once."""
+    """Return a free id for an occurrence, or None; a skipped run may be replaced once."""
     for one in (run_id, run_id + AGAIN):
         state = p.state_of(one) or p.facts.states.get(one)
         if state is None:

@@ -34,7 +34,7 @@ def page(question: r.AskJobs, state: SchedulerState, now: float) -> r.JobsReport
     if question.after is not None:
         if question.after in state.jobs:
             next(job for job in jobs if job.id == question.after)
-        else:  # it was removed meanwhile: go on with those behind it by name
+        else:  # removed meanwhile: continue with the next names
             jobs = (job for job in state.jobs.values() if job.id > str(question.after))
     limit = max(1, min(question.limit, MOST_JOBS))
     found = list(islice(jobs, limit + 1))
@@ -123,7 +123,7 @@ def timetable(question: r.AskTimetable, state: SchedulerState, now: float) -> r.
 
 
 def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
-    """Yield the jobs that fire before this time, without looking at the rest of the heap."""
+    """Yield the jobs that fire before this time, without a look at the rest of the heap."""
     places = [0]
     while places:
         place = places.pop()

@@ -1,4 +1,4 @@
-"""Lanes: which runs wait and which may go. Only the states of runs say who holds a slot."""
+"""Lanes: which runs wait and which start. Only the states of runs decide who holds a slot."""
 
 from collections import deque
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from interlock.core.state import Lane, RouteKey, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.run import Run
 
-SWEEP_AT = 1000  # dead entries up to which a lane is not swept
+SWEEP_AT = 1000  # dead entries that a lane keeps before a sweep
 
 
 def enqueue(state: SchedulerState, run: Run) -> None:
@@ -18,7 +18,7 @@ def enqueue(state: SchedulerState, run: Run) -> None:
 
 
 def requeue(state: SchedulerState, run: Run, order: int) -> None:
-    """Put a run that its worker never began back in its place in the queue."""
+    """Return a run that its worker never began to its place in the queue."""
     lane, key = state.lanes[run.lane], state.route_key(run)
     queue = lane.queues.setdefault(key, deque())
     place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
@@ -30,8 +30,8 @@ def requeue(state: SchedulerState, run: Run, order: int) -> None:
 
 
 def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:
-    """Add new lanes, change limits, and move the live runs of lanes that are gone to main, as a restart does. A lowered
-    limit stops nothing; the lane starts nothing until it has room."""
+    """Add new lanes, change limits, and move the live runs of removed lanes to main, as a restart does. A lowered limit
+    stops nothing; the lane starts nothing until it has room."""
     lanes = p.state.lanes
     for name, limit in limits.items():
         lanes.setdefault(name, Lane(name, limit)).limit = limit
@@ -47,7 +47,7 @@ def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:
 
 
 def _merge(main: Lane, gone: Lane) -> None:
-    """Take over the runs of a lane; those that wait keep their order of arrival."""
+    """Take over the runs of a lane; waiting ones keep their order of arrival."""
     main.holding |= gone.holding
     main.moved |= gone.moved
     main.dead += gone.dead
@@ -57,7 +57,7 @@ def _merge(main: Lane, gone: Lane) -> None:
 
 
 def fill(p: Pass) -> None:
-    """Dispatch as many waiting runs as lanes and workers take, in order of arrival. Where workers are short, the lane
+    """Dispatch as many waiting runs as lanes and workers take, in order of arrival. When workers are short, the lane
     that uses the least of its limit goes first, so that no lane's backlog delays another."""
     if p.state.draining:
         return
@@ -75,7 +75,7 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
         head = heappop(heads)
         if not _is_head(lane, head):
             continue
-        # Runs of one key in a row are the common case: go on until another key has the older run, or no worker is left.
+        # Runs of one key in a row are common: continue until another key has an older run, or no worker is left.
         if not _hand_out(p, lane, head[1], heads[0][0] if heads else None):
             blocked.append((lane.queues[head[1]][0][0], head[1]))
             if not any(worker.has_room for worker in p.state.workers.values()):
@@ -85,7 +85,7 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
 
 
 def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
-    """Whether the head is the first of its queue and waits; otherwise push the one that does."""
+    """Return whether the head is the first waiting run of its queue; if not, push that one."""
     order, key = head
     queue = lane.queues.get(key)
     if not queue or queue[0][0] != order:
@@ -108,7 +108,7 @@ def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> N
 
 
 def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
-    """Dispatch the runs of one queue that are older than `until`; False if no worker takes the next."""
+    """Dispatch the runs of one queue that are older than `until`; return False if no worker takes the next."""
     queue = lane.queues[key]
     while queue:
         order, run = queue[0]

@@ -1,8 +1,8 @@
-"""Liveness: which workers are there, and which attempts are silent.
+"""Liveness: which workers are connected, and which attempts are silent.
 
 A worker names its attempts in every heartbeat. An attempt that no heartbeat has named for three intervals of elapsed
 time is lost: the scheduler raises its fence, so that later messages of it are stale, asks the worker to stop it, and
-sends the run another way. A worker that connects, to this scheduler or the next, first lists its attempts; then both
+retries the run elsewhere. A worker that connects, to this scheduler or the next, first lists its attempts; then both
 sides drop those that the other does not know.
 """
 
@@ -30,7 +30,7 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
 
 
 def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
-    """Note a sign of life, and repeat what a broken link may have lost: the start, and the request to stop."""
+    """Record a sign of life, and repeat messages that a broken link may have lost: the start, the request to stop."""
     attempt.heard = p.elapsed
     attempt.accepted = True
     if held.begun:
@@ -90,7 +90,7 @@ def _forget(p: Pass, worker: Worker) -> None:
 
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
-    """Send a dispatch whose payload and checkpoint had to be read first."""
+    """Send a dispatch after its payload and checkpoint were read."""
     worker = p.state.workers[str(run.worker_id)]
     if run.stop is not None or run.is_held:
         give_back(p, worker.attempts[run.id], "not yet sent to its worker")
@@ -99,7 +99,7 @@ def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
 
 
 def handed_over(p: Pass, origin: str, command: HandedOver) -> None:
-    """Count silence from now on for the attempts that these messages begin."""
+    """Start to count silence for the attempts in these dispatches."""
     for worker_id, messages in command.sends.items():
         worker = p.state.workers.get(worker_id)
         attempts = {} if worker is None else worker.attempts
@@ -119,7 +119,7 @@ def check_silence(p: Pass) -> None:
     oldest: float | None = None
     for worker in list(p.state.workers.values()):
         for attempt in list(worker.attempts.values()):
-            # The sum, not the difference: it is the very number the next check was set to, rounding included.
+            # The sum, not the difference: it equals the time of the next check, rounding included.
             if p.elapsed < attempt.heard + silence:
                 oldest = attempt.heard if oldest is None else min(oldest, attempt.heard)
                 continue
@@ -135,7 +135,7 @@ def check_silence(p: Pass) -> None:
 
 
 def stalled(p: Pass, origin: str, command: Stalled) -> None:
-    """Count no silence for a span in which the scheduler itself stood still."""
+    """Exclude a span in which the scheduler itself stood still from silence."""
     for worker in p.state.workers.values():
         for attempt in worker.attempts.values():
             attempt.heard += command.seconds
@@ -151,8 +151,8 @@ def progress(p: Pass, worker_id: str, message: Progress) -> None:
 
 
 def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
-    """Keep a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
-    Only that line takes the log beyond a limit, so the size alone shows, after a restart too, that the log is full."""
+    """Add a line within the limits of a run's log; cut the one that exceeds them, and add a last line that says so.
+    Only that line exceeds a limit, so the size alone shows that the log is full, even after a restart."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     if attempt is None:
         return

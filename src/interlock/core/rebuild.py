@@ -1,4 +1,4 @@
-"""The state of a scheduler that takes over, made from what the store has."""
+"""Build the state of a scheduler that takes over from the store."""
 
 from collections.abc import Iterator
 from math import inf
@@ -19,20 +19,20 @@ class Snapshot(msgspec.Struct, frozen=True):
     """The live part of a store."""
 
     runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
-    jobs: list[Job]  # every version of a job that these runs refer to
-    position: int  # the highest one stored, or 0
+    jobs: list[Job]  # every job version that these runs refer to
+    position: int  # highest one stored, or 0
     log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
-    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and last log line, where none before it is missing
-    put_jobs: list[Job] = []  # in the order they were put
+    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
+    put_jobs: list[Job] = []  # in order of arrival
     schedules: list[ScheduleRow] = []
-    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with how many of the first `runs` it has yet to see
+    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
 
 
 def rebuild(
     limits: Limits, lanes: dict[str, int], snapshot: Snapshot, now: Now, before: SchedulerState | None = None
 ) -> SchedulerState:
     """Make the state that the store describes. An attempt counts as live until its worker is silent for too long. Spans
-    continue from `before`, the previous state of this same scheduler; without it, the wall clock says what is left."""
+    continue from `before`, the previous state of this same scheduler; without it, the wall clock shows the rest."""
     state = SchedulerState(limits, lanes)
     state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
     state.log_sizes = dict(snapshot.log_sizes)
@@ -59,7 +59,7 @@ def rebuild(
 
 
 def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
-    """Yield what is left of a run's spans by the wall clock; never more than the whole, should it be set back."""
+    """Yield the rest of each span by the wall clock; never more than the whole, even if the clock was set back."""
     kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
     start = getattr(run, kind)
     if job.max_runtime is not None and start is not None:
@@ -75,7 +75,7 @@ def _longest_wait(run: Run, job: Job) -> float:
 
 
 def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
-    """Put a run where its state says it is."""
+    """Put a run in the place of its state."""
     lane = state.lanes[run.lane]
     series = None if run.origin is None else series_of(state.series, run)
     if series is not None and run.state is State.PRERUN:

@@ -1,4 +1,4 @@
-"""Schedules in memory: when each job fires next, and which of its occurrences hold up the others."""
+"""Schedules in memory: the next fire time of each job, and the occurrences that others wait for."""
 
 from collections import deque
 from heapq import heapify, heappush
@@ -14,9 +14,9 @@ from interlock.model.state import State
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
 
-ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]  # made by `Entry.row`
-FEW_QUEUES = 10  # queues of a lane up to which counting its runs is quick; with more, the lane counts as busy
-GONE = ""  # the identity in the row of a removed job, which keeps only a pause
+ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]  # from `Entry.row`
+FEW_QUEUES = 10  # most queues of a lane to count runs in; with more, the lane counts as busy
+GONE = ""  # identity in the row of a removed job, which keeps only its pause
 
 
 class Entry(msgspec.Struct, gc=False):
@@ -24,12 +24,12 @@ class Entry(msgspec.Struct, gc=False):
 
     job: Job
     order: int  # rank among jobs that fire at the same time
-    anchor: float  # when the job first appeared with this schedule
-    cursor: float  # every time up to here has its run
+    anchor: float  # first declaration of the job with this schedule
+    cursor: float  # last time whose run exists, with all before
     next: float | None  # the first time after the cursor, if any
     paused: bool = False
     done: bool = False  # its one run has ended, and the job is not kept
-    reached: float = 0.0  # times up to here may have runs: of an earlier schedule, or from when the clock was ahead
+    reached: float = 0.0  # last time that may have a run of an earlier schedule, or from a clock that was ahead
 
     @property
     def schedule(self) -> Schedule:
@@ -41,7 +41,7 @@ class Entry(msgspec.Struct, gc=False):
         """The next time with the offset; None while paused."""
         if self.next is None or self.paused:
             return None
-        # Without jitter, the same object: it is kept twice for each of very many.
+        # Without jitter, return the same object: very many entries hold it twice.
         return self.next if not self.schedule.jitter else self.next + self.schedule.offset(self.job.id)
 
     def row(self) -> ScheduleRow:
@@ -50,10 +50,10 @@ class Entry(msgspec.Struct, gc=False):
 
 
 class Series(msgspec.Struct, eq=False):
-    """The occurrences of a job, or of one backfill of it, that share a bound on how many are live at once."""
+    """The occurrences of a job, or of one of its backfills, that share a limit on live runs."""
 
     live: set[str] = set()  # due and not ended
-    waiting: deque[Run] = msgspec.field(default_factory=deque)  # due, but in prerun; some may have ended
+    waiting: deque[Run] = msgspec.field(default_factory=deque)  # due but still in prerun; some may have ended
 
 
 class Table:
@@ -61,8 +61,8 @@ class Table:
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
-        self.heap: list[tuple[float, int, str]] = []  # (fire time, order, job); stale items are dropped when met
-        self.ahead: dict[str, list[Run]] = {}  # job → its occurrences that were created ahead of their time
+        self.heap: list[tuple[float, int, str]] = []  # heap of (fire time, order, job); may contain stale items
+        self.ahead: dict[str, list[Run]] = {}  # job → its occurrences created ahead
         self.rows: dict[str, ScheduleRow] = {}  # stored rows of jobs that are not defined, or not yet
         self.unsure: dict[str, list[str]] = {}  # job → possible runs whose states the next pass needs
         self.recorded = 0  # missed occurrences recorded one by one in an unbroken sequence of passes
@@ -76,7 +76,7 @@ class Table:
             return
         heappush(self.heap, (fires_at, entry.order, entry.job.id))
         if len(self.heap) > 1000 + 2 * len(self.entries):
-            # Most items are stale, and may not be met for years.
+            # Most items are stale, and may stay for years.
             self.rebuild()
 
     def fits(self, item: tuple[float, int, str]) -> Entry | None:
@@ -85,7 +85,7 @@ class Table:
         return entry if entry is not None and (entry.fires_at, entry.order) == item[:2] else None
 
     def rebuild(self) -> None:
-        """Make the heap anew, for many entries at once."""
+        """Rebuild the heap, for many entries at once."""
         found = ((entry.fires_at, entry) for entry in self.entries.values())
         self.heap = [(at, entry.order, entry.job.id) for at, entry in found if at is not None]
         heapify(self.heap)
@@ -112,8 +112,8 @@ def series_key(run: Run) -> tuple[str, str] | None:
 
 
 def goes_early(state: "SchedulerState", run: Run) -> bool:
-    """Whether a run may go to a worker ahead of its time. It holds a slot while it waits there, so it must be an
-    occurrence that waits for nothing else, in a lane where nothing waits for it."""
+    """Return whether a run may go to a worker early. It holds a slot while it waits there, so it must be an occurrence
+    that waits for nothing but its time, in a lane that is less than half full."""
     if run.state is not State.PRERUN or run.origin != SCHEDULE or run.due_at is None or state.draining:
         return False
     lane = state.lanes[run.lane]

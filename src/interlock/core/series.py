@@ -1,6 +1,6 @@
-"""One after the other: a due occurrence goes on, unless earlier ones of its job still run.
+"""Series: a due occurrence continues, unless earlier ones of its job still run.
 
-Then it waits in prerun without a due time, until one of those ends, or a later occurrence takes its place.
+Otherwise it waits in prerun without a due time, until one of those ends, or a later occurrence takes its place.
 """
 
 from interlock.core.schedule_table import Entry, Series, series_key, series_of
@@ -9,9 +9,9 @@ from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
-OVERTAKEN = "missed: the run before it was still going when the next was due"
+OVERTAKEN = "missed: the previous run was still active when the next was due"
 PAUSED = "paused"
-SCHEDULED = (SCHEDULE, CATCH_UP)  # origins of the occurrences that a pause stops
+SCHEDULED = (SCHEDULE, CATCH_UP)  # origins of occurrences that a pause stops
 
 
 def skip(p: Pass, run: Run, reason: str) -> None:
@@ -19,7 +19,7 @@ def skip(p: Pass, run: Run, reason: str) -> None:
 
 
 def go(p: Pass, run: Run) -> None:
-    """Let a run go on from prerun, or wait for those before it."""
+    """Let a run leave prerun, or wait for those before it."""
     entry = p.state.timetable.entries.get(run.job_id)
     if _is_paused(entry, run):
         skip(p, run, PAUSED)
@@ -38,7 +38,7 @@ def go(p: Pass, run: Run) -> None:
 
 
 def _overtaken_by(entry: Entry | None, run: Run) -> tuple[str, ...]:
-    """Return the origins of waiting runs that this run replaces: one waits, unless `catch_up` is `all`."""
+    """Return the origins of waiting runs that this run replaces: only one waits, unless `catch_up` is `all`."""
     if entry is not None and entry.schedule.catch_up is not CatchUp.ALL and run.origin in SCHEDULED:
         return SCHEDULED
     return (SCHEDULE,) if run.origin == SCHEDULE else ()
@@ -92,7 +92,7 @@ def _end(p: Pass, run: Run) -> None:
 
 
 def let_go(p: Pass, series: Series) -> None:
-    """Let waiting runs go on while there is room."""
+    """Let waiting runs continue while there is room."""
     while series.waiting and len(series.live) < _limit(p, series.waiting[0]):
         run = series.waiting.popleft()
         if run.state is not State.PRERUN:
@@ -111,7 +111,7 @@ def _retire(p: Pass, entry: Entry) -> None:
     job_id = entry.job.id
     p.state.jobs.pop(job_id, None)
     if job_id in p.state.declared:
-        # It is still in its file; the row says that it has had its run.
+        # Its file still declares it; the row records that it has run.
         p.schedules[job_id] = entry.row()
     else:
         del p.state.timetable.entries[job_id]

@@ -1,4 +1,4 @@
-"""The end of an attempt and what follows: success, a retry after a delay, or the end of the run."""
+"""The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
 
 from interlock.core.lanes import requeue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
@@ -18,7 +18,7 @@ LONGEST_REASON = 200
 
 
 def current(p: Pass, worker_id: str, run_id: str, fence: int) -> Attempt | None:
-    """Return the attempt that a message names if it is the live one; count any other message as stale."""
+    """Return the attempt that a message names if it is live; count any other message as stale."""
     worker = p.state.workers.get(worker_id)
     attempt = None
     if worker is not None:
@@ -40,7 +40,7 @@ def started(p: Pass, worker_id: str, message: Started) -> None:
 
 
 def begin(p: Pass, run: Run, at: float | None = None) -> None:
-    """Note that a run executes; its worker may report that more than once."""
+    """Record that a run executes; its worker may report this more than once."""
     if run.state is State.RUNNING:
         return
     p.move(run, State.RUNNING, "started", str(run.worker_id), at)
@@ -62,7 +62,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         return
     run = attempt.run
     p.state.workers[worker_id].drop(run.id)
-    # The report may be late, but nothing happens before what led to it.
+    # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     begin(p, run, at if at is None else max(run.changed_at, at - message.took))
     outcome = read_outcome(message.outcome)
@@ -92,7 +92,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
 
 
 def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
-    """Withhold the output of a success; a run in any other state stays as it is."""
+    """Quarantine the output of a succeeded run; leave a run in any other state unchanged."""
     run = p.find(command.run_id)
     if run is not None and run.state is State.SUCCEEDED:
         p.move(run, State.OUTPUT_QUARANTINED, command.reason, command.actor)
@@ -127,7 +127,7 @@ def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at:
 
 
 def lost(p: Pass, worker_id: str, message: Lost) -> None:
-    """Take the report of a worker that the process under an attempt died."""
+    """Handle a worker's report that the process of an attempt died."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
@@ -135,13 +135,13 @@ def lost(p: Pass, worker_id: str, message: Lost) -> None:
 
 
 def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
-    """Count a crash: the attempt is gone with its worker, or with its process alone, which leaves an `exit_code`."""
+    """Count a crash: the attempt was lost with its worker, or only with its process, which leaves an `exit_code`."""
     _detach(p, run)
     run.exit_code = exit_code
     if _stopped(p, run, reason):
         return
     if run.stop == ATTEMPT_TIMEOUT:
-        # It was killed because it ran too long, which is a failure like any other.
+        # The worker killed it because it ran too long: an ordinary failure.
         run.outcome = Outcome.TIMEOUT
         _retry_or(p, run, State.TIMEOUT)
         return
@@ -157,7 +157,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
 
 
 def _detach(p: Pass, run: Run) -> None:
-    """Take the run off its worker; whatever that still reports of it is stale."""
+    """Take the run off its worker; later reports from there are stale."""
     if run.worker_id is not None and run.worker_id in p.state.workers:
         p.state.workers[run.worker_id].drop(run.id)
     run.fence += 1
@@ -165,7 +165,7 @@ def _detach(p: Pass, run: Run) -> None:
 
 
 def _stopped(p: Pass, run: Run, reason: str) -> bool:
-    """End a run that was being stopped for good; False for any other."""
+    """End a run that was being stopped for good; return False for any other."""
     if run.stop == CANCEL:
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, f"{run.stop_reason}: {reason}", run.stop_actor or "scheduler")
@@ -178,7 +178,7 @@ def _stopped(p: Pass, run: Run, reason: str) -> bool:
 
 
 def returned(p: Pass, worker_id: str, message: Returned) -> None:
-    """Take back an attempt from its worker; nothing failed, so nothing is counted."""
+    """Take back an attempt that its worker gave up; it did not fail, so do not count it."""
     attempt = current(p, worker_id, message.run_id, message.fence)
     p.send(worker_id, Settled(message.run_id, message.fence))
     if attempt is not None:
@@ -204,7 +204,7 @@ def _again(p: Pass, run: Run, reason: str) -> None:
     """Send the run through the entry again, without a delay."""
     run.stop = None
     run.attempt_started_at = None
-    # A run dispatched ahead of its time may still have to wait for it.
+    # A run dispatched early may still have to wait for its time.
     run.due_at = None if run.due_at is None or run.due_at <= p.now else run.due_at
     p.move(run, State.RETRYING, reason)
     if run.due_at is None:

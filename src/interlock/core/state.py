@@ -24,16 +24,16 @@ DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
 class Room(IntEnum):
-    """Where on its worker a run executes. Each kind has its own slots, so none takes those of another."""
+    """The place on a worker where a run executes. Each kind has its own slots."""
 
-    SHARED = 0  # in the process that most runs share
-    OWN = 1  # in a process of its own, because its job wants one
-    SUSPECT = 2  # in a process of its own, because the last process died while it executed there
+    SHARED = 0  # in the shared process
+    OWN = 1  # in its own process, because its job demands one
+    SUSPECT = 2  # in its own process, because its last process died
 
 
 RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
-SUSPECT_SHARE = 4  # slots of a worker for each suspect that it takes
-ANYWHERE = ""  # replaces the job id where the dispatch carries the work, so that any worker can do it
+SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
+ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -42,8 +42,8 @@ class Limits(msgspec.Struct, frozen=True):
     heartbeat_interval: float = 10.0
     missed_heartbeats: int = 3
     small_payload: int = 256  # bytes up to which a waiting run keeps its payload in memory
-    log_lines: int = 10_000  # lines of a run's log, over all its attempts
-    log_bytes: int = 4 * 1024 * 1024  # bytes of their text
+    log_lines: int = 10_000  # lines of a run's log, over all attempts
+    log_bytes: int = 4 * 1024 * 1024  # bytes of text of these lines
     prerun: float = 10.0  # seconds ahead of its time that an occurrence becomes a run
     lead: float = 0.0  # seconds ahead of its time that an occurrence may go to a worker; half of it is for the commit
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True):
     @property
     def log_full(self) -> str:
         """The last line of a log that has reached a limit."""
-        return f"log is full: {self.log_lines:,} lines or {_size(self.log_bytes)}; what follows is left out"
+        return f"log is full: {self.log_lines:,} lines or {_size(self.log_bytes)}; further lines are left out"
 
 
 def _size(count: int) -> str:
@@ -75,7 +75,7 @@ NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
 
 class Lines(msgspec.Struct):
-    """The log lines of an attempt that have arrived. A worker that reconnects repeats lines that may not be stored."""
+    """The received log lines of an attempt. A worker that reconnects repeats lines that may not be stored."""
 
     attempt: int
     mark: int = 0  # every line up to this number has arrived
@@ -109,9 +109,9 @@ class Worker(msgspec.Struct, eq=False):
     jobs: Mapping[str, str] = {}  # of its app, with the digests of their code
     connected: bool = False
     draining: bool = False
-    silent: bool = False  # lost an attempt to silence, and has sent nothing since
+    silent: bool = False  # lost an attempt by its silence, and has sent nothing since
     attempts: dict[str, Attempt] = {}
-    apart: dict[str, Room] = {}  # attempts in a process of their own
+    apart: dict[str, Room] = {}  # attempts with their own process
 
     @property
     def takes_work(self) -> bool:
@@ -120,7 +120,7 @@ class Worker(msgspec.Struct, eq=False):
     def free(self, room: Room) -> int:
         if room is Room.SHARED:
             return self.slots - (len(self.attempts) - len(self.apart))
-        # One at a time is always possible, or a run that needs the room would wait for ever.
+        # At least one, or a run that needs this room would wait for ever.
         places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
 
@@ -138,11 +138,11 @@ class Lane(msgspec.Struct, eq=False):
 
     name: str
     limit: int
-    holding: dict[str, Run] = {}  # the runs that have a slot; their number is the number of slots taken
+    holding: dict[str, Run] = {}  # runs that hold a slot; their number is the number of used slots
     queues: dict[RouteKey, deque[tuple[int, Run]]] = {}  # in order of arrival; may contain dead entries
-    heads: list[tuple[int, RouteKey]] = []  # a heap of the first in each queue; may contain stale ones
-    dead: int = 0  # entries of runs that left the queue otherwise; they stay until met or swept
-    moved: dict[str, int] = {}  # run that left and came back → its order; its other entries are dead
+    heads: list[tuple[int, RouteKey]] = []  # heap of the first entry of each queue; may contain stale ones
+    dead: int = 0  # dead entries; they stay until met or swept
+    moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
 
     def add(self, key: RouteKey, order: int, run: Run) -> None:
         queue = self.queues.get(key)
@@ -155,7 +155,7 @@ class Lane(msgspec.Struct, eq=False):
             self.moved[run.id] = order
 
     def waits(self, entry: tuple[int, Run]) -> bool:
-        """Whether the entry is the current place of a waiting run."""
+        """Return whether the entry is the current place of a waiting run."""
         order, run = entry
         return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
 
@@ -170,18 +170,18 @@ class SchedulerState:
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
         self.jobs: dict[str, Job] = {}  # the current definitions by id, in order of declaration
         self.declared: dict[str, str] = {}  # job declared at each start → version, in order
-        self.sources: dict[str, str] = {}  # declared job → where it is declared
+        self.sources: dict[str, str] = {}  # declared job → place of its declaration
         self.versions: dict[str, Job] = {}  # version → definition, for stored versions
         self.timetable = Table()
         self.series: dict[tuple[str, str], Series] = {}  # (job, its backfill or nothing) → live and waiting runs
-        self.bulks: dict[str, BulkRequest] = {}  # oldest first; finished ones too, to recognise a repeat
+        self.bulks: dict[str, BulkRequest] = {}  # oldest first; includes finished ones, to recognise a repeat
         self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
         # (none for a retry, which reads them from the store)
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
-        self.spans: list[Span] = []  # a heap; a run's record has the same ends in wall time, for a restart
-        self.wall_ahead = 0.0  # seconds by which the wall clock is ahead of elapsed time, in the recorded ends of waits
-        self.unsettled: list[str] = []  # runs to look at in the next step whatever the time
+        self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
+        self.wall_ahead = 0.0  # wall clock minus elapsed time, in the recorded ends of waits
+        self.unsettled: list[str] = []  # runs to look at in the next step regardless of time
         self.progress: dict[str, tuple[float, str]] = {}
         self.log_sizes: dict[str, tuple[int, int]] = {}  # run with a log → its lines, and bytes of their text
         self.lines: dict[str, Lines] = {}
@@ -190,7 +190,7 @@ class SchedulerState:
         self.draining = False
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
-        self.effects_due = inf  # the earliest of these, or earlier
+        self.effects_due = inf  # no later than the earliest of these
         self.stale_messages = 0
         self._arrivals = 0
 
@@ -215,7 +215,7 @@ class SchedulerState:
         if job.executor is ExecutorKind.PROCESS:
             room = Room.OWN
         else:
-            # Only a process that died under its attempt leaves an exit code and no outcome.
+            # Only a process that died during its attempt leaves an exit code without an outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
         return ANYWHERE if job.work is not None else run.job_id, room
@@ -227,7 +227,7 @@ class SchedulerState:
         heappush(self.spans, (end, self.arrival(), run.id, kind, getattr(run, kind)))
 
     def sweep(self) -> None:
-        """Drop timers, spans and definitions that no live run needs, once they are most of them."""
+        """Drop timers, spans and definitions that no live run needs, once they are the majority."""
         most = 1000 + 4 * len(self.runs)
         if len(self.timers) > most:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]

@@ -29,12 +29,12 @@ from interlock.model.state import State
 if TYPE_CHECKING:
     from random import Random
 
-Command = tuple[str, Any]  # its sender (a worker's id, or the client to answer), and a message or a command
+Command = tuple[str, Any]  # sender (a worker's id, or the client to answer) and message or command
 NO_FACTS = Facts()
 
 
 def needs(state: SchedulerState, commands: Sequence[Command]) -> Needs:
-    """Return what a step with these commands needs from the store."""
+    """Return the facts that a step with these commands needs from the store."""
     found = Needs()
     for _, content in commands:
         find_needs = _NEEDS.get(type(content))
@@ -48,7 +48,7 @@ def needs(state: SchedulerState, commands: Sequence[Command]) -> Needs:
 def step(
     state: SchedulerState, commands: Sequence[Command], now: Now, rng: "Random", facts: Facts = NO_FACTS
 ) -> Decisions:
-    """Take in a batch and decide. Changes `state`; the shell must store the decisions before it tells anyone."""
+    """Take in a batch and decide. Change `state`; the shell must store the decisions before it sends anything."""
     p = Pass(state=state, now=now.wall, elapsed=now.elapsed, rng=rng, facts=facts)
     timers.follow_wall_clock(p)
     for origin, content in commands:

@@ -10,7 +10,7 @@ from interlock.core.transition import Pass
 from interlock.model.run import Run
 from interlock.model.state import State
 
-JUMP = 1.0  # seconds by which the wall clock must jump before the recorded ends of waits move with it
+JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded ends of waits
 
 
 def fire(p: Pass) -> None:
@@ -53,7 +53,7 @@ def _look(p: Pass, run: Run) -> None:
 
 
 def waits_for_span(run: Run) -> bool:
-    """Whether `due_at` is the end of a delay, of a submit or a retry, rather than a requested instant."""
+    """Return whether `due_at` is the end of a delay (of a submit or retry) rather than a requested instant."""
     return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
 
 
@@ -63,7 +63,7 @@ def _go_on(p: Pass, run: Run) -> None:
 
 
 def _end_spans(p: Pass) -> None:
-    """End delays, retry delays and run times, which count elapsed time whatever the wall clock does."""
+    """End delays, retry delays and run times, which count elapsed time regardless of the wall clock."""
     state = p.state
     while state.spans and state.spans[0][0] <= p.elapsed:
         _, _, run_id, kind, value = heappop(state.spans)
@@ -77,7 +77,7 @@ def _end_spans(p: Pass) -> None:
 
 
 def follow_wall_clock(p: Pass) -> None:
-    """Move the recorded ends of waits by as much as the wall clock was set."""
+    """Move the recorded ends of waits by the change of the wall clock."""
     ahead = p.now - p.elapsed
     jump = ahead - p.state.wall_ahead
     if abs(jump) < JUMP:

@@ -1,7 +1,7 @@
 """The timetable: each occurrence becomes a run ahead of its time; a missed one runs late or is recorded as missed.
 
 The id of an occurrence consists of its job and time, and the job's cursor moves in the commit that creates it. So a
-scheduler that goes on from the store creates each occurrence exactly once. A run waits in prerun until its time comes.
+scheduler that continues from the store creates each occurrence exactly once. A run waits for its time in prerun.
 """
 
 from heapq import heappop
@@ -21,15 +21,15 @@ from interlock.model.run import CATCH_UP, SCHEDULE, Run, occurrence_id
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
-AGAIN = "~again"  # suffix to the id of a skipped occurrence, for the run that replaces it; no tenant has such a name
-LATE = 1.0  # seconds after its time when an occurrence counts as missed
-MOST_A_PASS = 2000  # occurrences that one pass creates, so that commands get their turn
-EARLIER = 1.0  # seconds by which an occurrence may be created earlier than necessary
-MOST_MISSED = 1000  # missed occurrences of a job that get a record each; one record stands for all older ones
-MOST_RECORDED = 100_000  # the same over all jobs after a long stop; beyond it, each further job gets one record
-SET_BACK = 60.0  # seconds by which the clock must be set back for the times in between to come again
+AGAIN = "~again"  # suffix to the id of a skipped occurrence, for its replacement; no tenant has such a name
+LATE = 1.0  # seconds of lateness from which an occurrence counts as missed
+MOST_A_PASS = 2000  # most occurrences that one pass creates, so that commands get their turn
+EARLIER = 1.0  # seconds by which an occurrence may be created too early
+MOST_MISSED = 1000  # missed occurrences of a job recorded one by one; one record covers all older ones
+MOST_RECORDED = 100_000  # the same over all jobs after long downtime; each further job gets one record
+SET_BACK = 60.0  # least seconds that a clock set back makes times come again
 MOST_ASKED = 5000  # occurrences that one pass asks the store about
-MISSED = "missed: nothing was there to start it in time"
+MISSED = "missed: the scheduler could not start it in time"
 UNREACHED = "missed: the clock was set back before its time came"
 
 
@@ -51,7 +51,7 @@ def fire(p: Pass) -> None:
 
 
 def fire_ahead(p: Pass) -> None:
-    """Create a few more in the commit of a run that has ended, so that most need no commit of their own."""
+    """Create a few more in the commit of an ended run, so that most need no extra commit."""
     if p.ended:
         _create_until(p, p.now + p.state.limits.prerun + EARLIER, p.occurrences + 2 * len(p.ended))
 
@@ -68,13 +68,13 @@ def _look_at(p: Pass, entry: Entry, soon: float) -> None:
     _catch_up(p, entry)
     _create(p, entry, soon)
     p.schedules[entry.job.id] = entry.row()
-    # An unsure job is placed again when the facts are there.
+    # An unsure job is placed again once the facts have arrived.
     if entry.job.id not in p.state.timetable.unsure:
         p.state.timetable.place(entry)
 
 
 def _create(p: Pass, entry: Entry, soon: float) -> None:
-    """Make runs of the times of a job that are near."""
+    """Create the runs for the near fire times of a job."""
     offset, late = entry.schedule.offset(entry.job.id), _missed_before(p, entry)
     while entry.next is not None and late <= entry.next and entry.next + offset <= soon and p.occurrences < MOST_A_PASS:
         run_id = _id_for(p, entry)
@@ -89,12 +89,12 @@ def _create(p: Pass, entry: Entry, soon: float) -> None:
 
 
 def _id_for(p: Pass, entry: Entry) -> str | None:
-    """Return the id of the run for a job's next time: empty if it has had its run, None to ask the store first."""
+    """Return the id of the run for a job's next time: empty if that has run, None to ask the store first."""
     assert entry.next is not None
     run_id = occurrence_id(entry.job.id, entry.next, "default")
     if int(entry.next) > int(entry.reached) and run_id not in p.state.runs:
         return run_id
-    # An `at` job that was put again for the same instant was wanted again, even if its run was cancelled.
+    # An `at` job put again for the same instant runs again, even if its run was cancelled.
     free = (State.SKIPPED, State.CANCELLED) if entry.schedule.at is not None else (State.SKIPPED,)
     for one in (run_id, run_id + AGAIN):
         found = p.state_of(one)
@@ -131,7 +131,7 @@ def needs_unsure(state: SchedulerState, needs: Needs) -> None:
 
 
 def turn_back(p: Pass, entry: Entry) -> None:
-    """Let the times of a job come again if the clock was far ahead when it was last looked at."""
+    """Let the times of a job come again if the clock was far ahead at the last pass."""
     far = p.now + p.state.limits.prerun + SET_BACK
     schedule = entry.schedule
     if entry.done or max(entry.cursor, entry.anchor) <= far:
@@ -162,7 +162,7 @@ def _advance(entry: Entry) -> None:
 
 
 def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tenant: str = "default") -> Run:
-    """Return a run in prerun for one time of a job; the caller begins it."""
+    """Return a new run in prerun for one fire time of a job; the caller begins it."""
     p.occurrences += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
     lane, reason = lane_of(p, job.lane)
@@ -190,7 +190,7 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
 
 
 def fall_due(p: Pass, run: Run) -> None:
-    """Let an occurrence that was created ahead go on; its time has come, or passed."""
+    """Let an occurrence in prerun continue: its time has come, or passed."""
     entry = p.state.timetable.entries.get(run.job_id)
     is_late = run.due_at is not None and run.due_at < p.now - LATE
     if entry is not None and not entry.paused and is_late and run.origin == SCHEDULE:
@@ -240,7 +240,7 @@ def _catch_up_since(p: Pass, entry: Entry) -> float:
 
 
 def _why_missed(p: Pass, entry: Entry, at: float) -> str:
-    """Name the option that keeps a missed occurrence from running late."""
+    """Return the reason with the option that keeps a missed occurrence from running late."""
     if entry.schedule.catch_up is CatchUp.NONE:
         return f"{MISSED} (catch_up: none)"
     if at < _catch_up_since(p, entry):
@@ -259,7 +259,7 @@ def _chosen(p: Pass, entry: Entry, oldest: float, before: float) -> list[float]:
 
 
 def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) -> None:
-    """Let one record stand for all missed occurrences that are too many to record one by one."""
+    """Record with one run all missed occurrences that are too many to record one by one."""
     if entry.next is None or entry.next >= before or p.occurrences >= MOST_A_PASS:
         return
     most = MOST_MISSED if p.state.timetable.recorded < MOST_RECORDED else 1
@@ -271,6 +271,6 @@ def _skip_unrecorded(p: Pass, entry: Entry, before: float, chosen: list[float]) 
     if run_id:
         run = occurrence(p, entry.job, entry.next, SCHEDULE, run_id)
         p.begin(run)
-        skip(p, run, f"{MISSED}; it stands for all of {first - entry.next:.0f}s, which were too many to record")
+        skip(p, run, f"{MISSED}; stands for all of {first - entry.next:.0f}s, too many to record one by one")
     if run_id is not None:
         entry.cursor, entry.next = entry.next, first

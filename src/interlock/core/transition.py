@@ -23,7 +23,7 @@ from interlock.model.state import EFFECTS, Effect, State
 if TYPE_CHECKING:
     from random import Random
 
-# Plain numbers: an operator of an enum is a call, and this is the innermost place there is.
+# Plain numbers: operators of an enum are calls, and this is the innermost loop.
 TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
 REWRITES = int(Effect.REWRITES)
 
@@ -32,33 +32,33 @@ UPDATE_ROW = {group: attrgetter("id", *columns) for group, columns in UPDATES.it
 
 
 def created_row(run: Run) -> Row:
-    """Return all fields of a run, or only the first where the others have their defaults."""
+    """Return all fields of a run, or only the first ones if the others have their defaults."""
     row = astuple(run)
     return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
 
 
 class Pass(Decisions, kw_only=True):
-    """The decisions of a step while it gathers them."""
+    """The decisions of a step so far."""
 
     state: SchedulerState
     rng: "Random"
     facts: Facts
     created: dict[str, Run] = {}
-    rewritten: set[str] = set()  # changed runs whose update writes all fields
+    rewritten: set[str] = set()  # changed runs to store with all fields
     history: dict[str, list[Transition]] = {}
     keys: dict[tuple[str, str], tuple[str, bytes]] = {}
     freed: set[str] = set()  # runs whose keys are free again
     marked: dict[str, Run] = {}  # ended runs with new facets and no other change
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
-    entering: list[Run] = []  # runs that became pending, in order; the entry takes them
-    released: int = 0  # how many of the ended runs the timetable has noticed
-    occurrences: int = 0  # how many were created
+    entering: list[Run] = []  # runs that became pending, in order, for the entry
+    released: int = 0  # number of ended runs that the timetable has noticed
+    occurrences: int = 0  # number of created runs
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     adopting: set[str] = set()  # jobs that have changed
 
     def begin(self, run: Run) -> None:
-        """Take in a new run, in the state it has."""
+        """Add a new run in its current state."""
         if run.job_version not in self.state.versions:
             job = self.state.versions[run.job_version] = self.state.jobs[run.job_id]
             self.batch.jobs.append(job)
@@ -119,7 +119,7 @@ class Pass(Decisions, kw_only=True):
             state.lines.pop(run.id, None)
 
     def find(self, run_id: str) -> Run | None:
-        """Return a run that is live or ended in this pass, or one that a command needed and the store has."""
+        """Return a run that is live, ended in this pass, or came from the store as a fact."""
         run = self.state.runs.get(run_id) or self.changed.get(run_id) or self.created.get(run_id)
         return run or self.facts.runs.get(run_id)
 
@@ -133,7 +133,7 @@ class Pass(Decisions, kw_only=True):
         return None if run is None else run.state
 
     def touch(self, run: Run) -> None:
-        """Store all fields of the run, whether its state changes or not."""
+        """Store all fields of the run, even if its state does not change."""
         self.changed[run.id] = run
         self.rewritten.add(run.id)
 
@@ -151,7 +151,7 @@ class Pass(Decisions, kw_only=True):
             messages.append(message)
 
     def finish(self) -> Decisions:
-        """Make the rows of the batch. They are copies, so later changes of the state cannot reach them."""
+        """Make the rows of the batch: copies that later changes of the state do not reach."""
         batch, created, state = self.batch, self.created, self.state
         batch.created = [created_row(run) for run in created.values()]
         for run_id, run in self.changed.items():

@@ -19,16 +19,16 @@ from interlock.model.reload_report import Difference
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
 
-PayloadCheck = Callable[[bytes], None]  # raises `BadPayload`, which names the argument
+PayloadCheck = Callable[[bytes], None]  # raises `BadPayload` with the name of the argument
 PayloadMark = Callable[[bytes], bytes]  # marks the secrets that the handler takes
-PYTHON = "python"  # the source of a job that is declared in no file
+PYTHON = "python"  # source of a job declared in Python
 
 
 class Entry(msgspec.Struct, frozen=True):
     job: Job
     check: PayloadCheck
     mark: PayloadMark | None = None  # None if the handler takes no secrets
-    source: str = PYTHON  # where it is declared
+    source: str = PYTHON  # place of the declaration
 
 
 class Catalog:
@@ -60,7 +60,7 @@ def any_object(job_id: str) -> PayloadCheck:
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise BadPayload(job_id, f"not valid JSON ({error})") from error
         if not isinstance(value, dict):
-            raise BadPayload(job_id, f"a JSON object is expected, not {type(value).__name__}")
+            raise BadPayload(job_id, f"expected a JSON object, not {type(value).__name__}")
 
     return check
 
@@ -69,10 +69,10 @@ class Declarations:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._count = 0
-        self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}  # those that are not stored yet
+        self._waiting: dict[int, tuple[asyncio.Future[Difference], Catalog]] = {}  # declarations not stored yet
 
     async def declare(self, catalog: Catalog, actor: str) -> Difference:
-        """Replace the declared jobs and the lanes. Raises `BadConfig` with every fault, and then changes nothing."""
+        """Replace the declared jobs and the lanes. Raise `BadConfig` with every fault, and change nothing then."""
         self.check(catalog)
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
         self._count += 1
@@ -91,7 +91,7 @@ class Declarations:
             raise BadConfig("\n".join(found))
 
     def settle(self, request: int, outcome: Difference | Exception) -> None:
-        """Finish a declaration that is stored or void; that of a start has the number 0, and nobody waits for it."""
+        """Finish a declaration that is stored or void. That of a start has the number 0, and nobody waits for it."""
         if request not in self._waiting:
             return
         future, catalog = self._waiting.pop(request)

@@ -22,7 +22,7 @@ class Delivery:
         self._sent: list[Command] = []
 
     def take_sent(self) -> list[Command]:
-        """Return what was sent since the last pass. The next pass begins with it, but it needs no pass of its own."""
+        """Return the dispatches sent since the last pass, for the next pass; they do not cause one."""
         sent, self._sent = self._sent, []
         return sent
 
@@ -72,7 +72,7 @@ class Delivery:
                 self._engine.metrics.refused(answer.error.code)
 
     def refuse(self, commands: Sequence[Command], refusal: StoreUnavailable) -> None:
-        """Answer these commands with an error; they are void."""
+        """Answer these void commands with an error."""
         for origin, content in commands:
             request = getattr(content, "request", None)
             if request is not None:
@@ -88,7 +88,7 @@ class Delivery:
 
 
 def _shorten(messages: Sequence[Message], passed: float) -> None:
-    """Subtract the time since the decision from the time that a worker holds a dispatch."""
+    """Subtract the time since the decision from a dispatch's `hold`."""
     for message in messages:
         if type(message) is Dispatch and message.hold:
             force_setattr(message, "hold", max(0.0, message.hold - passed))

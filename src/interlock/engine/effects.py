@@ -1,4 +1,4 @@
-"""Carry out effects: after the commit, beside the loop, bounded in number and time."""
+"""Carry out effects after the commit, beside the loop, bounded in number and time."""
 
 import asyncio
 import logging
@@ -24,7 +24,7 @@ class Effects:
         self._tasks: dict[asyncio.Task[None], Sequence[Effect]] = {}
 
     def begin(self, effects: Sequence[Effect]) -> None:
-        """Begin these effects, all of a kind in one call, except those already under way."""
+        """Begin these effects, one call for each kind, except those already under way."""
         under_way = {effect for batch in self._tasks.values() for effect in batch}
         for kind, do in _KINDS.items():
             if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
@@ -37,7 +37,7 @@ class Effects:
             async with self._room, asyncio.timeout(effects[0].limit):
                 answers = await do(effects, self._store)
         except (StoreUnavailable, TimeoutError) as error:
-            # The core asks again.
+            # The core will ask again.
             logger.warning("no answer to %d effects: %r", len(effects), error)
         except Exception:
             logger.exception("internal error")

@@ -39,18 +39,18 @@ from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
-AFTER_FAULT = 0.2  # seconds to wait after an internal error, in case it repeats
-MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients have to wait
-MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait so
+AFTER_FAULT = 0.2  # seconds of rest after an internal error, in case it repeats
+MOST_WAITING = 20_000  # runs and messages that may wait for a pass before clients must wait
+MOST_BYTES = 64 * 1024 * 1024  # bytes of payloads that may wait likewise
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     lease_ttl: float = 10.0
-    batch_runs: int = 2000  # runs that one pass takes in at most
-    cell: str = "main"  # the name of its lease, and of what it owns: positions are those of the cell
+    batch_runs: int = 2000  # most runs that one pass takes in
+    cell: str = "main"  # name of the lease, and of the data it protects, such as positions
     holder: str = "scheduler"
-    instance: str = ""  # the id of this start; a worker of an earlier one finishes its work and leaves
+    instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
 
 
@@ -95,15 +95,15 @@ class Engine:
         self._draining = False
         self._stopping = False
         self.available = False
-        self._has_led = False  # whether `state` was ever taken over from the store
-        self.trouble = StoreUnavailable("it is being recovered")  # the reason while it is not available
+        self._has_led = False  # whether `state` was ever loaded from the store
+        self.trouble = StoreUnavailable("it is being recovered")  # reason while the store is unavailable
         self.is_settled = False
         self.declarations = Declarations(self)
         self.metrics = Metrics()
         self.on_noted: Callable[[NoteServices], None] = lambda command: None  # called when this command is stored
-        self.on_failed: Callable[[], None] = lambda: None  # called when every command that waited is void
+        self.on_failed: Callable[[], None] = lambda: None  # called when all waiting commands are void
         self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
-        """calls back when the process of a worker without a link ends, where that can be known"""
+        """calls back when the process of a worker without a link ends, if the system can report it"""
 
     def post(self, origin: str, content: object) -> None:
         """Add a command to the next pass."""
@@ -120,7 +120,7 @@ class Engine:
             self._waiter.set_result(None)
 
     def is_behind(self, share: float = 1.0) -> bool:
-        """Whether the commands that wait exceed this share of the limit, so that clients should wait too."""
+        """Return whether the waiting commands exceed this share of the limit, so that clients should wait."""
         return self._inbox.weight > MOST_WAITING * share or self._inbox.bytes > MOST_BYTES * share
 
     def status(self, request: int) -> StatusReport:
@@ -141,7 +141,7 @@ class Engine:
         return self.metrics.latest(self._clock, available=self.available, position=self._stored)
 
     async def start(self) -> None:
-        """Take the lease and load the state. Raises if another scheduler has the lease, or a job cannot be declared."""
+        """Take the lease and load the state. Raise if another scheduler has the lease, or a job cannot be declared."""
         if not await self._take_over():
             raise LeaseLost(self.settings.cell, "held by another scheduler")
         self.declarations.check(self.catalog)
@@ -175,7 +175,7 @@ class Engine:
         while True:
             await self._wait()
             if self.state.walks:
-                # A pass without rows does not await, and other tasks need the loop.
+                # A pass without rows does not await, but other tasks need the loop.
                 await asyncio.sleep(0)
             self._passed_at = self._clock.now().elapsed
             self._note_starvation(self._passed_at)
@@ -196,7 +196,7 @@ class Engine:
             except (StoreUnavailable, StaleEpoch, LeaseLost) as error:
                 await self._fail(error)
             except Exception as error:
-                # Our own fault: memory may be half changed, but the store is whole, so go on from there.
+                # A bug of ours: memory may be half changed, but the store is whole, so continue from it.
                 logger.exception("internal error")
                 await self._fail(InterlockError(f"internal error: {error!r}"))
                 await self._sleep(AFTER_FAULT)
@@ -228,7 +228,7 @@ class Engine:
         if not self.available:
             return 0.0
         if self._flight is not None:
-            # Deciding ahead pays only for a batch worth a commit of its own.
+            # Deciding ahead pays only for a batch that is worth its own commit.
             ahead = self._inbox.weight >= self.settings.batch_runs // 4 or (self.state.walks and not self._stopping)
             is_due = self._flight.commit.done() or ahead or self._inbox.answers
             return 0.0 if is_due else self.settings.longest_wait
@@ -245,16 +245,16 @@ class Engine:
         return min(delay, self.state.effects_due - now.elapsed)
 
     async def _pass(self) -> None:
-        """Decide on the commands that arrived, and begin the commit once the one before has ended."""
+        """Decide on the commands that arrived, and begin the commit once the previous one has ended."""
         if not self.is_settled:
-            # This state is new and has asked for nothing; the answers are for the one before.
+            # The new state has asked for nothing; the answers belong to the previous one.
             self._inbox.answers.clear()
         only_answers = bool(self._inbox.answers)
         commands = self._inbox.take(self.settings.batch_runs)
         try:
             needed = needs(self.state, commands)
             if needed:
-                # The store must have every decision before it is asked.
+                # Store every decision before reading facts.
                 await self._land()
             found = await facts.read(needed, self._store, self.now()) if needed else NO_FACTS
             now = self._clock.now()
@@ -266,7 +266,7 @@ class Engine:
                 self.requests.settled()
             self._wake_at = decisions.wake_at
             if decisions.batch or decisions.effects or not only_answers:
-                # Otherwise it only sends dispatches that are stored.
+                # Otherwise the pass only sends stored dispatches.
                 await self._land()
             if not decisions.batch:
                 self.delivery.deliver(decisions, commands, 0.0, self._stored)
@@ -322,8 +322,8 @@ class Engine:
         return True
 
     async def _fail(self, error: InterlockError) -> None:
-        """Drop all decisions that are not stored, refuse their commands, and go back to the store."""
-        logger.error("%s; going on from the store", error)
+        """Drop all unstored decisions, refuse their commands, and rebuild from the store."""
+        logger.error("%s; continuing from the store", error)
         self.metrics.failed(error)
         if self._flight is not None:
             try:
@@ -347,7 +347,7 @@ class Engine:
         while not self.available and not self._stopping:
             try:
                 if await self._take_over():
-                    logger.warning("the store works again: %d runs are live", len(self.state.runs))
+                    logger.warning("the store works again; %d live runs", len(self.state.runs))
                     return
                 why = "another scheduler holds the lease"
             except StoreUnavailable as error:
@@ -355,7 +355,7 @@ class Engine:
             except Exception as error:
                 logger.exception("internal error")
                 why = repr(error)
-            logger.warning("still not available: %s", why)
+            logger.warning("the store is still unavailable: %s", why)
             await self._sleep(delay)
             delay = min(delay * 2, 1.0)
         if self._stopping:

@@ -28,7 +28,7 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
     if needs.passed:
         await _find_pruned(needs, facts, store)
     if needs.latest:
-        # Past times cannot come again; one second earlier for the current one.
+        # Past times cannot come again; one second less includes the current one.
         facts.latest = await store.latest_times(list(needs.latest), now - 1)
     await _read_runs(needs.runs, facts, store)
     if keys := [(facts.runs[run_id].tenant, key) for run_id, key in needs.retries if run_id in facts.runs]:
@@ -52,8 +52,8 @@ async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None
 
 
 async def _find_pruned(needs: Needs, facts: Facts, store: Store) -> None:
-    """Mark the occurrences that a schedule created and pruning removed: those it has passed that are older than any
-    stored run of it. A later one that is missing was never created, for example because of a pause."""
+    """Mark the occurrences that a schedule created and pruning removed: past ones that are older than any stored run of
+    it. A later one that is missing was never created, for example because of a pause."""
     missing = {one: at for one, at in needs.passed.items() if one not in facts.digests and not facts.states.get(one)}
     first = await store.first_times(list({job_id for job_id, _ in missing.values()})) if missing else {}
     for run_id, (job_id, at) in missing.items():

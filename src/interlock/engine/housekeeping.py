@@ -16,16 +16,16 @@ logger = logging.getLogger("interlock.housekeeping")
 EVERY = 60.0  # seconds between two rounds, unless many runs end in between
 MANY_ENDED = 10_000  # ended runs after which the next round comes early
 LOOK = 1.0  # seconds between two looks at the number of ended runs
-STAY = 3600.0  # seconds to keep every scheduled run, so that none runs twice if the clock is set back by less
-CALL_KEYS = 3600.0  # seconds to keep keys that clients made up for one call: longer than any client repeats it
-BEHIND = 60.0  # seconds of pruning without catching up after which a warning is logged
+STAY = 3600.0  # seconds to keep scheduled runs: none runs twice if the clock is set back by less
+CALL_KEYS = 3600.0  # seconds to keep keys generated for one call: longer than any client repeats it
+BEHIND = 60.0  # seconds of backlog before a warning is logged
 SAID_AGAIN = 600.0
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """The amounts to keep; 0 keeps everything."""
 
-    keep_runs: int = 0  # of each job
+    keep_runs: int = 0  # newest runs of each job
     keep_runs_total: int = 0
     keep_for: float = 0.0  # seconds after the end of a run
     keep_keys: float = 0.0  # seconds
@@ -40,7 +40,7 @@ class Housekeeping:
         self._metrics = metrics
         self._clock = clock
         self._every = every
-        self._behind_since: float | None = None  # elapsed time since which more was left to prune
+        self._behind_since: float | None = None  # elapsed time at which the backlog began
         self._ended = 0  # ended runs at that time
         self._pruned = 0  # runs pruned since
         self._say_at = 0.0
@@ -54,7 +54,7 @@ class Housekeeping:
 
     @property
     def falls_behind(self) -> bool:
-        """Whether more runs end than are pruned; then pruning takes as much of the store as it needs."""
+        """Whether more runs end than are pruned; then pruning takes all the store time it needs."""
         return self._behind_since is not None and self._metrics.ended_total - self._ended > self._pruned
 
     async def once(self) -> bool:
@@ -90,7 +90,7 @@ class Housekeeping:
         if self._behind_since is not None and elapsed >= self._say_at:
             self._say_at = elapsed + SAID_AGAIN
             logger.warning(
-                "pruning has been behind for %.0fs: %d runs ended, %d were pruned, so the store keeps more than "
+                "pruning has been behind for %.0fs: %d runs ended, %d were pruned, so the store holds more than "
                 "keep_runs, keep_runs_total and keep_for allow; submit more slowly, or use a faster disk",
                 behind,
                 self._metrics.ended_total - self._ended,

@@ -1,5 +1,5 @@
-"""The commands that wait for the next pass. Those of workers go before submits, so that a flood of new work does not
-make running work look silent."""
+"""Commands that wait for the next pass. Those of workers precede submits, so that a flood of new work does not make
+running work look silent."""
 
 from collections.abc import Sequence
 
@@ -9,12 +9,12 @@ from interlock.model.message import Started
 
 
 def _weight(content: object) -> int:
-    """Return how much of a pass a command takes. A start takes nothing: it often shares a row with its end."""
+    """Return the share of a pass that a command takes. A start takes none: it often shares a row with its end."""
     return len(content.runs) if type(content) is Create else 0 if type(content) is Started else 1
 
 
 def _fit(commands: Sequence[Command], most: int) -> tuple[int, int]:
-    """Return how many of these commands one pass takes, and their weight."""
+    """Return the number of these commands that one pass takes, and their weight."""
     weight = 0
     for count, (_, content) in enumerate(commands):
         if weight >= most:
@@ -51,7 +51,7 @@ class Inbox:
             self._first_weight += _weight(content)
 
     def put_first(self, content: object) -> None:
-        """Add a command before all that wait."""
+        """Add a command before all waiting ones."""
         self._first.insert(0, ("", content))
         self._first_weight += _weight(content)
 
@@ -61,7 +61,7 @@ class Inbox:
         self._first_weight += sum(type(content) is not Started for _, content in commands)
 
     def take(self, most: int) -> list[Command]:
-        """Remove and return the commands of one pass: answers, or as much as one commit should carry."""
+        """Remove and return the commands of one pass: answers, or as many as one commit should carry."""
         if self.answers:
             answers, self.answers = self.answers, []
             return answers
@@ -73,7 +73,7 @@ class Inbox:
         count, weight = _fit(self._first, most)
         taken, self._first = self._first[:count], self._first[count:]
         self._first_weight -= weight
-        # Submits always get a share, however many messages the workers send.
+        # Submits always get a share, even under a flood of messages from workers.
         count, runs = _fit(self._submits, max(most - weight, most // 4))
         submits, self._submits = self._submits[:count], self._submits[count:]
         self.runs -= runs

@@ -19,7 +19,7 @@ from interlock.model.run import TRIGGER
 
 
 def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Job]) -> Create:
-    """Check a submit, and mark its secrets now, so that they stay secrets whatever becomes of the job."""
+    """Check a submit, and mark its secrets, so that they stay secret even if the job changes."""
     runs = message.runs
     if not runs or len(runs) > MOST_RUNS:
         raise BadValue("runs", len(runs), f"a number of runs from 1 to {MOST_RUNS:,}")
@@ -50,7 +50,7 @@ def put(message: PutJobs, actor: str) -> Put:
 
 
 def own_payload(job: Job) -> bytes:
-    """Return the payload of a run that is submitted without one."""
+    """Return the payload of a run submitted without one."""
     return payload.EMPTY if job.payload is None else json.encode(job.payload)
 
 

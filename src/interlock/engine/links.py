@@ -1,4 +1,4 @@
-"""The scheduler's side of every link: which workers and clients are connected, and which have to wait."""
+"""The scheduler's side of every link: which workers and clients are connected, and which must wait."""
 
 import logging
 from collections.abc import Sequence
@@ -117,7 +117,7 @@ class Links(Endpoint):
 
     def worker_died(self, name: str, process: str = "") -> None:
         successor = self._workers.get(name)
-        # A new process of that name has listed its attempts: nothing of the dead one is left to lose.
+        # A new process of that name has listed its attempts, so the dead one has none left to lose.
         if successor is None or successor.process == process:
             self._engine.post(name, WorkerDown(name, True, f"worker {name} died"))
 
@@ -144,14 +144,14 @@ class Links(Endpoint):
             self._paused.append(peer)
 
     def relieve(self) -> None:
-        """Let paused peers go on once the backlog is small."""
+        """Let paused peers continue once the backlog is small."""
         if self._paused and not self._engine.is_behind(0.5):
             for peer in self._paused:
                 peer.resume()
             self._paused.clear()
 
     def drop_workers(self) -> None:
-        """Break the workers' links; each reconnects and lists its attempts."""
+        """Break the links of workers; each reconnects and lists its attempts."""
         self._joined.clear()
         self._links.clear()
         for name, peer in list(self._workers.items()):
@@ -171,7 +171,7 @@ class Links(Endpoint):
         if peer is None:
             return False
         peer.send(messages)
-        # Work goes out before the answers: it has the longer way.
+        # Send work before answers: it has the longer way.
         peer.flush()
         return True
 

@@ -1,4 +1,4 @@
-"""The log of the scheduler: what each pass did to runs."""
+"""The log of the scheduler: the effect of each pass on runs."""
 
 import logging
 

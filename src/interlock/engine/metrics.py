@@ -1,7 +1,7 @@
 """Counts and histograms of committed decisions, as families for Prometheus.
 
-A pass adds to them in a few sweeps that count equal things together: at full load a run has forty microseconds for
-everything. Labels are jobs, lanes, states and error codes, never run ids.
+A pass adds to them in a few sweeps that count equal values together: at full load, a run has forty microseconds in
+all. Labels are jobs, lanes, states and error codes, never run ids.
 """
 
 from bisect import bisect_left
@@ -19,7 +19,7 @@ from interlock.model.state import TERMINAL, State
 from interlock.ports.clock import Clock
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200)
-FRESH = 0.1  # seconds for which computed metrics are given out again
+FRESH = 0.1  # seconds for which computed metrics are reused
 ROWS = (1, 10, 100, 1000, 10_000)
 Sample = tuple[str, dict[str, str], float]
 MOST_JOBS = 1000  # jobs with a label of their own; the others share one
@@ -58,7 +58,7 @@ class Metrics:
         self.commits = 0
         self.by_job: dict[str, Counter[str]] = defaultdict(Counter)  # job → final state → runs
         self.recent: list[Run] = []
-        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # what happened → job, or code of the error
+        self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # event → job or error code → count
         self._latency = Histogram(SECONDS)
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs with a label of their own
@@ -88,7 +88,7 @@ class Metrics:
         return sum(self.by_job.values(), Counter())
 
     def begin(self, state: SchedulerState) -> None:
-        """Read gauges from this state from now on; its counts continue those before."""
+        """Read gauges from this state from now on; its counts continue the previous ones."""
         self._stale_before += self._state.stale_messages
         self._dropped_before += self._state.log_lines_dropped
         self._state = state
@@ -129,7 +129,7 @@ class Metrics:
         self._dead_letters += len(batch.dead_letters)
 
     def _labels(self, job_ids: Iterable[str]) -> list[str]:
-        """Return a label for each job; of a million jobs, most share one."""
+        """Return a label for each job; beyond a limit, jobs share one."""
         known = self._jobs
         found = []
         for job_id in job_ids:
@@ -145,7 +145,7 @@ class Metrics:
         if not out:
             return
         self._counts["dispatched"].update(self._labels(map(_JOB, out)))
-        # All of a pass happens at one time, and most of its runs were due at few: count by time.
+        # A pass has one time, and most of its runs share few due times: count by time.
         now = decisions.now
         for due, count in Counter([one.scheduled_at for one in out if one.attempt == 1]).items():
             self._latency.add(now - due, count)
@@ -163,7 +163,7 @@ class Metrics:
         self.recent = [*self.recent, *ended[-8:]][-8:]
 
     def latest(self, clock: Clock, *, available: bool, position: int) -> list[Family]:
-        """Return the families; computing them anew takes at most a hundredth of the time."""
+        """Return the families; computing them takes at most a hundredth of the time."""
         now = clock.now().elapsed
         if now >= self._fresh_until or available != self._was_available:
             self._families = self.families(available=available, position=position)
@@ -187,7 +187,7 @@ class Metrics:
             ("gauge", "workers", "Workers that are connected.", len(workers)),
             ("gauge", "worker_slots", "Slots of these workers.", sum(one.slots for one in workers)),
             ("gauge", "worker_attempts", "Attempts on these workers.", sum(len(one.attempts) for one in workers)),
-            ("counter", "stale_messages_total", "Messages of attempts that are no longer the live one.", stale),
+            ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
             ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
             ("counter", "recoveries_total", "Times the state was rebuilt from the store.", self._recoveries),
@@ -210,7 +210,7 @@ class Metrics:
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         histograms = (
             ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", self._latency.samples({})),
-            ("schedule_lag_seconds", "From an occurrence's time until it goes on.", self._lag.samples({})),
+            ("schedule_lag_seconds", "From an occurrence's time until it leaves prerun.", self._lag.samples({})),
             ("commit_duration_seconds", "Duration of a commit.", self._commit_seconds.samples({})),
             ("commit_rows", "Rows in a commit.", self._commit_rows.samples({})),
             ("run_duration_seconds", "From a run's first start to its end.", durations),

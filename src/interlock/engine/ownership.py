@@ -1,4 +1,4 @@
-"""The lease under which a scheduler may write: taken, renewed every third of its time, and released."""
+"""The lease that lets a scheduler write: taken, renewed every third of its term, and released."""
 
 import logging
 from random import Random
@@ -27,7 +27,7 @@ class Ownership:
         return 0 if self._lease is None else self._lease.epoch
 
     async def take(self, now: Now, rng: Random) -> bool:
-        """Take the lease, or keep it; False if another scheduler has it."""
+        """Take the lease, or keep it; return False if another scheduler has it."""
         token = f"{rng.getrandbits(128):032x}" if self._lease is None else self._lease.token
         lease = await self._leases.acquire(self.name, self._holder, token, self._ttl, now.wall)
         if lease is None:
@@ -38,7 +38,7 @@ class Ownership:
         return True
 
     async def renew(self, now: Now) -> bool:
-        """Renew the lease if it is time; True if the store wrote it. Raises after too many failures in a row."""
+        """Renew the lease if it is time; return whether the store wrote it. Raise after too many failures in a row."""
         if self._lease is None or now.elapsed < self.renew_at:
             return False
         self.renew_at = now.elapsed + self._ttl / 3

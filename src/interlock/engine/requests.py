@@ -1,4 +1,4 @@
-"""The requests of clients. `WAYS` has a line for each kind: how it is carried out, and what it needs."""
+"""The requests of clients. `WAYS` has a line for each kind: its function and its needs."""
 
 import asyncio
 import logging
@@ -32,11 +32,11 @@ class Requests:
         self.engine = engine
         self.store = store
         self.tell = tell
-        self.operations: Operations | None = None  # the tree that the scheduler is part of, if any
-        self.waiting: dict[Asker, str] = {}  # request → the run whose end it waits for
+        self.operations: Operations | None = None  # the tree with the scheduler, if any
+        self.waiting: dict[Asker, str] = {}  # request → run whose end it waits for
         self._watched: dict[str, dict[Asker, None]] = {}  # run → the requests that wait for its end
         self._watchers: set[str] = set()  # clients that get news of every commit
-        self._too_early: list[tuple[str, r.Request[Message]]] = []  # requests that wait for the jobs to be known
+        self._too_early: list[tuple[str, r.Request[Message]]] = []  # requests that wait until the jobs are known
         self._tasks = TaskSet()
 
     def take(self, name: str, message: Message) -> None:
@@ -71,14 +71,14 @@ class Requests:
             self._answer_later((name, message.request), answer)
 
     def settled(self) -> None:
-        """Go on with the requests that needed the jobs; these are known now, or the store has failed."""
+        """Resume the requests that needed the jobs: these are known now, or the store has failed."""
         waiting, self._too_early = self._too_early, []
         for name, message in waiting:
             self.take(name, message)
 
     def tree_operations(self) -> Operations:
         if self.operations is None:
-            raise Refused("services: this scheduler has none; start it with interlock up")
+            raise Refused("services: this scheduler runs none; start it with interlock up")
         return self.operations
 
     def problem(self, name: str, request: int, error: InterlockError) -> None:
@@ -119,13 +119,13 @@ class Requests:
                 self._tell_end(asker, run)
 
     def check_watched(self) -> None:
-        """Look again for awaited runs that are no longer live after a rebuild."""
+        """After a rebuild, look up the awaited runs that are no longer live."""
         for asker, run_id in list(self.waiting.items()):
             if run_id not in self.engine.state.runs:
                 self._answer_later(asker, self._find_end(asker, run_id))
 
     async def _find_end(self, asker: Asker, run_id: str) -> None:
-        """Look up a run that is not live. If it has just ended, its end may not be stored yet."""
+        """Look up a run that is not live. Its end may not be stored yet."""
         while asker in self.waiting:
             writing = self.engine.writing
             try:
@@ -140,7 +140,7 @@ class Requests:
             if run is not None and run.state in TERMINAL:
                 self._tell_end(asker, run)
             elif run_id in self.engine.state.runs or not self.engine.available:
-                # Its end will be announced; after a rebuild `check_watched` looks again.
+                # A commit will announce its end; after a rebuild, `check_watched` looks again.
                 return
             elif writing is None:
                 self._forget(asker)
@@ -180,7 +180,7 @@ class Requests:
 
     def _fail(self, asker: Asker, error: Exception) -> None:
         if not isinstance(error, InterlockError):
-            logger.error("a request of %s could not be carried out", asker[0], exc_info=error)
+            logger.error("a request of %s failed", asker[0], exc_info=error)
             error = InterlockError(f"internal error: {error!r}")
         self.problem(*asker, error)
 
@@ -272,9 +272,9 @@ async def _reload(requests: Requests, name: str, message: r.Reload) -> Message:
 
 
 NOTHING, STORE, JOBS = "nothing", "store", "jobs"
-"""what a request needs: only the process, a working store, or also the jobs of this start"""
+"""need of a request: only the process, a working store, or also the jobs of this start"""
 
-# A function returns the answer, a coroutine that finds it beside the loop, or None if the answer comes later.
+# A function returns the answer, a coroutine that returns it, or None if the answer comes later.
 Way = tuple[str, Callable[[Requests, str, Any], Message | Coroutine[Any, Any, Message | None] | None]]
 
 POSTED: Way = (JOBS, _post)
@@ -297,4 +297,4 @@ WAYS: dict[type[Message], Way] = {
     r.ActOnService: (NOTHING, _act),
     r.Reload: (NOTHING, _reload),
 }
-"""any other `Change` is posted as it is, and its handler in `core/step.py` answers it"""
+"""any other `Change` goes unchanged to its handler in `core/step.py`, which answers it"""

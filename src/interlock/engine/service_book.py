@@ -1,8 +1,8 @@
-"""The stored records of services: what outlasts them, their lines, and their changes.
+"""The stored records of services: their handover, lines and changes.
 
-Records go through the engine as one command at a time. The next is made when the last one is stored; after a failure of
-the engine it is posted again. Rows have numbers, so that the store recognises a repeated one. Only `keep` and `forget`
-wait for the store, and not for long.
+Records go through the engine, one command at a time. The book makes the next command when the last one is stored, and
+posts it again after a failure of the engine. Rows have numbers, so that the store recognises a repeated one. Only
+`keep` and `forget` wait for the store, briefly.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ logger = logging.getLogger("interlock.services")
 
 PACE = 0.05  # seconds between two commands with nothing but lines
 PATIENCE = 5.0  # seconds to wait for the store
-AGAIN = 0.1  # seconds before a command is posted again; longer each time
+AGAIN = 0.1  # seconds before a command is posted again, growing
 LONGEST_AGAIN = 2.0
 MOST_ROWS = 1000
-MOST_BYTES = 1024 * 1024  # in one command, so that runs in the same commit do not wait
-MOST_WAITING = 16 * 1024 * 1024  # bytes of waiting lines; beyond it, the service with most of them loses its oldest
+MOST_BYTES = 1024 * 1024  # bytes in one command, so that runs in the same commit do not wait
+MOST_WAITING = 16 * 1024 * 1024  # bytes of waiting lines; beyond, the service with most of them loses its oldest
 MOST_CHANGES = 100  # changes of one service that may wait
 ROW_BYTES = 300  # memory of a row besides its text
-LATEST = 1e11  # the latest time from which a row can have a number
+LATEST = 1e11  # latest time that fits into a row's number
 Future = asyncio.Future[None]
 
 
@@ -45,7 +45,7 @@ class _Waiting(msgspec.Struct, frozen=True):
     order: int  # order of arrival among the rows of all services
     row: ServiceRow
     size: int
-    dropped: int = 0  # the number of rows in whose place this one stands
+    dropped: int = 0  # number of rows that this mark replaces
 
     @property
     def kind(self) -> str:
@@ -59,12 +59,12 @@ class _Queue:
         self._service = service
         self.rows: deque[_Waiting] = deque()
         self._last_number = 0
-        self.changes = 0  # a flood of lines does not push them out
+        self.changes = 0  # kept apart from lines, which may flood
         self.size = 0  # bytes of the lines
 
     def add(self, order: int, at: float, stream: str, text: str, change: bytes | None = None) -> None:
         at = min(max(at, 0.0), LATEST) if math.isfinite(at) else 0.0
-        # Grows over a restart too, unless the clock was set back.
+        # Grows across restarts, unless the clock was set back.
         number = self._last_number = max(self._last_number + 1, int(at * 1e6))
         size = ROW_BYTES + len(text.encode()) + len(change or b"")
         self.rows.append(_Waiting(order, (self._service, number, at, stream, text, change), size))
@@ -77,12 +77,12 @@ class _Queue:
             self.size += by * one.size
 
     def drop(self, kind: str, most: int) -> None:
-        """Drop the oldest rows of a kind: one mark replaces all dropped ones, in the place of the last."""
+        """Drop the oldest rows of a kind; one mark replaces them, in the place of the last."""
         gone = [one for one in self.rows if one.dropped]
         gone += islice((one for one in self.rows if one.kind == kind), most)
         last, dropped = max(gone, key=lambda one: one.order), sum(one.dropped or 1 for one in gone)
         were = "1 line was" if dropped == 1 else f"{dropped} lines were"
-        text = f"{were} left out: more came than could be stored"
+        text = f"{were} left out: the store was too slow"
         mark = _Waiting(last.order, (*last.row[:3], "status", text, None), ROW_BYTES, dropped)
         for one in gone:
             self._count(one, -1)
@@ -91,7 +91,7 @@ class _Queue:
         self.rows = deque(sorted([*rest, mark], key=lambda one: one.order))
 
     def take(self, most: int, most_bytes: int) -> list[_Waiting]:
-        """Remove and return the oldest rows in order, at least one if there is any."""
+        """Remove and return the oldest rows in order, at least one if any waits."""
         taken: list[_Waiting] = []
         while self.rows and (not taken or (len(taken) < most and most_bytes > 0)):
             taken.append(self.rows.popleft())
@@ -110,7 +110,7 @@ class _Flight(msgspec.Struct):
 
 
 class ServiceBook(Handover):
-    """The records for one engine. Calls come from its event loop, after `load`."""
+    """The records of one engine. Call it on the engine's event loop, after `load`."""
 
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
@@ -125,7 +125,7 @@ class ServiceBook(Handover):
         self._timer: asyncio.TimerHandle | None = None
         self._due = math.inf  # loop time of the next command
         self._posted = -math.inf  # loop time of the last command
-        self._urgent = False  # whether more than lines waits
+        self._urgent = False  # whether anything but lines waits
         self._hurry = 0  # flushes under way
         self._empty = asyncio.Event()
         self._empty.set()
@@ -161,7 +161,7 @@ class ServiceBook(Handover):
         self._wake()
 
     def change(self, change: Change, service: str | None = None) -> None:
-        """Record a change of a service, under this name or else its path."""
+        """Record a change of a service under this name, else under its path."""
         change = _sound(change, Change)
         name = change.path if service is None else service
         queue = self._add(name, change.at, "status", in_words(change), msgspec.json.encode(change))
@@ -182,7 +182,7 @@ class ServiceBook(Handover):
     def _shed(self) -> None:
         """Drop the older half of the lines of the service with most of them."""
         if self.dropped == 0:
-            logger.warning("services print more than can be stored: the oldest lines are left out")
+            logger.warning("services print more than the store takes: the oldest lines are left out")
         largest = max(self._queues.values(), key=lambda queue: queue.size)
         lines = (sum(one.kind == "line" for one in largest.rows) + 1) // 2
         self._size -= largest.size
@@ -191,7 +191,7 @@ class ServiceBook(Handover):
         self.dropped += lines
 
     async def flush(self, limit: float = PATIENCE) -> bool:
-        """Wait up to `limit` seconds, while the engine runs, until everything is stored; False if it is not."""
+        """Wait up to `limit` seconds, while the engine runs, until everything is stored; return whether it is."""
         self._hurry += 1
         if self._has_more:
             self._wake()
@@ -230,7 +230,7 @@ class ServiceBook(Handover):
         self._engine.post("", command)
 
     def _take_rows(self) -> list[ServiceRow]:
-        """Take the oldest rows of every service, in order; what one leaves of its fair share goes to the others."""
+        """Take the oldest rows of every service, in order; each leaves the rest of its fair share to the others."""
         taken: list[_Waiting] = []
         rows, size = MOST_ROWS, MOST_BYTES
         waiting = sorted((queue for queue in self._queues.values() if queue.rows), key=lambda queue: len(queue.rows))
@@ -243,7 +243,7 @@ class ServiceBook(Handover):
         return [one.row for one in sorted(taken, key=lambda one: one.order)]
 
     def _failed(self) -> None:
-        """Post the command again, a moment after the engine dropped everything that waited."""
+        """Post the command again, a moment after the engine dropped all waiting commands."""
         if (flight := self._flight) is not None:
             if flight.again is not None:
                 flight.again.cancel()
@@ -252,7 +252,7 @@ class ServiceBook(Handover):
             flight.again = asyncio.get_running_loop().call_later(delay, self._engine.post, "", flight.command)
 
     def _noted(self, command: NoteServices) -> None:
-        """Go on after a command was stored."""
+        """Continue after a command was stored."""
         flight = self._flight
         if flight is None or flight.command is not command:
             return
@@ -283,7 +283,7 @@ def _sound(value: T, kind: type[T]) -> T:
 
 
 def in_words(change: Change) -> str:
-    """Return the text for a change of a service."""
+    """Return the text of a change of a service."""
     before, after = change.before, change.after
     if after is None:
         return "removed"

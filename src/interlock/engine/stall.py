@@ -1,4 +1,4 @@
-"""Notice when this process itself stood still: stopped, or on a machine that slept."""
+"""Notice when this process itself stood still: it was stopped, or the machine slept."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from interlock.ports.clock import Clock
 logger = logging.getLogger("interlock.engine")
 
 TICK = 0.5  # seconds between two ticks of the loop
-STALL = 2.0  # seconds of delay after which the loop counts as having stood still
+STALL = 2.0  # seconds of delay that count as standing still
 
 
 class StallWatch:
@@ -30,7 +30,7 @@ class StallWatch:
             self._ticking.cancel()
 
     def notice(self, now: Now, commands: list[Command]) -> None:
-        """Add a command that leaves the time this process stood still out of all silence."""
+        """Add a command that excludes the time this process stood still from silence."""
         self._turned(now.elapsed)
         if self._stood_still > 0:
             logger.warning("the scheduler stood still for %.1fs", self._stood_still)
@@ -44,6 +44,6 @@ class StallWatch:
             self._stood_still += late
 
     def _tick(self) -> None:
-        """Note that the loop turns. A slow store does not stop it; a stopped process or a sleeping machine does."""
+        """Record that the loop turns. A slow store does not stop it; a stopped process or a sleeping machine does."""
         self._turned(self._clock.now().elapsed)
         self._ticking = asyncio.get_running_loop().call_later(TICK, self._tick)

@@ -25,7 +25,6 @@ RETRY_KEY = Key("Makes the request safe to repeat: the same key for the same run
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
 RETRY = RunAction.RETRY
 
-
 submit = Operation(
     f"POST {API}/runs",
     "Submit a run. The answer comes once the run is durable, with the run as it was created. With `wait`, it comes "
@@ -104,7 +103,6 @@ bulk_actions = {
     )
     for action in RunAction
 }
-
 
 jobs = Operation(
     f"GET {API}/jobs",
@@ -216,7 +214,6 @@ lanes = Operation(
     every_tenant="lanes",
 )
 
-
 tree = Operation(
     f"GET {API}/tree",
     "Show the supervision tree. The supervisors and their children, from the top.",
@@ -275,7 +272,6 @@ reload = Operation(
     every_tenant="services",
     raises=(e.BadConfig,),
 )
-
 
 events = Operation(
     f"GET {API}/events",

@@ -138,9 +138,9 @@ class Reader(ABC):
 
         Pages repeat no run, leave out none that matched all the while, and contain none created since the first page.
         One call looks at `MOST_LOOKED_AT` runs at most, so a page may be short or empty and still have a `next`. It
-        looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`, at no ended run if it is
-        `only_live`, at unsuccessful ones alone if it is `only_unsuccessful`, and otherwise at those of the job alone if
-        it names one.
+        looks at the last `MOST_WITH_PREFIX` by id alone if the filter has `id_prefix`: of all tenants, anew for each
+        page. It looks at no ended run if the filter is `only_live`, at unsuccessful ones alone if it is
+        `only_unsuccessful`, and otherwise at those of the job alone if it names one.
         """
 
     @abstractmethod

@@ -1,8 +1,9 @@
-"""The question a forecast answers, and its answer: jobs, lanes, notable findings, every run. Times are Unix seconds."""
+"""The question a forecast answers, and its answer: jobs, lanes, notable findings, every run."""
 
 import msgspec
 
 from interlock.model.error import BadInput
+from interlock.model.json_form import Time
 from interlock.model.state import State
 
 LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
@@ -32,10 +33,10 @@ class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     id: str
     job_id: str
-    nominal_at: float  # scheduled time, without jitter
-    due_at: float
-    started_at: float | None
-    ended_at: float | None  # null if it still ran when the forecast stopped
+    nominal_at: Time  # scheduled time, without jitter
+    due_at: Time
+    started_at: Time | None
+    ended_at: Time | None  # null if it still ran when the forecast stopped
     state: State
     reason: str
     attempts: int
@@ -61,7 +62,7 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     most_at_once: int
     waited: int  # runs that started late
     longest_wait: float
-    longest_wait_at: float | None
+    longest_wait_at: Time | None
     waited_for: dict[str, int]  # cause → runs that waited
     busy: float  # seconds of all its runs together
 
@@ -70,7 +71,7 @@ class LaneForecast(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     limit: int
     most: int  # peak number of running runs
-    most_at: float | None  # first time of that peak
+    most_at: Time | None  # first time of that peak
     full: float  # seconds without a free slot
 
 
@@ -80,8 +81,8 @@ class Notable(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     what: str  # missed, waited, overlap, or an unsuccessful state
     count: int
-    first_at: float
-    last_at: float
+    first_at: Time
+    last_at: Time
     text: str
 
 

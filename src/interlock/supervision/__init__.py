@@ -1,5 +1,6 @@
 """Supervision trees: children that are started in order, kept up, and stopped in reverse order."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -40,8 +41,6 @@ _MACHINERY = ("supervision.function", "supervision.watches", "supervision.superv
 
 
 def __getattr__(name: str) -> Any:
-    from importlib import import_module
-
     for module in (*_MODULES, *_MACHINERY) if name in __all__ else ():
         if (value := vars(import_module(f"interlock.{module}")).get(name)) is not None:
             globals()[name] = value

@@ -5,14 +5,14 @@ every process that a child leaves behind becomes a child of the guard, even in a
 is an orphan; `Orphans` knows its owner. The guard kills the orphans of a child that has ended. Until they are gone it
 neither reaps the child's own process, so that its pid is not reused, nor reports its end.
 
-There is one limit: a process that has left its session, its environment and its parent while its child lives on, and
-may come from several children, has no owner, and lives until the guard ends.
+One limit: a process that has left its session, its environment and its parent while its child lives on, and that
+several children may have started, has no owner and lives until the guard ends.
 
 The children do not outlive the supervisor either: the guard notices the end of the link, or of the process. If the
 guard itself is killed, the system kills its children.
 
-The guard stays for as long as the supervisor does, so it imports little: without `typing` it starts 5 ms earlier and
-takes 1 MiB less.
+The guard lives as long as the supervisor, so it imports little: without `typing` it starts 5 ms earlier and takes
+1 MiB less.
 """
 
 import errno
@@ -28,11 +28,11 @@ from interlock.supervision.guard_child import Plan, become, prctl
 from interlock.supervision.guard_orphans import Child, Orphans
 from interlock.supervision.lineage import NOT_YET, tried
 
-REMAINS = 2.0  # seconds until the guard reports the end of a child although one of its processes does not die
-LAST_REMAINS = 5.0  # seconds until the guard ends although a process does not die
+REMAINS = 2.0  # seconds until the guard reports the end of a child despite a process that does not die
+LAST_REMAINS = 5.0  # seconds until the guard ends despite a process that does not die
 LAST_WORD = 5.0  # seconds for one last request to a container engine
 LOOK_AGAIN = 0.005  # seconds until the next look at an orphan whose owner is not known yet
-ROUNDS = 50  # looks for orphans in a row, as long as each finds some that have died
+ROUNDS = 50  # most looks for orphans in a row, while each finds dead ones
 
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -45,13 +45,13 @@ class _Guard:
         self._link.setblocking(False)
         self._link.set_inheritable(False)
         self._children: dict[int, Child] = {}
-        self._leaders: dict[int, Child] = {}  # the same, by process
-        self._starting: dict[int, Child] = {}  # those of them that are between fork and exec, by descriptor
+        self._leaders: dict[int, Child] = {}  # children by pid
+        self._starting: dict[int, Child] = {}  # children between fork and exec, by descriptor
         self._orphans = Orphans(f"{identity}.".encode(), self._leaders)
-        self._has_looked = False  # whether the orphans were looked at in this turn
+        self._has_looked = False  # whether this turn has looked at the orphans
         self._in_doubt = False  # whether the owner of an orphan is not known yet
         self._received = bytearray()
-        self._descriptors: list[list[int]] = []  # received with requests that are not complete yet
+        self._descriptors: list[list[int]] = []  # received with incomplete requests
         self._unsent = bytearray()
         self._last_words: dict[str, tuple[str, bytes]] = {}
         self._over = False  # whether the supervisor is gone, or has closed the guard
@@ -61,7 +61,7 @@ class _Guard:
         self._poll = select.poll()
         self._poll.register(link, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
-        # A process that the supervisor has forked may hold a copy of the link, which then does not end with it.
+        # A fork of the supervisor may hold a copy of the link, which then outlives the supervisor.
         self._supervisor = os.pidfd_open(supervisor) if os.getppid() == supervisor else -1
         if self._supervisor >= 0:
             self._poll.register(self._supervisor, select.POLLIN)
@@ -70,7 +70,7 @@ class _Guard:
 
     @staticmethod
     def _hear_signals() -> int:
-        """Return a descriptor that becomes readable when a child ends. Only the supervisor ends the guard."""
+        """Return a descriptor that becomes readable when a child ends, and ignore signals that would end the guard."""
         wake, waker = os.pipe()
         os.set_blocking(wake, False)
         os.set_blocking(waker, False)
@@ -136,7 +136,7 @@ class _Guard:
         return len(data) > 0
 
     def _take_requests(self) -> None:
-        """Serve the requests that are complete; no new children for a supervisor that has vanished."""
+        """Serve complete requests; start no children for a supervisor that has vanished."""
         while len(self._received) >= (size := 4 + int.from_bytes(self._received[:4], "little")) and not self._in_order:
             name, *values = marshal.loads(self._received[4:size])
             del self._received[:size]
@@ -149,7 +149,7 @@ class _Guard:
 
     def _flush(self) -> None:
         if self._unsent and not self._over:
-            # If nothing can be sent there is no room, or no supervisor, which reading tells.
+            # A failure means a full buffer, or no supervisor, which the next read shows.
             del self._unsent[: max(0, tried(self._link.send, self._unsent))]
             self._poll.modify(self._link, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
@@ -162,7 +162,7 @@ class _Guard:
                 # This process has run out of descriptors.
                 raise OSError(errno.EMFILE, "")
             status, writer = os.pipe()
-            # A signal that comes before the child has its own dispositions must wait until it has.
+            # Block signals until the child has its own dispositions.
             signal.pthread_sigmask(signal.SIG_BLOCK, self._altered)
             parent = os.getpid()
             pid = os.fork()
@@ -180,7 +180,7 @@ class _Guard:
             _close_all([writer, *given])
 
     def _started(self, child: Child) -> None:
-        """Report a child that executes its program, or could not."""
+        """Report a child that executes its program, or failed to."""
         data = os.read(child.status, 4096)
         self._poll.unregister(child.status)
         os.close(child.status)
@@ -214,7 +214,7 @@ class _Guard:
         if child.status < 0:
             _signal_group(child.pid, signal_number)
         elif signal_number == signal.SIGKILL:
-            # It may not have a group of its own yet, but has started nothing.
+            # It may not have its own group yet, but has started nothing.
             tried(os.kill, child.pid, signal_number)
 
     def _remember(self, key: str, path: str, request: bytes) -> None:
@@ -239,7 +239,7 @@ class _Guard:
             return
 
     def _bury(self) -> bool:
-        """Report every dead child that has left nothing. Return False if all that are dead have left something."""
+        """Report every dead child without remaining orphans. Return False if all dead ones have some."""
         dead = [child for child in list(self._leaders.values()) if self._has_ended(child)]
         left = self._hunt()
         now = time.monotonic()
@@ -278,14 +278,14 @@ class _Guard:
             for pid in over:
                 _signal_group(tried(os.getpgid, pid), signal.SIGKILL)
                 tried(os.kill, pid, signal.SIGKILL)
-            # An orphan that died meanwhile may have left others, which this look had passed already.
+            # An orphan that died meanwhile may have left others that this look missed.
             if not have_died:
                 break
         return {*over.values(), NOT_YET} if self._in_doubt else {*over.values()}
 
     def _is_over(self, number: int | None) -> bool:
         if number is None:
-            # Its owner may be a child that is to live on.
+            # Its owner may be a child that outlives the supervisor.
             return self._over and (self._in_order or not self._may_outlive())
         if number == NOT_YET:
             return False
@@ -299,7 +299,7 @@ class _Guard:
         return any(child.outlives and child.ended is None for child in self._leaders.values())
 
     def _end(self) -> None:
-        """Kill every process that is not to live on, and wait until they are gone."""
+        """Kill every process that must not outlive the supervisor, and wait until they are gone."""
         self._has_looked = False
         while not self._in_order and self._receive():
             pass
@@ -333,7 +333,7 @@ def _close_all(descriptors: list[int]) -> None:
 
 
 def _say(path: str, request: bytes) -> None:
-    """Send a request to a socket and wait for the beginning of an answer, so that the other side completes it."""
+    """Send a request to a socket and wait for the first bytes of the answer, so that the peer completes it."""
     with socket.socket(socket.AF_UNIX) as link:
         link.settimeout(LAST_WORD)
         if tried(link.connect, path) != -1 and tried(link.sendall, request) != -1:

@@ -1,6 +1,6 @@
-"""How a fork of the guard becomes a child: session, signals, limits and descriptors, and then its program.
+"""Turn a fork of the guard into a child: session, signals, limits and descriptors, then its program.
 
-Like the guard it imports little.
+Like the guard, it imports little.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ prctl = ctypes.CDLL(None).prctl
 
 
 def become(plan: Plan, descriptors: dict[int, int], status: int, parent: int, altered: Iterable[int]) -> "NoReturn":
-    """In the new process, execute the program of the plan, or report why not. All other descriptors close then."""
+    """In the new process, execute the program of the plan, or report why not. All other descriptors are closed."""
     command, environment, folder, limits, outlives = plan
     stage = "fork"
     try:
@@ -111,5 +111,5 @@ def _prefer_for_oom() -> None:
             if int(os.read(descriptor, 16)) < OOM_SCORE:
                 os.write(descriptor, str(OOM_SCORE).encode())
         except OSError:
-            pass  # it is then as likely to end as the others
+            pass  # the system then treats it like any other process
         os.close(descriptor)

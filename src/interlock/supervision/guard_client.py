@@ -1,4 +1,4 @@
-"""The supervisor's side of the guard: start, signal and watch processes through it, without ever waiting for it."""
+"""The supervisor's side of the guard: start, signal and watch processes through it, without blocking."""
 
 import asyncio
 import itertools
@@ -20,9 +20,9 @@ logger = logging.getLogger("interlock.supervision")
 
 MOST_STARTING = 64  # simultaneous starts; others wait, so that neither side runs out of descriptors
 PATIENCE = 10.0
-"""seconds for the guard to end after the request to close, and to report the end of a process that it has killed"""
+"""seconds for the guard to end after the request to close, and to report the end of a killed process"""
 BETWEEN_LOOKS = 0.01
-MOST_LOOKS = 300  # looks at processes left by a killed guard; then one that does not die is left alone
+MOST_LOOKS = 300  # looks at processes left by a killed guard; one that then still lives is left alone
 RESOURCES = {
     "memory": resource.RLIMIT_AS,
     "files": resource.RLIMIT_NOFILE,
@@ -35,25 +35,25 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     """A program for the guard to start."""
 
     command: tuple[str, ...]
-    environment: Mapping[str, str]  # all of it
+    environment: Mapping[str, str]  # the whole environment
     cwd: str | None = None  # by default the supervisor's own
     limits: Limits = Limits()
-    outlives: bool = False  # lives on when the supervisor is gone
+    outlives: bool = False  # whether it outlives the supervisor
     descriptors: Mapping[int, int] = {}  # number in the program → number here; the caller closes them
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a process ended, together with everything that it had started."""
+    """The end of a process and of everything that it had started."""
 
     code: int | None = None
     signal: int | None = None
-    error: str = ""  # why neither is known
+    error: str = ""  # reason why neither is known
 
 
 class NotSpawned(Exception):
     def __init__(self, stage: str, number: int, text: str = "") -> None:
-        """`stage` is where it failed: command, interpreter, cwd, limits.NAME, descriptors, fork or guard; `number` is
-        the system's number of the error, or 0."""
+        """`stage` is what failed: command, interpreter, cwd, limits.NAME, descriptors, fork or guard; `number` is the
+        system's number of the error, or 0."""
         super().__init__(text or os.strerror(number))
         self.stage, self.number = stage, number
 
@@ -74,16 +74,16 @@ class Spawned:
             self.exit.set_result(ended)
 
     def fail(self, why: NotSpawned) -> None:
-        """Settle a process that was not started, or is lost."""
+        """Settle a process that did not start, or is lost."""
         if not self.born.done():
             self.born.set_exception(why)
-            # The caller may not wait any more.
+            # The caller may have stopped waiting.
             self.born.exception()
         self.settle(Ended(error=str(why)))
 
 
 class Guard:
-    """Starts the guard process with the first child, and a new one with the next child if that was killed."""
+    """Starts the guard process with the first child; after its death, starts a new one with the next child."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -112,7 +112,7 @@ class Guard:
         return self._link
 
     async def spawn(self, program: Program) -> Spawned:
-        """Start a process, and return when it executes its program. Raise `NotSpawned`; then, and when cancelled,
+        """Start a process, and return when it executes its program. Raise `NotSpawned`. After that, or a cancel,
         nothing of it is left."""
         async with self._starting:
             link = self.open()
@@ -134,7 +134,7 @@ class Guard:
             process.link.send(("signal", process.number, int(number)))
 
     async def finish(self, process: Spawned) -> None:
-        """Kill a process, and return when it is over, or is given up because its end is not reported."""
+        """Kill a process, and return when it has ended; give up if its end is not reported in time."""
         self.signal(process, signal.SIGKILL)
         await asyncio.wait([process.exit], timeout=PATIENCE)
         if not process.exit.done():
@@ -149,7 +149,7 @@ class Guard:
         self.open().send(("remember", key, path, request))
 
     def disregard(self, key: str) -> None:
-        """Drop that request."""
+        """Cancel the request for a socket."""
         if self._last_words.pop(key, None) is not None and self._link is not None:
             self._link.send(("disregard", key))
 
@@ -181,7 +181,7 @@ class Guard:
                 process.settle(Ended(code=values[0], signal=values[1]))
 
     def ended(self, link: GuardLink, how: str) -> None:
-        """Kill what a guard that is gone has left, and settle it."""
+        """Kill and settle the processes that a dead guard left."""
         if self._link is link:
             self._link = None
         left = [process for process in self._spawned.values() if process.link is link]
@@ -219,7 +219,7 @@ def _spawn_message(number: int, program: Program, link: GuardLink) -> Message:
 
 def _folder(cwd: str) -> bytes:
     try:
-        # The guard stays where it was started, and the supervisor need not.
+        # The guard stays in its first folder; the supervisor may have changed its own.
         return os.fsencode(cwd if os.path.isabs(cwd) else os.path.join(os.getcwd(), cwd))
     except OSError as error:
         raise NotSpawned("guard", error.errno or 0, f"the supervisor's own folder is gone: {error.strerror}") from error

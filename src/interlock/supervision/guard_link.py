@@ -29,7 +29,7 @@ main()
 
 def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
     """In a session of its own, so that no signal to the supervisor's terminal or group reaches it."""
-    # Not one of the standard streams, should the supervisor have been started without them.
+    # Avoid the numbers of standard streams: the supervisor may have started without them.
     there = fcntl.fcntl(link.fileno(), fcntl.F_DUPFD_CLOEXEC, 3)
     try:
         return subprocess.Popen(
@@ -49,7 +49,7 @@ def _start(link: socket.socket, identity: str) -> "subprocess.Popen[bytes]":
 
 
 def is_inherited(descriptor: int) -> bool:
-    """Return whether a child may have this descriptor: without standard streams their numbers may be anything's."""
+    """Return whether a child may have this descriptor: without standard streams, other files may have their numbers."""
     try:
         return os.get_inheritable(descriptor)
     except OSError:
@@ -63,7 +63,7 @@ class GuardLink:
         self._owner = owner
         self._loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = self._loop.create_future()
-        """settled by the owner once it has dealt with the end of the guard"""
+        """settled by the owner once it has handled the end of the guard"""
         self._received = bytearray()
         self._queue: deque[tuple[memoryview, Sequence[int]]] = deque()
         """data to send, with the descriptors that go with its first byte"""
@@ -96,7 +96,7 @@ class GuardLink:
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:
-                # Reading tells that the guard is gone; whatever else is wrong, its end puts right.
+                # A read shows that the guard is gone; its end settles any other error.
                 self.kill()
                 return
             if sent == len(data):
@@ -129,7 +129,7 @@ class GuardLink:
         self._process.kill()
 
     def _end(self) -> None:
-        """The guard has ended, or is about to."""
+        """Handle the end of the guard, which has come or is near."""
         self._is_broken = True
         self._loop.remove_reader(self._socket.fileno())
         self._loop.remove_writer(self._socket.fileno())

@@ -10,7 +10,7 @@ import time
 
 from interlock.supervision.lineage import NOT_YET, facts, marked, processes, start, tried
 
-DOUBT = 1.0  # seconds after which a process with an unreadable environment counts as one without a mark
+DOUBT = 1.0  # seconds after which an unreadable environment counts as one without a mark
 
 
 class Child:
@@ -22,7 +22,7 @@ class Child:
         self.started = start(facts(pid))
         self.status = status  # descriptor that reports whether its program could be executed; -1 afterwards
         self.outlives = outlives
-        self.ended: tuple[int | None, int | None] | None = None  # exit code and signal, once its process is dead
+        self.ended: tuple[int | None, int | None] | None = None  # exit code and signal, once the process is dead
         self.deadline = 0.0
 
 
@@ -33,16 +33,16 @@ class Orphans:
         self._leaders = leaders
         self._owners: dict[int, int | None] = {}
         self._doubtful: dict[int, tuple[float, int | None]] = {}
-        """orphans whose mark is not known yet: since when, and their owner if they have none"""
+        """orphan with an unknown mark → since when, and its owner should it have no mark"""
         self._has_list = tried(os.access, "/proc/thread-self/children", os.R_OK) == 1
 
     def living(self) -> tuple[list[int], bool]:
-        """Return the orphans that live, and whether others had died, which are reaped."""
+        """Return the live orphans, and whether any dead ones were reaped."""
         living, have_died = [], False
         for pid in self._candidates():
             if pid not in self._leaders:
                 try:
-                    # By far the cheapest test whether a process is a child.
+                    # By far the cheapest test for a child.
                     if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG) is None:
                         living.append(pid)
                     else:
@@ -64,7 +64,7 @@ class Orphans:
         self._doubtful.pop(pid, None)
 
     def owner(self, pid: int) -> int | None:
-        """Return the number of the child that owns an orphan; None if no child does, NOT_YET if that is unknown."""
+        """Return the number of the child that owns an orphan; None for no owner, NOT_YET while that is unknown."""
         if pid in self._owners:
             return self._owners[pid]
         owner = self._known(pid)
@@ -91,10 +91,10 @@ class Orphans:
         return possible[0].number if len(possible) == 1 else None
 
     def look(self) -> None:
-        """Settle the owners of the present orphans, before another child ends and they are taken for its own."""
+        """Settle the owners of the present orphans before another child ends and seems to own them."""
         found, _ = self.living()
         try:
-            # If a child has just died they may be its own, and it is dealt with first.
+            # If a child has just died, they may be its own; handle that child first.
             if os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
                 for pid in found:
                     self.owner(pid)

@@ -1,6 +1,6 @@
 """The processes of this machine as /proc shows them, and the mark that each child of a guard inherits and passes on.
 
-The guard and the supervisor share this module. Like the guard it imports little.
+The guard and the supervisor share this module. Like the guard, it imports little.
 """
 
 import os
@@ -8,12 +8,12 @@ import signal
 from collections.abc import Callable
 
 MARKER = "INTERLOCK_CHILD"
-"""the environment variable with the mark: `identity.number` for each guard above, the outermost first"""
+"""environment variable of the mark: `identity.number` for each guard above, the outermost first"""
 NOT_YET = -1
 
 
 def tried(call: Callable[..., object], *values: object) -> int:
-    """Return the result of a system call; -1 if it fails, most often because a process is gone."""
+    """Return the result of a system call; -1 if it fails, usually because the process is gone."""
     try:
         return call(*values)  # type: ignore[return-value]
     except OSError:
@@ -34,7 +34,7 @@ def facts(pid: int) -> list[bytes]:
 
 
 def is_dead(of: list[bytes]) -> bool:
-    """Return whether it has died, reaped or not. A zombie with threads has lost only its first one."""
+    """Return whether a process has died, reaped or not. A zombie with threads has lost only its first one."""
     return not of or (of[0] in (b"Z", b"X") and int(of[17]) <= 1)
 
 
@@ -43,12 +43,12 @@ def parent(of: list[bytes]) -> int:
 
 
 def start(of: list[bytes]) -> int:
-    """Return the start time, which tells apart two processes with the same pid."""
+    """Return the start time, which distinguishes two processes with the same pid."""
     return int(of[19]) if of else NOT_YET
 
 
 def kill(pid: int, started: int) -> None:
-    """Kill this process, but not another one that has its pid by now."""
+    """Kill this process, but not a later one with the same pid."""
     if (descriptor := tried(os.pidfd_open, pid)) >= 0:
         if start(facts(pid)) == started:
             tried(signal.pidfd_send_signal, descriptor, signal.SIGKILL)
@@ -56,7 +56,7 @@ def kill(pid: int, started: int) -> None:
 
 
 def marked(pid: int, token: bytes) -> int | None:
-    """Return the number in a process's mark of this guard, None if it has no such mark, NOT_YET if that is unknown."""
+    """Return the number in a process's mark of this guard; None without a mark, NOT_YET while that is unknown."""
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environment = file.read()
@@ -69,8 +69,8 @@ def marked(pid: int, token: bytes) -> int | None:
             for mark in variable.partition(b"=")[2].split(b"/"):
                 if mark.startswith(token) and mark[len(token) :].isdigit():
                     return int(mark[len(token) :])
-    # While a process executes a program, or ends, it has no environment, and reading it breaks off. So there is no mark
-    # only if all of the environment was there, and the program, whose address the system notes last.
+    # While a process executes a program or ends, its environment is empty or incomplete. So only a whole environment
+    # without a mark, and with the program's address, which the system sets last, proves that there is none.
     if not (fields := facts(pid)):
         return NOT_YET
     program, begin, end = int(fields[23]), int(fields[47]), int(fields[48])

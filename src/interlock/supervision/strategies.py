@@ -1,4 +1,4 @@
-"""Restarts of several children together, by the strategy of their supervisor."""
+"""Restart several children together, by the strategy of their supervisor."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -9,23 +9,23 @@ from interlock.supervision.child import ChildRunner
 
 
 class Together:
-    """Children that ended and take others with them. A child that ends by itself during the restart makes it begin
+    """A restart of children that ended, and of others with them. A child that ends by itself meanwhile makes it begin
     again; a child that is stopped for it does not."""
 
     def __init__(
         self, members: Callable[[Container[ChildRunner]], list[ChildRunner]], now: Callable[[], float]
     ) -> None:
         """`members` returns the children to restart when some have ended, in starting order; `now` is the wall time."""
-        self.halting = asyncio.Event()  # set when nothing more may start
-        self.starting = asyncio.Lock()  # held while several children are brought up
+        self.halting = asyncio.Event()  # set once nothing more may start
+        self.starting = asyncio.Lock()  # held while several children start
         self._members = members
         self._now = now
-        self._wanted: dict[ChildRunner, float] = {}  # children that ended, with the time of their restart
+        self._wanted: dict[ChildRunner, float] = {}  # ended child → time of its restart
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         self._wanted.clear()
-        # It may run on another loop than it did before.
+        # A later start may use another loop.
         self.halting, self.starting = asyncio.Event(), asyncio.Lock()
 
     def want(self, child: ChildRunner, at: float) -> None:
@@ -34,7 +34,7 @@ class Together:
             self._task = asyncio.get_running_loop().create_task(self._restart())
 
     async def end(self) -> None:
-        """Wait for a restart that is under way; it breaks off when halting."""
+        """Wait for a restart under way; halting ends it early."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -58,7 +58,7 @@ class Together:
                 await self.halting.wait()
         for child in members:
             if self._wanted or self.halting.is_set():
-                # The next round starts the remaining ones too.
+                # The next round starts the remaining children too.
                 return
             if not child.stays_down:
                 await child.up()

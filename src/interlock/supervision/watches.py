@@ -1,4 +1,4 @@
-"""Watches: every change in a tree, as an asynchronous iterator that never holds the tree up."""
+"""Watches: every change in a tree, as an asynchronous iterator that never blocks the tree."""
 
 from collections import deque
 
@@ -10,10 +10,10 @@ SIZE = 1000  # changes kept for a slow watcher
 
 
 class Watch:
-    """Made by `Supervisor.watch()`, with all changes since then. A slow watcher loses the oldest."""
+    """All changes since the call of `Supervisor.watch()`. A slow watcher loses the oldest."""
 
     def __init__(self, size: int, all_watches: "list[Watch]") -> None:
-        """`all_watches` has it until it is closed."""
+        """`all_watches` contains this watch until it is closed."""
         if not isinstance(size, int) or size < 1:
             raise BadValue("size", size, "a whole number of one or more")
         self._changes: deque[Change] = deque(maxlen=size)
@@ -29,7 +29,7 @@ class Watch:
         self._bell.ring()
 
     def end(self) -> None:
-        """End the iteration after the changes that are there."""
+        """End the iteration after the waiting changes."""
         self._over = True
         self._bell.ring()
 

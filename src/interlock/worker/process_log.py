@@ -90,7 +90,7 @@ class ProcessLog(Output):
         if not self._allowance.is_open and not self._is_cut:
             self._is_cut = True
             self._send(
-                "warning", f"log cut: {MOST_LINES:,} lines or {MOST_BYTES // 2**20} MiB; what follows is left out"
+                "warning", f"log cut: {MOST_LINES:,} lines or {MOST_BYTES // 2**20} MiB; further lines are left out"
             )
 
     def _send(self, level: str, line: str) -> None:

@@ -45,7 +45,7 @@ class InterlockError(Exception):
             cls.exit_code = exit_code
         if status:
             cls.status = status
-        if code:  # a family has none of its own
+        if code:  # a family declares none
             cls.code = code
             ERRORS.setdefault(code, cls)
 
@@ -54,7 +54,7 @@ ERRORS[InterlockError.code] = InterlockError
 
 
 def rebuild(code: str, message: str) -> InterlockError:
-    """Make the error that a peer reported by code and message."""
+    """Return the error that a peer reported by code and message."""
     kind = ERRORS.get(code, InterlockError)
     error = kind.__new__(kind)
     Exception.__init__(error, message if kind.code == code else f"{message} ({code})")
@@ -62,7 +62,7 @@ def rebuild(code: str, message: str) -> InterlockError:
 
 
 def shown(value: object, limit: int = 80) -> str:
-    """Return a value as a message shows it: quoted, on one line. A long value is left out, not cut: masking would not
+    """Return a value as messages show it: quoted, on one line. A long value is left out, not cut: masking would not
     recognise a part of a secret."""
     try:
         text = repr(value)
@@ -73,18 +73,18 @@ def shown(value: object, limit: int = 80) -> str:
 
 
 def without_value(name: object) -> object:
-    """Return a name as a message shows it. Text after a `=` was meant as a value and may be a secret."""
+    """Return a name as messages show it, without text after a `=`: that was meant as a value, and may be a secret."""
     if not isinstance(name, str) or "=" not in name:
         return name
     return name.partition("=")[0] + "=…"
 
 
 class BadInput(InterlockError, status=400, exit_code=ExitCode.USAGE):
-    """Something given is not valid."""
+    """A given value is not valid."""
 
 
 class BadDefinition(InterlockError, exit_code=ExitCode.USAGE):
-    """An app or a file defines something wrongly."""
+    """An app or a file has a wrong definition."""
 
 
 class Missing(InterlockError, status=404, exit_code=ExitCode.UNKNOWN):
@@ -92,11 +92,11 @@ class Missing(InterlockError, status=404, exit_code=ExitCode.UNKNOWN):
 
 
 class Conflict(InterlockError, status=409):
-    """The request does not fit the present state of things."""
+    """The request conflicts with the present state."""
 
 
 class TooLarge(BadInput, status=413):
-    """Something given is too large."""
+    """A given value is too large."""
 
 
 class NotAllowed(InterlockError, status=403, exit_code=ExitCode.NOT_ALLOWED):
@@ -104,4 +104,4 @@ class NotAllowed(InterlockError, status=403, exit_code=ExitCode.NOT_ALLOWED):
 
 
 class Unavailable(InterlockError, status=503):
-    """Not possible at the moment; trying again helps."""
+    """The request is not possible at the moment; try again."""

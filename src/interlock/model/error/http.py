@@ -1,4 +1,4 @@
-"""Errors of HTTP, of links, and of finding the other side."""
+"""Errors of HTTP, links and sockets."""
 
 from interlock.model.error.base import (
     BadDefinition,
@@ -101,7 +101,7 @@ class Overloaded(Unavailable, code="overloaded"):
 
 
 class Refused(InterlockError, code="refused"):
-    """The other side of a link refuses to talk."""
+    """The peer refuses the link."""
 
 
 class SocketInUse(InterlockError, code="socket_in_use"):

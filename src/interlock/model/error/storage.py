@@ -7,7 +7,7 @@ class StoreUnavailable(Unavailable, code="store_unavailable"):
     """The disk refuses writes, or cannot be read. The request changed nothing."""
 
     def __init__(self, why: str, asked: bool = False) -> None:
-        """`asked`: the caller only reads. The message then says nothing about changes, which may have been made."""
+        """`asked`: the caller only reads, so the message says nothing about changes."""
         super().__init__(
             f"store: cannot be read now ({why}); try again"
             if asked

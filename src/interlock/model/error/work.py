@@ -24,7 +24,7 @@ class BadValue(BadInput, code="bad_value"):
 
 
 class BadUse(BadValue):
-    """A field is given twice, without one that it needs, or together with one that excludes it."""
+    """A field was given twice, without a field that it needs, or with a field that excludes it."""
 
     def __init__(self, field: str, rule: str) -> None:
         """`rule` follows the field: "cannot be combined with at", "given twice; allowed once"."""
@@ -52,7 +52,7 @@ class NotJson(BadInput, code="not_json"):
 
     def __init__(self, where: str, what: str, why: str = "") -> None:
         """`what` names the kind of value and never quotes it: it may be a secret."""
-        # The place is made of the user's own keys. It is shown as it is or not at all, like any value.
+        # The place consists of the user's keys, so it is shown whole or not at all, like any value.
         place = where if len(where) <= 200 and where.isprintable() else re.split(r"[.\[]", where, maxsplit=1)[0] + "…"
         super().__init__(f"{place}: {what} is not JSON{f' ({why})' if why else ''}")
         self.what, self.why = what, why
@@ -118,7 +118,7 @@ class BadConfig(BadDefinition, code="bad_config", status=422):
 
 
 class BadHandler(BadDefinition, code="bad_handler"):
-    """The function cannot be a handler."""
+    """The function is not suitable as a handler."""
 
 
 class CannotImport(BadDefinition, code="cannot_import"):
@@ -191,7 +191,7 @@ class InvalidTransition(InterlockError, code="invalid_transition"):
 
 
 class RunEnded(InterlockError, code="run_not_succeeded", exit_code=ExitCode.NOT_SUCCEEDED):
-    """`result()` of a run that did not succeed. Its cause is a `RemoteError` if the handler raised an exception."""
+    """`result()` was called for a run that did not succeed. The cause is a `RemoteError` if its handler raised."""
 
     def __init__(self, run_id: str, state: str, reason: str) -> None:
         super().__init__(f"run {run_id} ended as {state}: {reason}")
