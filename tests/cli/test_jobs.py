@@ -130,7 +130,7 @@ def test_what_is_indented_stays_so(command: Run, timed: Server) -> None:
     assert [row[3] for row in command("logs", run_id).rows] == lines
     assert [row[3] for row in command("show", run_id).rows if row[0] == "log"] == lines
     drawn = in_a_terminal(timed.folder, "logs", run_id, NO_COLOR="1").splitlines()
-    assert [line.partition("STDOUT  ")[2] for line in drawn[:2]] == lines[:2]
+    assert [line.partition("INFO    ")[2] for line in drawn[:2]] == lines[:2]
 
 
 def test_the_next_times(command: Run) -> None:

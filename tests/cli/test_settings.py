@@ -100,6 +100,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "lifespan_timeout": ("90s", 90.0),
         "log_level": ("info", "info"),
         "log_format": ("json", "json"),
+        "echo": ("true", True),
         "origins": ("https://one.example,https://two.example:444", ["https://one.example", "https://two.example:444"]),
         "hosts": ("one.example, two", ["one.example", "two"]),
         "max_body": ("64kB", 64000),

@@ -53,7 +53,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     lease = await take(store)
     batch = created(*runs)
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
-    batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}") for run in runs for number in (1, 2)]
+    batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
@@ -359,7 +359,7 @@ def test_no_position_and_no_place_in_the_list_is_given_out_twice(with_store: Wit
     async def body(store: AnyStore) -> None:
         await put(store, ended("a"), ended("b"), ended("c"))
         lease = await take(store)
-        line = Batch(logs=[("a", 1, 3, 9.0, "info", "the newest of all")], position=10)
+        line = Batch(logs=[("a", 1, 3, 9.0, "info", "the newest of all", "app")], position=10)
         await store.commit(line, NAME, lease.epoch)
         assert await prune_all(store, 0, LATER) == 1
         assert await listed(store) == ["c", "a"], "created last, and spoke last"
@@ -444,7 +444,7 @@ def test_runs_to_which_much_belongs_are_deleted_a_few_at_a_time_and_others_write
         lease = await take(store)
         names = [f"r{number:02}" for number in range(count)]
         batch = created(*(ended(name) for name in names), make_run("live"))
-        batch.logs = [(name, 1, number, 1.0, "info", "x") for name in names for number in range(lines)]
+        batch.logs = [(name, 1, number, 1.0, "info", "x", "app") for name in names for number in range(lines)]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
         await put(store, make_run("last"))

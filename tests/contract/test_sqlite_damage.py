@@ -329,10 +329,10 @@ def test_lines_that_are_stored_already_are_not_missed(database: Path) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)
         batch = created(make_run("r1"))
-        batch.position, batch.logs = 1, [("r1", 1, 1, 1.0, "info", "text")]
+        batch.position, batch.logs = 1, [("r1", 1, 1, 1.0, "info", "text", "app")]
         await store.commit(batch, NAME, lease.epoch)
         batch = created()
-        batch.position, batch.logs = 2, [("r1", 1, 1, 1.0, "info", "text")]
+        batch.position, batch.logs = 2, [("r1", 1, 1, 1.0, "info", "text", "app")]
         await store.commit(batch, NAME, lease.epoch)
 
     run_with(SqliteStore(database), body)

@@ -175,8 +175,8 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         assert [one.seq for one in await store.history("old")] == [1, 2, 3, 4]
         assert (await store.history("new"))[0] == entry(1, None, State.PENDING)
         assert await store.logs("old") == [
-            LogEntry(10, 1001.5, 1, "info", "first"),
-            LogEntry(11, 1001.75, 1, "error", "second\nline"),
+            LogEntry(10, 1001.5, 1, "info", "first", "app"),
+            LogEntry(11, 1001.75, 1, "error", "second\nline", "app"),
         ]
         assert dead_letters(store) == [("old", 1100.0, "orphaned", "lost")]
         assert await store.inputs(["old", "new", "unknown"]) == {
@@ -276,14 +276,14 @@ def test_logs_are_in_the_order_they_were_stored_each_line_once(with_store: WithS
         lease = await take(store)
         batch = created(make_run("r1"), make_run("r2"))
         batch.logs = [
-            ("r1", 1, 9, 9.0, "info", "a"),
-            ("r2", 1, 1, 1.0, "info", "other"),
-            ("r1", 1, 10, 4.0, "info", "b"),
+            ("r1", 1, 9, 9.0, "info", "a", "app"),
+            ("r2", 1, 1, 1.0, "info", "other", "app"),
+            ("r1", 1, 10, 4.0, "info", "b", "app"),
         ]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
         again = created()
-        again.logs = [("r1", 1, 9, 99.0, "info", "a again"), ("r1", 2, 1, 5.0, "info", "c")]
+        again.logs = [("r1", 1, 9, 99.0, "info", "a again", "app"), ("r1", 2, 1, 5.0, "info", "c", "app")]
         again.position = 4
         await store.commit(again, NAME, lease.epoch)
         lines = await store.logs("r1")
@@ -347,13 +347,13 @@ def test_how_far_the_log_of_an_attempt_is_there_is_loaded_for_live_runs(with_sto
         names = ("whole", "gap", "before", "silent")
         batch = created(*(make_run(one, state=State.RUNNING, attempt=2) for one in names))
         batch.logs = [
-            ("whole", 1, 1, 1.0, "info", "of another attempt"),
-            ("whole", 1, 2, 1.0, "info", "of another attempt"),
-            ("whole", 2, 2, 1.0, "info", "second"),
-            ("whole", 2, 1, 1.0, "info", "first"),
-            ("gap", 2, 1, 1.0, "info", "first"),
-            ("gap", 2, 3, 1.0, "info", "third"),
-            ("before", 1, 1, 1.0, "info", "of another attempt"),
+            ("whole", 1, 1, 1.0, "info", "of another attempt", "app"),
+            ("whole", 1, 2, 1.0, "info", "of another attempt", "app"),
+            ("whole", 2, 2, 1.0, "info", "second", "app"),
+            ("whole", 2, 1, 1.0, "info", "first", "app"),
+            ("gap", 2, 1, 1.0, "info", "first", "app"),
+            ("gap", 2, 3, 1.0, "info", "third", "app"),
+            ("before", 1, 1, 1.0, "info", "of another attempt", "app"),
         ]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
@@ -368,10 +368,10 @@ def test_the_size_of_logs_is_loaded_for_live_runs_that_have_any(with_store: With
         runs = [make_run(one, state=State.RUNNING, attempt=1) for one in ("talks", "silent", "ends")]
         batch = created(*runs)
         batch.logs = [
-            ("talks", 1, 1, 1.0, "info", "käse"),
-            ("talks", 1, 2, 1.0, "info", ""),
-            ("talks", 1, 3, 1.0, "info", "a\0b"),
-            ("ends", 1, 1, 1.0, "info", "line"),
+            ("talks", 1, 1, 1.0, "info", "käse", "app"),
+            ("talks", 1, 2, 1.0, "info", "", "app"),
+            ("talks", 1, 3, 1.0, "info", "a\0b", "app"),
+            ("ends", 1, 1, 1.0, "info", "line", "app"),
         ]
         batch.position = 1
         await store.commit(batch, NAME, lease.epoch)
@@ -513,10 +513,10 @@ def test_any_text_survives(with_store: WithStore, text: str) -> None:
         run_id = f"run {text}"
         batch = created(make_run(run_id, reason=text))
         batch.history = [(run_id, [entry(1, None, State.PENDING, text)])]
-        batch.logs = [(run_id, 1, 1, 1.0, text, text)]
+        batch.logs = [(run_id, 1, 1, 1.0, text, text, text)]
         batch.position = await store.position() + 1
         await store.commit(batch, NAME, lease.epoch)
-        assert [line.text for line in await store.logs(run_id)] == [text]
+        assert [(line.text, line.logger) for line in await store.logs(run_id)] == [(text, text)]
         assert (await store.history(run_id))[0].reason == text
 
     with_store(body)

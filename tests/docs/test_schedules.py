@@ -60,9 +60,9 @@ def test_the_document_on_jobs_in_files(folder: Path) -> None:
     said = run_shell(followed(JOB_FILES), folder)
     assert "fine: 3 jobs, 0 services, 0 groups and 0 lanes\n" in said, said
     assert re.search(r"^3\n2\nnull\n", said, re.M), said
-    assert re.findall(r"\tstdout\tlogging in at port 2525 with (.*)$", said, re.M) == ["•••"] * 2, said
-    assert "\tstderr\tno answer from the server\n" in said, said
-    assert "\tstdout\tsent to team@example.org\n" in said, said
+    assert re.findall(r"\tinfo\tlogging in at port 2525 with (.*)$", said, re.M) == ["•••"] * 2, said
+    assert "\twarning\tno answer from the server\n" in said, said
+    assert "\tinfo\tsent to team@example.org\n" in said, said
     (shown,) = of_language(JOB_FILES, "text")
     assert f"{shown.text}exit code 2\n" in said, said
     assert "changed\tjob\tmail\nunchanged\tjob\tdisk\n" in said, said

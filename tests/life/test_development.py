@@ -45,10 +45,11 @@ def test_workers_restart_whenever_a_source_changes(folder: Path) -> None:
         wait_until(lambda: place.run("answer") == 2, "a change of another module is seen")
         place.write("jobs.py", APP.replace("1 + helper", "10 + helper"))
         wait_until(lambda: place.run("answer") == 11, "a change of a job is seen")
-        place.write("jobs.py", APP + "\n@app.job('new')\ndef new() -> str: return 'it works'\n")
+        place.write("jobs.py", APP + "\n@app.job('new')\ndef new() -> str: print('echoed'); return 'it works'\n")
         wait_until(lambda: "new" in [one.id for one in place.client.jobs()], "a new job is seen")
         assert place.client.submit("new").result(timeout=30) == "it works"
         assert other_code(place, "new") == []
+    assert "echoed" in place.server.said
 
 
 def test_a_syntax_error_changes_nothing_until_the_next_save(folder: Path) -> None:

@@ -62,6 +62,37 @@ async def die() -> None:
     os.kill(os.getpid(), 9)
 """
 
+TALKATIVE = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+import interlock as il
+
+app = il.App()
+pool = ThreadPoolExecutor(1)
+
+@app.lifespan
+async def life():
+    print("of the start")
+    state = SimpleNamespace(asked=asyncio.Event(), answered=asyncio.Event())
+    async def answer():
+        await state.asked.wait()
+        await asyncio.wrap_future(pool.submit(print, "of the life"))
+        state.answered.set()
+    task = asyncio.create_task(answer())
+    yield state
+
+@app.job("talk")
+async def talk(ctx: il.Context) -> None:
+    await asyncio.wrap_future(pool.submit(print, "of the attempt"))
+    ctx.state.asked.set()
+    await ctx.state.answered.wait()
+
+@app.job("apart", processes=True)
+def apart() -> None:
+    print("of its own process")
+"""
+
 
 def place_in(folder: Path, *options: str) -> Place:
     return Place(folder, {"jobs.py": APP}, *options)
@@ -87,6 +118,19 @@ def test_every_process_has_a_life_of_its_own(folder: Path) -> None:
         assert notes(place, "leave") == []
     # The worker has left in order, and so has every process of it.
     assert Counter(notes(place, "leave")) == Counter(notes(place, "enter"))
+
+
+@pytest.mark.behaviour("EXE-7", "EXE-8")
+def test_the_output_of_a_lifespan_belongs_to_no_attempt(folder: Path) -> None:
+    """Even in a thread that an attempt started, which has not ended yet."""
+    place = Place(folder, {"jobs.py": TALKATIVE})
+    with place:
+        for job, text in (("talk", "of the attempt"), ("apart", "of its own process")):
+            run = place.client.submit(job)
+            run.result(timeout=30)
+            assert [(line.logger, line.text) for line in run.logs()] == [("stdout", text)]
+    assert place.server.said.count("of the start") == 2
+    assert place.server.said.count("of the life") == 1
 
 
 @pytest.mark.behaviour("EXE-8")

@@ -25,9 +25,9 @@ def program(*command: str, **fields: Any) -> ProcessWork:
     return ProcessWork(command=command, **fields)
 
 
-def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2) -> m.Dispatch:
+def dispatch(run_id: str, work: Work, given: object = None, grace: float = 0.2, isolated: bool = False) -> m.Dispatch:
     payload = given if isinstance(given, bytes) else json.dumps(given or {}).encode()
-    return m.Dispatch(run_id, 1, "job", 2, payload, None, False, grace, None, work, SCHEDULED_AT)
+    return m.Dispatch(run_id, 1, "job", 2, payload, None, isolated, grace, None, work, SCHEDULED_AT)
 
 
 class Stage:
@@ -36,20 +36,20 @@ class Stage:
         self.heard: list[m.Message] = []
         self._numbers = itertools.count(1)
 
-    def begin(self, work: Work, given: object = None) -> str:
+    def begin(self, work: Work, given: object = None, isolated: bool = False) -> str:
         """Begin an attempt; returns the id of its run."""
         run_id = f"run-{next(self._numbers)}"
-        self.executors.begin(dispatch(run_id, work, given))
+        self.executors.begin(dispatch(run_id, work, given, isolated=isolated))
         self.executors.flush()
         return run_id
 
     def of(self, run_id: str) -> list[m.Message]:
         return [one for one in self.heard if getattr(one, "run_id", None) == run_id]
 
-    def lines(self, run_id: str, level: str | None = None) -> list[str]:
+    def lines(self, run_id: str, logger: str | None = None) -> list[str]:
         lines = [one for one in self.of(run_id) if isinstance(one, m.LogLine)]
         assert [one.number for one in lines] == list(range(1, len(lines) + 1))
-        return [one.text for one in lines if level in (None, one.level)]
+        return [one.text for one in lines if logger in (None, one.logger)]
 
     async def started(self, run_id: str) -> None:
         await until(lambda: any(isinstance(one, m.Started) for one in self.of(run_id)), f"{run_id} has started")
@@ -70,9 +70,9 @@ class Stage:
         )
         return last
 
-    async def run(self, work: Work, given: object = None) -> tuple[m.Finished, list[str]]:
+    async def run(self, work: Work, given: object = None, isolated: bool = False) -> tuple[m.Finished, list[str]]:
         """How it ended, and its log."""
-        run_id = self.begin(work, given)
+        run_id = self.begin(work, given, isolated)
         end = await self.end(run_id)
         assert isinstance(end, m.Finished), end
         return end, self.lines(run_id)

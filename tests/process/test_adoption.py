@@ -31,6 +31,6 @@ def test_it_outlives_a_scheduler_that_is_killed(folder: Path) -> None:
         assert (run["state"], run["exit_code"], run["attempt"], run["crashes"]) == ("succeeded", 0, 1, 0)
         assert lines_of(folder / "pids") == [str(pid)]
         lines = server.local.get(f"/api/v1/runs/{run_id}/logs").json["lines"]
-        assert [(line["level"], line["text"]) for line in lines] == [
+        assert [(line["logger"], line["text"]) for line in lines] == [
             ("stdout", "before"), ("stdout", "after"), ("stdout", '{"text":"given"}'),
         ]  # fmt: skip

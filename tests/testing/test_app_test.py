@@ -106,8 +106,9 @@ def work(ctx: il.Context, number: int) -> int:
 def test_printed_and_logged_lines_are_in_its_log(capsys: pytest.CaptureFixture[str]) -> None:
     run = app.test(talkative.call(), state={"pool": 1})
     assert run.result == {"pool": 1}
-    assert [(line.level, line.text) for line in run.lines] == [
-        ("info", "one"), ("info", "two"), ("info", "four 4"), ("info", "three"), ("warning", "six"), ("info", "five"),
+    assert [(line.level, line.logger, line.text) for line in run.lines] == [
+        ("info", "", "one"), ("info", "stdout", "two"), ("info", "shop", "four 4"), ("info", "stdout", "three"),
+        ("warning", "stderr", "six"), ("info", "stdout", "five"),
     ]  # fmt: skip
     assert capsys.readouterr().out == "two\nthree\nfive"
     print("outside")  # noqa: T201 - it is in no run

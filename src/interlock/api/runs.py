@@ -195,7 +195,7 @@ class Runs:
         await self._run(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
         return v.LogPage(
-            lines=[v.LogLine(line.at, line.attempt, line.level, line.text) for line in lines],
+            lines=[v.LogLine(line.at, line.attempt, line.level, line.text, line.logger) for line in lines],
             next=cursor_of(LOGS, lines[-1].position) if len(lines) == limit else None,
         )
 

@@ -65,6 +65,6 @@ def _event(stored: StoredEvent | ServiceEntry) -> Any:
         return v.ServiceEvent(**of, path=change.path, before=change.before, after=change.after)
     of = {"run_id": stored.run_id, "job_id": stored.job_id, "tenant": stored.tenant}
     if (line := stored.line) is not None:
-        return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text)
+        return v.LogEvent(**of, at=line.at, attempt=line.attempt, level=line.level, text=line.text, logger=line.logger)
     entries = v.entries_of(stored.run_id, stored.transitions)
     return v.RunEvent(**of, state=entries[-1].after, transitions=entries)

@@ -99,7 +99,7 @@ def _print_run(client: Client, run_id: str, follow: bool, printer: RunPrinter) -
             # Lines that are read here come as events too.
             printer.show_new(early := client.logs(run_id))
         elif isinstance(event, LogEvent):
-            line = LogLine(event.at, event.attempt, event.level, event.text)
+            line = LogLine(event.at, event.attempt, event.level, event.text, event.logger)
             if line in early:
                 early.remove(line)
             else:

@@ -12,6 +12,7 @@ from interlock.model.state import TERMINAL, State
 
 BAR = 30  # characters of the timeline's bar
 LAST_LINES = 10
+PLAIN = ("", "root", "stdout", "stderr")  # loggers that are not shown
 
 
 class Picture(NamedTuple):
@@ -140,7 +141,9 @@ def log_text(line: LogLine) -> Any:
     from rich.text import Text
 
     level = line.level.upper()
-    return Text.assemble((f"{clock(line.at)} ", "dim"), (f"{level:<8}", LEVELS.get(level, "")), safe(line.text))
+    logger = "" if line.logger in PLAIN else f"{safe(line.logger)}: "
+    head = (f"{clock(line.at)} ", "dim"), (f"{level:<8}", LEVELS.get(level, "")), (logger, "dim")
+    return Text.assemble(*head, safe(line.text))
 
 
 def service_text(name: str, line: ServiceLine) -> Any:

@@ -5,8 +5,10 @@ from typing import Annotated
 
 from interlock.cli.options import Flags, option, takes
 
+LOGGING = ("log_level", "log_format", "echo")
 
-@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "lifespan_timeout", "log_level", "log_format")
+
+@takes("app", "socket", "slots", "processes", "drain", "memory_limit", "lifespan_timeout", *LOGGING)
 def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the worker's id.")] = "worker") -> None:
     """Run another worker for a scheduler on this machine. Without an app, it takes only jobs that need no app."""
     from interlock import runtime
@@ -29,6 +31,7 @@ def command(flags: Flags, name: Annotated[str, option("TEXT", "First part of the
         memory_limit=settings.memory_limit,
         secret_names=settings.secret_names,
         lifespan_timeout=settings.lifespan_timeout,
+        echo=settings.echo,
     )
     for token in settings.tokens:
         # Tokens are for the scheduler's gateway, not for handlers.

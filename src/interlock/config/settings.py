@@ -111,6 +111,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "warning"
     log_format: Annotated[str, doc("Format of the log."), Choice("text", "json")] = "text"
     """also of worker processes; a program that embeds the scheduler sets up its own logging"""
+    echo: Annotated[bool, doc("Print the log lines of runs on the terminal as well.")] = False
     tokens: Annotated[list[Token], doc("Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)] = []
     origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []

@@ -33,7 +33,8 @@ class Batch(msgspec.Struct):
     schedules: list[ScheduleRow] = []  # at most one per job
     dropped_schedules: list[str] = []
     checkpoints: list[tuple[str, bytes]] = []
-    logs: list[tuple[str, int, int, float, str, str]] = []  # run id, attempt, number of the line, time, level, text
+    logs: list[tuple[str, int, int, float, str, str, str]] = []
+    """run id, attempt, number of the line, time, level, text, logger"""
     dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error
     kept: list[tuple[str, Kept | None]] = []  # service → its record, None to delete it; the last entry wins
     service_log: list[ServiceRow] = []

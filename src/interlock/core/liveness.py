@@ -176,11 +176,11 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         text = "" if lines == limits.log_lines else text.encode()[: limits.log_bytes - size].decode(errors="ignore")
         length = len(text.encode())
     if text or not full:
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text))
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, level, text, message.logger))
         lines, size, number = lines + 1, size + length, number + 1
     if full:
         text = limits.log_full
-        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text))
+        p.batch.logs.append((run_id, attempt.run.attempt, number, message.at, "warning", text, ""))
         lines, size = lines + 1, size + len(text)
     state.log_sizes[run_id] = (lines, size)
 

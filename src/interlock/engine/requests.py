@@ -196,15 +196,15 @@ def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -
     return r.RunReport(request, run.id, run.state, run.reason, run.result, run.error, fields)
 
 
-def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str]]:
+def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]:
     """Return the newest lines that fit into one answer."""
     size, kept = 0, []
     for line in reversed(lines):
         size += len(line.text) * 4
         if size > LARGEST // 4:
-            kept.append((line.at, line.attempt, "warning", "earlier lines are left out"))
+            kept.append((line.at, line.attempt, "warning", "earlier lines are left out", ""))
             break
-        kept.append((line.at, line.attempt, line.level, line.text))
+        kept.append((line.at, line.attempt, line.level, line.text, line.logger))
     kept.reverse()
     return kept
 

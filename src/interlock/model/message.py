@@ -102,6 +102,7 @@ class LogLine(OfAttempt, frozen=True):
     at: Instant
     level: str
     text: str
+    logger: str = ""  # name of a Python logger, stdout or stderr; empty for `Context.log`
 
 
 class Checkpoint(OfAttempt, frozen=True):

@@ -92,7 +92,7 @@ class HistoryReport(Answer, frozen=True):
 
 
 class LogReport(Answer, frozen=True):
-    lines: list[tuple[float, int, str, str]]
+    lines: list[tuple[float, int, str, str, str]]
 
 
 class ProgressReport(Answer, frozen=True):

@@ -97,6 +97,7 @@ class LogLine(msgspec.Struct, frozen=True):
     attempt: Annotated[int, doc("Attempt that wrote the line.")]
     level: Annotated[str, doc("Level, such as `info`.")]
     text: Annotated[str, doc("Line, without secrets.")]
+    logger: Annotated[str, doc("Name of the logger, `stdout` or `stderr`; empty for lines of `ctx.log`.")] = ""
 
 
 class RunPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -53,6 +53,7 @@ class LogEntry(msgspec.Struct, frozen=True):
     attempt: int
     level: str
     text: str
+    logger: str = ""
 
 
 class StoredEvent(msgspec.Struct, frozen=True):

@@ -89,10 +89,10 @@ class MemoryStore(port.Store, Leases):
         for group, rows in batch.updated.items():
             for run_id, *values in rows:
                 self._update(run_id, dict(zip(UPDATES[group], values, strict=True)))
-        for position, (run_id, attempt, number, at, level, text) in enumerate(batch.logs, start=batch.position):
+        for position, (run_id, attempt, number, at, *rest) in enumerate(batch.logs, start=batch.position):
             lines = self.lines.setdefault(run_id, {})
             if (attempt, number) not in lines:
-                line = lines[attempt, number] = port.LogEntry(position, at, attempt, level, text)
+                line = lines[attempt, number] = port.LogEntry(position, at, attempt, *rest)
                 self._add_event(position, run_id, [], line)
         for position, (run_id, transitions) in enumerate(batch.history, batch.position + len(batch.logs)):
             if new := self._unknown(run_id, transitions):

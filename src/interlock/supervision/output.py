@@ -32,7 +32,10 @@ _ESCAPES = re.compile(
 def readable(line: bytes) -> str:
     """Return a line as text: invalid UTF-8 is replaced, terminal control sequences are removed, and of a line that was
     written over only the last version remains."""
-    text = line.decode("utf-8", "replace")
+    return readable_text(line.decode("utf-8", "replace"))
+
+
+def readable_text(text: str) -> str:
     if text.isprintable():
         return text
     return _ESCAPES.sub("", text.rstrip("\r").rpartition("\r")[2])

@@ -7,9 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO
 
-from interlock.worker.context import Context
-
-LEVELS = {"stdout": "info", "stderr": "warning"}
+from interlock.worker.context import STREAM_LEVELS, Context
 
 present: ContextVar[Context | None] = ContextVar("interlock_test", default=None)  # the attempt of a task or thread
 _held: dict[tuple[Context, str], str] = {}  # incomplete lines
@@ -18,7 +16,7 @@ _held: dict[tuple[Context, str], str] = {}  # incomplete lines
 class _Records(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if (context := present.get()) is not None:
-            context.log(self.format(record), record.levelname.lower())
+            context.add_line(self.format(record), record.levelname.lower(), record.name)
 
 
 class _Writer:
@@ -32,7 +30,7 @@ class _Writer:
         if (context := present.get()) is not None:
             *lines, rest = (_held.pop((context, self._name), "") + text).split("\n")
             for line in lines:
-                context.log(line, LEVELS[self._name])
+                context.add_line(line, STREAM_LEVELS[self._name], self._name)
             if rest:
                 _held[context, self._name] = rest
         return self._original.write(text)
@@ -43,15 +41,15 @@ class _Writer:
 
 def flush(context: Context) -> None:
     """Log the incomplete lines of an attempt that ends."""
-    for name, level in LEVELS.items():
+    for name, level in STREAM_LEVELS.items():
         if rest := _held.pop((context, name), ""):
-            context.log(rest, level)
+            context.add_line(rest, level, name)
 
 
 @contextmanager
 def captured() -> Iterator[None]:
     """Log what functions print or log, from the level info on, as a worker does."""
-    root, handler, streams = logging.root, _Records(), {name: getattr(sys, name) for name in LEVELS}
+    root, handler, streams = logging.root, _Records(), {name: getattr(sys, name) for name in STREAM_LEVELS}
     level = root.level
     root.setLevel(min(level, logging.INFO))
     root.addHandler(handler)

@@ -31,7 +31,7 @@ class RecordedContext(Context):
 
     def _keep(self, message: Message) -> None:
         if isinstance(message, LogMessage):
-            self.lines.append(LogLine(message.at, self.attempt, message.level, message.text))
+            self.lines.append(LogLine(message.at, self.attempt, message.level, message.text, message.logger))
         elif isinstance(message, Progress):
             self.reports.append(ProgressInfo(message.percent, message.text))
         elif isinstance(message, Checkpoint):

@@ -183,7 +183,7 @@ class Scheduler:
             "instance": self.instance,
         }
         if self.settings.dev:
-            own["drain"] = min(self.settings.drain, DEV_DRAIN)
+            own |= {"drain": min(self.settings.drain, DEV_DRAIN), "echo": True}
         options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 

@@ -18,6 +18,7 @@ from interlock.model.secret import SECRET_NAMES
 from interlock.ports.bus import Endpoint, Peer
 from interlock.ports.clock import SystemClock
 from interlock.task_set import TaskSet
+from interlock.worker.echo import Echo
 from interlock.worker.host import Host, HostSettings
 from interlock.worker.identity import worker_id
 from interlock.worker.pool import ExecutorOptions, ProcessPool
@@ -35,6 +36,7 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: int = 0
     log_level: str = "warning"
     log_format: str = "text"
+    echo: bool = False
     path: list[str] = []  # additional places to import the app from
     instance: str = ""
     secret_names: Sequence[str] = SECRET_NAMES
@@ -59,9 +61,17 @@ async def run_worker(options: WorkerOptions) -> None:
     own = {"worker_id": worker_id(options.name, os.getpid()), "pid": os.getpid()}
     settings = convert(msgspec.structs.asdict(options) | own, HostSettings)
     host: Host | None = None
+    echo = Echo() if options.echo else None
+
+    def report(message: Message) -> None:
+        if host is not None:
+            host.report(message)
+        if echo is not None:
+            echo.show(message)
+
     try:
         try:
-            await pool.start(lambda message: host.report(message) if host is not None else None)
+            await pool.start(report)
         except InterlockError as error:
             logger.error("worker %s cannot start", options.name, exc_info=error)
             await _tell_fault(bus, settings, error)
@@ -72,6 +82,8 @@ async def run_worker(options: WorkerOptions) -> None:
     finally:
         await pool.close()
         await bus.close()
+        if echo is not None:
+            echo.close()
 
 
 async def _check_scheduler(bus: SocketBus) -> None:

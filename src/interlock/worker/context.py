@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from itertools import count
 from typing import Any
 
 from interlock.model import payload
@@ -11,7 +12,12 @@ from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked,
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
 MOST_LINES = 100_000  # log lines of one attempt that are sent; the scheduler keeps fewer of a run
+MOST_BYTES = 16 * 2**20  # characters of these lines
+LOG_CUT = f"log cut: {MOST_LINES:,} lines or {MOST_BYTES // 2**20} MiB; further lines are left out"
 LONGEST_LINE = 8192
+LONGEST_NAME = 200  # characters of a logger
+STREAM_LEVELS = {"stdout": "info", "stderr": "warning"}
+"""levels of printed lines; programs report more than errors on stderr"""
 _IS_SECRET = matcher(SECRET_NAMES)
 _IS_MARK = matcher(())
 
@@ -39,13 +45,20 @@ class Context:
         self._send = send
         self.secret_arguments = secret_arguments
         self._is_secret = is_secret
-        self._lines = 0
+        self._numbers = count(1)  # threads share it: each number is given once
+        self._room = MOST_BYTES
+        self.is_full = False  # whether further lines are left out
         self._checkpoint = dispatch.checkpoint
         self.stop_reason: str | None = None
 
     @property
     def run_id(self) -> str:
         return self._dispatch.run_id
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Run and fence."""
+        return self._dispatch.run_id, self._dispatch.fence
 
     @property
     def job_id(self) -> str:
@@ -75,16 +88,26 @@ class Context:
 
     def log(self, text: object, level: str = "info") -> None:
         """Add a line to the run's log; at the limit, one last line says that it was cut."""
-        self._lines += 1
-        if self._lines > MOST_LINES:
+        self.add_line(text, level)
+
+    def add_line(self, text: object, level: str, logger: str = "", at: float | None = None) -> None:
+        """Add a line of a logger, or of `stdout` or `stderr`."""
+        if self.is_full:
             return
-        line = self.redact(clean(text))
-        if self._lines == MOST_LINES:
-            line, level = f"log cut after {MOST_LINES:,} lines", "warning"
-        elif len(line) > LONGEST_LINE:
+        # Whatever follows would be cut anyway; cleaning and redacting it may take long.
+        line = self.redact(clean(str(text)[: 2 * LONGEST_LINE]))
+        if len(line) > LONGEST_LINE:
             line = line[:LONGEST_LINE] + "… (cut)"
-        level = self.redact(clean(level))[:32]
-        self._send(LogLine(self.run_id, self._dispatch.fence, self._lines, time.time(), level, line))
+        level, logger = self.redact(clean(level))[:32], self.redact(clean(logger))[:LONGEST_NAME]
+        self._room -= len(line)
+        number = next(self._numbers)
+        if number >= MOST_LINES or self._room < 0:
+            if self.is_full:
+                return
+            self.is_full = True
+            line, level, logger = LOG_CUT, "warning", ""
+        now = time.time() if at is None else at
+        self._send(LogLine(self.run_id, self._dispatch.fence, number, now, level, line, logger))
 
     def checkpoint(self, value: Any) -> None:
         """Store a JSON value; the next attempt finds it as `last_checkpoint`."""

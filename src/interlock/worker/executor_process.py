@@ -32,12 +32,16 @@ from interlock.model.secret import matcher
 from interlock.model.work import FunctionWork
 from interlock.ports.clock import elapsed
 from interlock.ports.executor import Key
+from interlock.worker import output_capture
 from interlock.worker.app_loader import Functions, load_app
 from interlock.worker.attempt_end import end_of_error, end_of_result
 from interlock.worker.context import Context
+from interlock.worker.copies import Copies
 from interlock.worker.definition import Definition
 from interlock.worker.lifespan import Lifespan, lifespan_of, problem_of
 from interlock.worker.limits import end_group, end_with_parent, limit_memory, prefer_for_oom
+from interlock.worker.outbox import Outbox
+from interlock.worker.output_capture import Capture
 from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import MainThread, ThreadPool
 
@@ -51,6 +55,7 @@ class Attempt(msgspec.Struct, eq=False):
     dispatch: m.Dispatch
     definition: Definition | None  # None until it is loaded
     context: Context
+    capture: Capture
     task: asyncio.Task[None] | None = None  # None for one in a thread
     entered: bool = False
     reported: bool = False
@@ -73,7 +78,9 @@ class ExecutorProcess:
         self._main = MainThread(self._loop)
         self._threads = self._main if options.isolated else ThreadPool()
         self._lock = threading.Lock()
-        self._outbox: list[m.Message] = []
+        self._outbox = Outbox(link)
+        self.send_now = self._outbox.send
+        self._copies = Copies(self._take_from_copy, self._become_copy)
         self._pending: dict[Key, Attempt] = {}  # not begun; whoever removes one begins or returns it
         self._arrived: list[Attempt] = []
         self._active: dict[Key, Attempt] = {}
@@ -83,6 +90,7 @@ class ExecutorProcess:
 
     def run(self) -> None:
         """Work until the host is gone, or asks this process to leave. Raise if the lifespan cannot be entered."""
+        self._loop.set_exception_handler(output_capture.report_in_context)
         if self._lifespan is not None:
             self._loop.run_until_complete(self._lifespan.enter(lambda error: self.send_now(problem_of(error))))
         codes = {job_id: one.job.code for job_id, one in self._definitions.items()}
@@ -93,8 +101,6 @@ class ExecutorProcess:
             self._link.setblocking(True)
         watch = self._listen if self._threads is self._main else self._watch
         threading.Thread(target=watch, name="watch", daemon=True).start()
-        # A handler that forks makes a second process with this link, which must neither read nor report.
-        os.register_at_fork(after_in_child=self._let_go)
         try:
             self._main.run_forever()
         finally:
@@ -107,30 +113,26 @@ class ExecutorProcess:
             self.send_now(problem_of(error))
         os._exit(0)
 
-    def _let_go(self) -> None:
-        """In a forked copy, begin nothing and report nothing."""
+    def _become_copy(self, original: socket.socket | None) -> None:
+        """In a process that a handler forked, begin nothing, and leave the link to the original."""
         self._pending.clear()
-        self._outbox.clear()
-        self._link.close()
+        self._outbox.become_copy(original)
+        output_capture.become_copy(self.send_now)
 
-    def send_now(self, *messages: m.Message) -> None:
-        """Send messages after those that wait; from any thread."""
-        with self._lock:
-            self._outbox += messages
-            if self._outbox:
-                unsent, self._outbox = self._outbox, []
-                try:
-                    self._link.sendall(frames.encode(unsent))
-                except OSError:
-                    # The host is gone, or this is a copy that a handler forked.
-                    os._exit(1)
+    def _take_from_copy(self, message: m.Message) -> None:
+        """Send on what a forked process reports of its attempt, without secrets, and with the next number."""
+        assert isinstance(message, m.OfAttempt)
+        attempt = self._active.get((message.run_id, message.fence))
+        if not isinstance(message, m.LogLine):
+            self.send_now(*([] if attempt is None else [message]))
+        elif attempt is None:
+            sys.stdout.write(f"{message.text}\n")
+        else:
+            attempt.context.add_line(message.text, message.level, message.logger, message.at)
 
     def _send_soon(self, message: m.Message) -> None:
         """On the loop, send together with the other messages of this turn."""
-        with self._lock:
-            is_first = not self._outbox
-            self._outbox.append(message)
-        if is_first:
+        if self._outbox.add(message):
             self._loop.call_soon(self.send_now)
 
     def _read(self) -> None:
@@ -199,7 +201,7 @@ class ExecutorProcess:
         context = Context(dispatch, self.send_now, secrets, self._is_secret)
         if self._lifespan is not None:
             context.state = self._lifespan.state
-        attempt = Attempt((dispatch.run_id, dispatch.fence), dispatch, definition, context)
+        attempt = Attempt(context.key, dispatch, definition, context, Capture(context))
         self._pending[attempt.key] = attempt
         self._busy.set()
         if definition is not None and definition.is_async:
@@ -247,6 +249,7 @@ class ExecutorProcess:
 
     async def _run_async(self, attempt: Attempt, definition: Definition) -> None:
         attempt.entered = True
+        attempt.capture.enter()
         try:
             result = await definition.handler(**_arguments_of(attempt, definition))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
@@ -261,6 +264,7 @@ class ExecutorProcess:
         if not self._begin(attempt):
             return
         self.send_now(_start(attempt))
+        attempt.capture.enter()
         definition = attempt.definition or self._load(attempt)
         if definition is None:
             return
@@ -307,8 +311,11 @@ class ExecutorProcess:
     ) -> None:
         if self._link.fileno() < 0:
             # This is a copy that a handler forked: the one it was copied from reports.
+            attempt.capture.flush()
             os._exit(1)
         attempt.reported = True
+        self._copies.drain()
+        attempt.capture.end()
         self._active.pop(attempt.key, None)
         send = self.send_now if attempt.task is None else self._send_soon
         send(m.Finished(*attempt.key, outcome, result, error, exit_code, elapsed(), failure=failure))
@@ -328,6 +335,7 @@ def main() -> None:
     link.set_inheritable(False)
     end_with_parent()
     prefer_for_oom()
+    output_capture.install(options.isolated)
     sys.path.extend(part for part in options.path if part not in sys.path)
 
     def give_up(error: InterlockError) -> NoReturn:

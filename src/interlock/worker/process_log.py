@@ -8,10 +8,9 @@ from typing import Any
 from interlock.model.message import Dispatch, LogLine, Message
 from interlock.model.secret import NameTest
 from interlock.supervision.output import CHUNK, LOOKED_AT_CHUNK, PERIOD, STREAMS, Allowance, Output, readable
-from interlock.worker.context import MOST_LINES
+from interlock.worker.context import LOG_CUT, MOST_BYTES, MOST_LINES, STREAM_LEVELS
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
-MOST_BYTES = 16 * 2**20  # bytes of lines of one attempt that are sent; the scheduler decides how many it keeps
 LINES_A_SECOND = 50_000  # lines of one attempt that are sent; then its writes block
 BYTES_A_SECOND = 8 * 2**20  # bytes of the sent lines
 READ_A_SECOND = 128 * 2**20  # bytes that are read of one attempt
@@ -89,11 +88,9 @@ class ProcessLog(Output):
         super()._give(stream, lines)
         if not self._allowance.is_open and not self._is_cut:
             self._is_cut = True
-            self._send(
-                "warning", f"log cut: {MOST_LINES:,} lines or {MOST_BYTES // 2**20} MiB; further lines are left out"
-            )
+            self._send("", LOG_CUT)
 
-    def _send(self, level: str, line: str) -> None:
+    def _send(self, stream: str, line: str) -> None:
         self._number += 1
-        line = self._redact(line)
-        self._report(LogLine(self._dispatch.run_id, self._dispatch.fence, self._number, time.time(), level, line))
+        key, level = (self._dispatch.run_id, self._dispatch.fence), STREAM_LEVELS.get(stream, "warning")
+        self._report(LogLine(*key, self._number, time.time(), level, self._redact(line), stream))

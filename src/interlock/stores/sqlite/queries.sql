@@ -87,14 +87,14 @@ AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tena
 ORDER BY history.position LIMIT :limit;
 
 -- name: get_lines
-SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text
+SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text, logs.logger
 FROM logs CROSS JOIN runs ON runs.id = logs.run_id
 WHERE logs.position > :after AND logs.position <= :until
 AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
 ORDER BY logs.position LIMIT :limit;
 
 -- name: get_lines_of_run
-SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text
+SELECT logs.position, logs.run_id, runs.job_id, runs.tenant, logs.at, logs.attempt, logs.level, logs.text, logs.logger
 FROM logs CROSS JOIN runs ON runs.id = logs.run_id
 WHERE logs.position IN ({positions_of_lines})
 AND (:job_id IS NULL OR runs.job_id = :job_id) AND (:tenant IS NULL OR runs.tenant = :tenant)
@@ -299,11 +299,11 @@ INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UP
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
 
 -- name: insert_log
-INSERT INTO logs (position, run_id, attempt, number, at, level, text) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO logs (position, run_id, attempt, number, at, level, text, logger) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (run_id, attempt, number) DO NOTHING;
 
 -- name: get_logs
-SELECT position, at, attempt, level, text FROM logs WHERE position IN ({positions_of_lines}) ORDER BY position;
+SELECT position, at, attempt, level, text, logger FROM logs WHERE position IN ({positions_of_lines}) ORDER BY position;
 
 -- name: positions_of_lines
 SELECT position FROM logs INDEXED BY logs_of_run WHERE run_id = :run_id AND position > :after

@@ -100,7 +100,8 @@ CREATE TABLE logs (
   number INTEGER NOT NULL,
   at REAL NOT NULL,
   level TEXT NOT NULL,
-  text TEXT NOT NULL
+  text TEXT NOT NULL,
+  logger TEXT NOT NULL
 );
 
 CREATE UNIQUE INDEX logs_of_run ON logs (run_id, attempt, number);

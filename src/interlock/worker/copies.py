@@ -1,0 +1,61 @@
+"""Processes that handlers fork: they report through the process that they were forked from."""
+
+import contextvars
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from interlock.model import frames
+from interlock.model.message import Message
+
+LARGEST = 2**18  # bytes of a message
+
+
+class Copies:
+    """The end of the original, and its hooks on every fork."""
+
+    def __init__(self, take: Callable[[Message], None], become_copy: Callable[[socket.socket | None], None]) -> None:
+        self._take = take
+        self._become_copy = become_copy
+        self._ends: tuple[socket.socket, socket.socket] | None = None  # made for the first fork
+        self._is_copy = self._is_read = False
+        self._reading = threading.Lock()
+        os.register_at_fork(before=self._open, after_in_parent=self._read_on, after_in_child=self._let_go)
+
+    def drain(self) -> None:
+        """Take every message that was sent before this call."""
+        if self._ends is None or self._is_copy:
+            return
+        with self._reading:
+            try:
+                while data := self._ends[0].recv(LARGEST, socket.MSG_DONTWAIT):
+                    for messages in frames.FrameReader().feed(data):
+                        for message in messages:
+                            self._take(message)
+            except BlockingIOError:
+                return
+
+    def _open(self) -> None:
+        if self._ends is None:
+            self._ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def _read_on(self) -> None:
+        if self._ends is not None and not self._is_copy and not self._is_read:
+            self._is_read = True
+            thread = threading.Thread(target=self._read, name="copies", daemon=True)
+            contextvars.Context().run(thread.start)
+
+    def _read(self) -> None:
+        assert self._ends is not None
+        here = self._ends[0]
+        while here.recv(1, socket.MSG_PEEK):
+            self.drain()
+
+    def _let_go(self) -> None:
+        if not self._is_copy:
+            self._is_copy = True
+            if self._ends is not None:
+                self._ends[0].close()
+            # Without a free descriptor there is no way to the original.
+            self._become_copy(None if self._ends is None else self._ends[1])

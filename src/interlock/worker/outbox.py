@@ -1,0 +1,69 @@
+"""The messages of an executor process to its host."""
+
+import os
+import socket
+import threading
+from contextlib import suppress
+
+from interlock.model import frames
+from interlock.model.message import Message
+
+
+class Outbox:
+    """Sends messages in order, from any thread.
+
+    A signal handler or a finalizer may send while its own thread is sending. Its message then waits in the list until
+    the interrupted call goes on, so no call waits for itself.
+    """
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._lock = threading.RLock()
+        self._is_sending = False
+        self._unsent: list[Message] = []
+        self._is_copy = False  # whether a handler forked this process
+        self._original: socket.socket | None = None  # the way to the original from there
+
+    def send(self, *messages: Message) -> None:
+        """Send messages after those that wait."""
+        if self._is_copy:
+            self._send_to_original(messages)
+            return
+        self._unsent.extend(messages)
+        while True:
+            with self._lock:
+                if self._is_sending:
+                    return
+                self._is_sending = True
+                try:
+                    # Other threads add to the list meanwhile.
+                    if unsent := self._unsent[:]:
+                        del self._unsent[: len(unsent)]
+                        self._link.sendall(frames.encode(unsent))
+                except OSError:
+                    # The host is gone.
+                    os._exit(1)
+                finally:
+                    self._is_sending = False
+            if not self._unsent:
+                return
+
+    def add(self, message: Message) -> bool:
+        """Add a message for the next call of `send`; return whether it is the only one."""
+        is_first = not self._unsent
+        self._unsent.append(message)
+        return is_first
+
+    def become_copy(self, original: socket.socket | None) -> None:
+        """In a process that a handler forked, send to the process that it was forked from."""
+        self._link.close()
+        self._unsent.clear()
+        self._is_copy = True
+        self._original = original
+
+    def _send_to_original(self, messages: tuple[Message, ...]) -> None:
+        for message in messages:
+            # Without an original, this process is about to end as well.
+            with suppress(ConnectionError):
+                if self._original is not None:
+                    self._original.send(frames.encode([message]))
