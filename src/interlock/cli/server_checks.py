@@ -3,6 +3,7 @@
 import socket
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
@@ -117,7 +118,9 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
             try:  # anybody may read the readiness, but not runs
                 next(client.runs(limit=1), None)
                 yield ok("token", "this user has access to the server")
-                yield _workers(client.tree())
+                # A viewer may not read the tree.
+                with suppress(Forbidden):
+                    yield _workers(client.tree())
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:

@@ -73,7 +73,9 @@ async def run_worker(options: WorkerOptions) -> None:
         try:
             await pool.start(report)
         except InterlockError as error:
-            logger.error("worker %s cannot start", options.name, exc_info=error)
+            if options.instance:
+                # The scheduler's own; a person who starts one sees the error itself.
+                logger.error("worker %s cannot start", options.name, exc_info=error)
             await _tell_fault(bus, settings, error)
             raise
         host = Host(bus, pool, pool.jobs, settings, SystemClock())
