@@ -49,6 +49,7 @@ bench: $(VENV)/ready
 	$(BIN)/python -m bench --output bench.json
 
 soak: $(VENV)/ready
+	$(BIN)/pytest -n $(PARALLEL) -m hypothesis --hypothesis-profile random
 	$(BIN)/python -m soak.zones
 	$(BIN)/python -m soak.seeds --seeds $(SEEDS)
 	$(BIN)/python -m tests.chaos --seconds 600 --seed $(SEED)

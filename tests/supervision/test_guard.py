@@ -348,6 +348,24 @@ def test_when_the_guard_is_killed_nothing_is_left_and_a_new_one_starts(run: Run,
     run(main())
 
 
+@pytest.mark.behaviour("SUP-10")
+def test_when_the_guard_is_killed_no_process_sees_the_end_of_one_it_had_started(run: Run, folder: Path) -> None:
+    async def main() -> None:
+        async with guarded() as guard:
+            # The pids of parents and their children come in no order.
+            begin = f"while [ ! -e {folder}/go ]; do sleep 0.01; done; sleep 1000 & : > {folder}/$$.begun"
+            command = ("sh", "-c", f"{begin}; wait; : > {folder}/$$.noticed")
+            processes = [await spawn(guard, *command, outlives=True) for _ in range(40)]
+            (folder / "go").touch()
+            await until(lambda: len(list(folder.glob("*.begun"))) == len(processes), "all have begun")
+            os.kill(guard.pid or 0, signal.SIGKILL)
+            for process in processes:
+                assert await process.exit == Ended(error="the guard process was killed by signal 9")
+
+    run(main())
+    assert list(folder.glob("*.noticed")) == []
+
+
 def test_a_guard_that_is_killed_while_it_starts_children_leaves_none(run: Run, folder: Path) -> None:
     async def main() -> None:
         async with guarded() as guard:

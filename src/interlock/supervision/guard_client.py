@@ -245,7 +245,8 @@ def _kill_all(sessions: Set[int], token: bytes, known: dict[int, int]) -> bool:
         found |= more
     known.update((pid, start(states[pid])) for pid in found)
     left = NOT_YET in marks.values()
-    for pid, started in known.items():
+    # Oldest first: a worker that saw its executor die would report a crash and be given the run again, then die itself.
+    for started, pid in sorted((started, pid) for pid, started in known.items()):
         state = facts(pid)
         if start(state) == started and not is_dead(state):
             left = True
