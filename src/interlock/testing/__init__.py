@@ -10,20 +10,13 @@ if TYPE_CHECKING:
 
 __all__ = ["FinishedRun", "RecordedContext", "VirtualScheduler", "context", "scheduler"]
 
-_WHERE = {
-    "FinishedRun": "finished_run",
-    "RecordedContext": "recorded_context",
-    "VirtualScheduler": "virtual_scheduler",
-    "context": "recorded_context",
-    "scheduler": "virtual_scheduler",
-}
+_WHERE = {"FinishedRun": "finished_run", "RecordedContext": "recorded_context", "context": "recorded_context"}
 
 
 def __getattr__(name: str) -> "Any":
     # Loading the fixtures must not load a scheduler.
-    if name not in _WHERE:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_WHERE[name]}"), name)
-    return value
+    return getattr(import_module(f"{__name__}.{_WHERE.get(name, 'virtual_scheduler')}"), name)

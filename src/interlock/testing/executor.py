@@ -11,11 +11,11 @@ from interlock.model import payload
 from interlock.model.outcome import Outcome
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
-from interlock.testing import output
 from interlock.testing.patient_loop import PatientLoop
 from interlock.worker.attempt_end import End, end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
+from interlock.worker.output_capture import Capture
 
 Key = tuple[str, int]
 
@@ -46,7 +46,8 @@ class LocalExecutor(Executor):
         self._report(m.Started(*key))
 
     async def _run(self, key: Key, attempt: m.Dispatch, definition: Definition, context: Context) -> None:
-        output.present.set(context)
+        capture = Capture(context)
+        capture.enter()
         try:
             arguments = definition.arguments(attempt.payload or payload.EMPTY, context)
             if definition.is_async:
@@ -65,7 +66,7 @@ class LocalExecutor(Executor):
             end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         else:
             end = end_of_result(result, definition, context)
-        output.flush(context)
+        capture.end()
         self._finish(key, end)
 
     def _finish(self, key: Key, end: End) -> None:

@@ -4,46 +4,21 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import Any, TextIO
 
-from interlock.worker.context import STREAM_LEVELS, Context
-
-present: ContextVar[Context | None] = ContextVar("interlock_test", default=None)  # the attempt of a task or thread
-_held: dict[tuple[Context, str], str] = {}  # incomplete lines
+from interlock.worker.context import STREAM_LEVELS
+from interlock.worker.output_capture import Writer, present
 
 
 class _Records(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if (context := present.get()) is not None:
-            context.add_line(self.format(record), record.levelname.lower(), record.name)
+        if (capture := present()) is not None:
+            capture.context.add_line(self.format(record), record.levelname.lower(), record.name)
 
 
-class _Writer:
-    """`sys.stdout` or `sys.stderr`."""
-
-    def __init__(self, name: str, original: TextIO) -> None:
-        self._name = name
-        self._original = original
-
+class _Writer(Writer):
     def write(self, text: str) -> int:
-        if (context := present.get()) is not None:
-            *lines, rest = (_held.pop((context, self._name), "") + text).split("\n")
-            for line in lines:
-                context.add_line(line, STREAM_LEVELS[self._name], self._name)
-            if rest:
-                _held[context, self._name] = rest
-        return self._original.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._original, name)
-
-
-def flush(context: Context) -> None:
-    """Log the incomplete lines of an attempt that ends."""
-    for name, level in STREAM_LEVELS.items():
-        if rest := _held.pop((context, name), ""):
-            context.add_line(rest, level, name)
+        super().write(text)
+        return self._original.write(text) if present() is not None else len(text)
 
 
 @contextmanager
