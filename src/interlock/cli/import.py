@@ -49,19 +49,23 @@ def command(
         raise BadValue("KIND", kind, f"one of {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     if system and kind != "crontab":
         raise WrongUsage("--system: only for a crontab")
-    zone = tz or zone_name(None)
-    named_zone(zone)
-    target = _target(kind, file, output)
-    name = "standard input" if file == "-" else file
-    folder = os.path.dirname(os.path.abspath(target or "x"))
-    path = None if file == "-" else file
-    system = system or file == "/etc/crontab" or file.startswith("/etc/cron.d/")
-    source = Source(name=name, text=_text(file), path=path, folder=folder, tz=zone, system=system)
+    named_zone(zone := tz or zone_name(None))
+    target, path = output, None if file == "-" else file
+    if output is not None and (os.path.isdir(output) or output.endswith("/")):
+        target = os.path.join(output, f"{kind if path is None else os.path.splitext(os.path.basename(path))[0]}.yaml")
+    source = Source(
+        name=path or "standard input",
+        text=_text(file),
+        path=path,
+        folder=os.path.dirname(os.path.abspath(target or "x")),
+        tz=zone,
+        system=system or file == "/etc/crontab" or file.startswith("/etc/cron.d/"),
+    )
     imported: Imported = import_module(f"interlock.importers.{kind.replace('-', '_')}").read(source)
     if not imported.drafts:
-        raise BadValue("FILE", name, f"a file of this kind ({kind}) that holds a job")
+        raise BadValue("FILE", source.name, f"a file of this kind ({kind}) that holds a job")
     title = f"Written by 'interlock import {kind} {file}'. Read the comments, then: interlock check FILE"
-    text, count = write(title, imported, folder, time.time())
+    text, count = write(title, imported, source.folder, time.time())
     if target is None:
         typer.echo(text, nl=False)
     else:
@@ -74,15 +78,6 @@ def command(
         say(f"written: {target}")
     left = len(imported.drafts) - count
     say(f"{count} of {len(imported.drafts)} jobs carried over{': see the comments' if left else ''}")
-
-
-def _target(kind: str, file: str, output: str | None) -> str | None:
-    import os
-
-    if output is None or not (os.path.isdir(output) or output.endswith("/")):
-        return output
-    name = kind if file == "-" else os.path.splitext(os.path.basename(file))[0]
-    return os.path.join(output, f"{name}.yaml")
 
 
 def _text(file: str) -> str:

@@ -42,43 +42,40 @@ async def map_items(
     tasks: deque[asyncio.Task[Any]] = deque()  # of items that are not yet yielded
     live, has_ended = 0, asyncio.Event()
 
-    async def outcome(index: int, item: Any) -> Any:
-        try:
-            call = make(index, item)
-        except InterlockError as error:
-            return failed(index, error)
-        (handle,) = await submit(connection, [call])
-        try:
-            return await handle.result()
-        except InterlockError as error:
-            return failed(index, error)
-
-    def failed(index: int, error: InterlockError) -> InterlockError:
-        nonlocal left
-        if return_exceptions:
-            return error
-        left = enumerate(())
-        raise ItemFailed(index, error) from error
-
-    def count_down(_: object) -> None:
-        nonlocal live
+    def end(task: asyncio.Task[Any]) -> None:
+        nonlocal live, left
         live -= 1
         has_ended.set()
+        if not task.cancelled() and task.exception() is not None and not return_exceptions:
+            left = enumerate(())
 
     try:
         while True:
             for index, item in islice(left, max_parallel - live):
                 live += 1
-                tasks.append(asyncio.create_task(outcome(index, item)))
-                tasks[-1].add_done_callback(count_down)
+                tasks.append(asyncio.create_task(_result(connection, make, index, item)))
+                tasks[-1].add_done_callback(end)
             if not tasks:
                 return
             if tasks[0].done():
-                yield tasks.popleft().result()
+                failure = (first := tasks.popleft()).exception()
+                yield failure.__cause__ if return_exceptions and isinstance(failure, ItemFailed) else first.result()
             else:
                 has_ended.clear()
                 await has_ended.wait()
     finally:
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _result(connection: Connection, make: Make, index: int, item: Any) -> Any:
+    """Submit the run of an item and wait for its result. An error of the run itself becomes `ItemFailed`."""
+    try:
+        call = make(index, item)
+    except InterlockError as error:
+        raise ItemFailed(index, error) from error
+    (handle,) = await submit(connection, [call])
+    try:
+        return await handle.result()
+    except InterlockError as error:
+        raise ItemFailed(index, error) from error

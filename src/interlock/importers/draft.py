@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, count
 from typing import Any
 
 import msgspec
@@ -19,12 +20,12 @@ from interlock.model.error import BadConfig
 
 LONGEST = 300  # characters of the original text in a comment
 WIDTH = 110  # of the comments at the top
-NO_RETRY = {"max_retries": 0}  # a scheduled job has three by default, and no foreign scheduler has any
+NO_RETRY = {"max_retries": 0}  # a scheduled job has three by default; no foreign scheduler retries
 FOREVER = "36500d"
 
 
 class CannotCarry(Exception):
-    """Interlock has no equivalent; the text says of what."""
+    """Interlock has no equivalent of something, which the text names."""
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Draft(msgspec.Struct, kw_only=True):
     origin: str  # place and text in the foreign file
     fields: dict[str, Any] = {}  # of its document, in order
     notes: list[str] = []  # differences in meaning
-    obstacles: list[str] = []  # reasons why it must stay a comment
+    obstacles: list[str] = []  # reasons why it stays a comment
 
     @contextmanager
     def carrying(self) -> Iterator[None]:
@@ -54,7 +55,7 @@ class Draft(msgspec.Struct, kw_only=True):
             yield
         except CannotCarry as obstacle:
             self.obstacles.append(str(obstacle))
-        except (TypeError, ValueError, ArithmeticError) as error:  # a foreign value of a kind that nobody expects
+        except (TypeError, ValueError, ArithmeticError) as error:  # a foreign value of an unexpected kind
             self.obstacles.append(f"one of its values cannot be read ({error})")
 
     def set_schedule(self, tz: str = "UTC", **fields: Any) -> None:
@@ -79,22 +80,19 @@ def duration(seconds: float) -> str | float:
 def write(title: str, imported: Imported, folder: str, now: float) -> tuple[str, int]:
     """Return the text of a job file, and the number of its jobs."""
     head = [line for text in (title, *imported.notes) for line in textwrap.wrap(text, WIDTH)]
-    parts, count, ids = ["\n".join(map(_comment, head))], 0, set[str]()
+    parts, ids = ["\n".join(map(_comment, head))], set[str]()
     for draft in imported.drafts:
         fields = {"kind": "Job", "id": _id(draft.name, ids), **draft.fields}
         text = "".join(_yaml(name, value, draft) for name, value in fields.items())
-        warnings = [] if draft.obstacles else _check(draft, text, folder, now)
-        lines = [
-            textwrap.shorten(draft.origin, LONGEST, placeholder=" …"),
-            *draft.notes,
-            *warnings,
-            *(f"NOT CARRIED OVER: {one}" for one in draft.obstacles),
-        ]
+        lines = [textwrap.shorten(draft.origin, LONGEST, placeholder=" …"), *draft.notes]
+        if not draft.obstacles:
+            lines += _check(draft, text, folder, now)
         if draft.obstacles:
+            lines += [f"NOT CARRIED OVER: {one}" for one in draft.obstacles]
             lines += text.splitlines() if draft.fields else []
-        parts.append("\n".join([*map(_comment, lines), *([] if draft.obstacles else [text.rstrip()])]))
-        count += not draft.obstacles
-    return "\n---\n".join(parts) + "\n", count
+            text = ""
+        parts.append("\n".join(map(_comment, lines)) + f"\n{text}".rstrip())
+    return "\n---\n".join(parts) + "\n", sum(not draft.obstacles for draft in imported.drafts)
 
 
 def _comment(text: str) -> str:
@@ -105,26 +103,20 @@ def _comment(text: str) -> str:
 
 def _id(name: str, ids: set[str]) -> str:
     base = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-.")[:100] or "job"
-    number, found = 1, base
-    while found in ids:
-        number += 1
-        found = f"{base}-{number}"
+    found = next(one for one in chain([base], (f"{base}-{number}" for number in count(2))) if one not in ids)
     ids.add(found)
     return found
 
 
 def _check(draft: Draft, text: str, folder: str, now: float) -> list[str]:
-    """Add the faults that `interlock check` would report of a document, and return its warnings."""
+    """Add the faults that `interlock check` would report for a document, and return its warnings."""
     faults, file = Faults(), os.path.join(folder, "import.yaml")
+    place = re.compile(rf"^{re.escape(file)}(:\d+)?: ")
     try:
         build(list(parse(text, file, faults)), faults, now=now)
     except BadConfig as error:
-        draft.obstacles += [_without_place(line, file) for line in faults.lines() or [str(error)]]
-    return [_without_place(line, file) for line in faults.warnings]
-
-
-def _without_place(line: str, file: str) -> str:
-    return re.sub(rf"^{re.escape(file)}(:\d+)?: ", "", line)
+        draft.obstacles += [place.sub("", line) for line in faults.lines() or [str(error)]]
+    return [place.sub("", line) for line in faults.warnings]
 
 
 def _yaml(name: str, value: Any, draft: Draft) -> str:

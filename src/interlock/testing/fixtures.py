@@ -18,7 +18,7 @@ def interlock_app() -> Any:
 @pytest.fixture
 def scheduler(interlock_app: Any) -> "Iterator[VirtualScheduler]":
     """Run a scheduler in memory on virtual time, with the jobs of `interlock_app`."""
-    from interlock.testing.virtual_scheduler import scheduler as virtual
+    from interlock.testing.virtual_scheduler import VirtualScheduler
 
-    with virtual(interlock_app) as found:
+    with VirtualScheduler(interlock_app) as found:
         yield found

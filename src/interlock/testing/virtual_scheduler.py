@@ -2,13 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from contextvars import copy_context
 from datetime import UTC, datetime
 from random import Random
-from typing import Any, Protocol, TypeVar, Unpack, overload
+from typing import Any, Protocol, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
@@ -63,8 +62,11 @@ class _Connection(Connection):
 
 
 class VirtualScheduler:
-    """A scheduler and a worker in this process, with the jobs of an app. Time passes only by `advance`, and while you
-    wait for a run. Use it in plain and in async tests: its methods block, for milliseconds."""
+    """A scheduler and a worker in this process, with the jobs of an app, until the `with` block ends. Time passes only
+    when you call `advance` or wait for a run. Use it in plain and in async tests: its methods block, for milliseconds.
+
+    Functions find `state` as `ctx.state`, in place of the value of a lifespan. Without `schedules`, no schedule fires.
+    """
 
     def __init__(
         self, app: AppUnderTest, start: Instant = START, *, schedules: bool = True, slots: int = 64, state: Any = None
@@ -96,8 +98,14 @@ class VirtualScheduler:
         self.connection.clock = clock
         await self.connection.open()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def close(self) -> None:
-        """Stop it; runs that have not ended are cut off."""
+        """Stop the scheduler; runs that have not ended are cut off."""
         try:
             self._run(self._cluster.stop())
         finally:
@@ -113,7 +121,7 @@ class VirtualScheduler:
             await asyncio.wait([task, self._cluster.scheduler], return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 self._cluster.scheduler.result()
-            while self._cluster.flush() or not self._loop.is_idle():  # noqa: ASYNC110 - no event tells
+            while self._cluster.flush() or not self._loop.is_idle():  # noqa: ASYNC110 - no event marks that moment
                 await asyncio.sleep(0)
             return task.result()
 
@@ -219,25 +227,12 @@ def _unscheduled(job: Job) -> Job:
     return replace(job, schedule=None, retry=replace(job.retry, max_retries=job.max_retries), version="")
 
 
-@contextmanager
-def scheduler(
-    app: AppUnderTest, start: Instant = START, *, slots: int = 64, state: Any = None
-) -> Iterator[VirtualScheduler]:
-    """Run a scheduler with the jobs of an app, in memory and on virtual time, until the block ends. Functions find
-    `state` as `ctx.state`, in place of the value of a lifespan."""
-    found = VirtualScheduler(app, start, slots=slots, state=state)
-    try:
-        yield found
-    finally:
-        found.close()
+scheduler = VirtualScheduler
 
 
 def run_at_once(
     app: AppUnderTest, job: str | Call[Any], payload: Mapping[str, Any] | None, state: Any, options: RunOptions
 ) -> FinishedRun[Any]:
     """Run a job to its end. Other jobs run if it submits them; schedules do not fire."""
-    found = VirtualScheduler(app, time.time(), schedules=False, state=state)
-    try:
+    with VirtualScheduler(app, time.time(), schedules=False, state=state) as found:
         return FinishedRun(found.submit_call(call_of(job, payload, options, found.connection.now())))
-    finally:
-        found.close()
