@@ -17,7 +17,7 @@ def command(
             autocompletion=lambda incomplete: [one for one in KINDS if one.startswith(incomplete)],
         ),
     ],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to read; '-' is standard input.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="File to read; '-' is standard input.")],
     output: Annotated[
         str | None,
         typer.Option(
@@ -25,16 +25,16 @@ def command(
         ),
     ] = None,
     tz: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="Time zone of times that name none. Default: this machine's.")
+        str | None, typer.Option(metavar="ZONE", help="Time zone of times without one. Default: this machine's.")
     ] = None,
     system: Annotated[
         bool,
-        typer.Option("--system", help="Read a crontab with a user in each line, like /etc/crontab and /etc/cron.d."),
+        typer.Option("--system", help="Read a crontab with a user on each line, like /etc/crontab and /etc/cron.d."),
     ] = False,
 ) -> None:
     """Write job files from a crontab, a Celery beat schedule, an APScheduler program or a systemd timer.
 
-    Python files are read, never executed. Comments in the written file say what could not be carried over."""
+    Python files are read, never executed. Comments in the written file name whatever could not be carried over."""
     import os
     import time
     from importlib import import_module

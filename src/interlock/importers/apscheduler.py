@@ -23,8 +23,8 @@ _TRIGGERS = {
 _PLACE = re.compile(r"(last|([1-5])(?:st|nd|rd|th)) +([a-z]+)")
 _NOTES = [
     "Time zone of triggers without one: {tz}.",
-    "APScheduler drops a time that comes while max_instances runs are active; Interlock runs the latest afterwards.",
-    "A worker imports the functions: a file that starts its scheduler must do so under if __name__ == '__main__'.",
+    "APScheduler drops fire times while max_instances runs are active; Interlock runs the latest one afterwards.",
+    "Workers import the functions: a file that starts its scheduler must do so under if __name__ == '__main__'.",
     "Where clocks change, APScheduler may skip a time or fire it twice; Interlock fires once.",
 ]
 
@@ -102,32 +102,32 @@ def _set_trigger(draft: Draft, trigger: Any, given: dict[str, Any], tz: str) -> 
         draft.set_schedule("UTC" if isinstance(when, datetime) and when.tzinfo else tz, at=text)
     elif kind == "date":
         draft.set_schedule(once=True)
-        draft.notes.append("APScheduler runs it whenever its program starts; Interlock runs it once for a database.")
+        draft.notes.append("APScheduler runs it whenever its program starts; Interlock runs it once per database.")
     else:
-        raise CannotCarry(f"trigger {kind} is none of cron, interval and date")
+        raise CannotCarry(f"trigger {kind} is not cron, interval or date")
     if jitter:
         draft.fields["schedule"]["jitter"] = duration(jitter) if isinstance(jitter, (int, float)) else jitter
-        draft.notes.append("jitter: APScheduler draws it anew each time; that of a job here never changes.")
+        draft.notes.append("jitter: APScheduler draws a new delay each time; a job of Interlock keeps its delay.")
 
 
 def _of_crontab(text: Any) -> dict[str, str]:
-    """Return the fields of an expression, in which APScheduler counts weekdays from Monday too."""
+    """Return the fields of an expression; APScheduler counts weekdays from Monday here too."""
     names = ("minute", "hour", "day", "month", "day_of_week")
     if not isinstance(text, str) or len(text.split()) != len(names):
-        raise CannotCarry("the expression of from_crontab has not five fields")
+        raise CannotCarry("from_crontab needs an expression of five fields")
     return dict(zip(names, text.split(), strict=True))
 
 
 def _cron(given: dict[str, Any]) -> str:
-    """Return the expression; fields below the lowest given one have their first value, others any."""
+    """Return the expression. Fields below the lowest given one have their first value; others have any value."""
     if other := {str(name) for name in given} - set(_DEFAULTS):
-        raise CannotCarry(f"a cron trigger has no {min(other)!r}")
+        raise CannotCarry(f"a cron trigger has no field {min(other)!r}")
     texts, rest = {}, set(given)
     for name, first in _DEFAULTS.items():
         texts[name] = str(given[name]).strip().lower() if name in given else "*" if rest or not given else first
         rest.discard(name)
     if (texts["year"], texts["week"], texts["second"].lstrip("0")) != ("*", "*", ""):
-        raise CannotCarry("a cron expression here has neither years, nor weeks, nor seconds")
+        raise CannotCarry("a cron expression of Interlock has no years, weeks or seconds")
     weekdays = numbers_of(texts["day_of_week"], _MONDAY_FIRST)
     weekdays = Numbers(frozenset((number + 1) % 7 for number in weekdays.chosen))
     special = texts["day"] if "last" in texts["day"] or _PLACE.fullmatch(texts["day"]) else ""
@@ -137,7 +137,7 @@ def _cron(given: dict[str, Any]) -> str:
     if not special:
         return expression
     if len(weekdays.chosen) < 7:
-        raise CannotCarry(f"day={special!r} together with day_of_week cannot be said in a cron expression")
+        raise CannotCarry(f"no cron expression combines day={special!r} with day_of_week")
     parts = expression.split()
     if found := _PLACE.fullmatch(special):
         number = numbers_of(found[3], WEEKDAY).chosen

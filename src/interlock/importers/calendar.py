@@ -1,4 +1,4 @@
-"""Times of day and days as sets of numbers, and the cron expression that fires when all of them fit."""
+"""Minutes, hours and days as sets of numbers, and the cron expression that fires when all of them match."""
 
 from typing import NamedTuple
 
@@ -14,11 +14,11 @@ class Numbers(NamedTuple):
     """The numbers of one field."""
 
     chosen: frozenset[int]
-    paced: bool = False  # whether they stand for a pace, like */5, which matters when the clocks change
+    paced: bool = False  # whether they came from a pace such as */5, which matters when the clocks change
 
 
 def numbers_of(text: str, field: FieldKind, dash: str = "-") -> Numbers:
-    """Read a list of `*`, `5`, `1-5` and steps of them; a range may wrap around."""
+    """Read a list of `*`, `5` and `1-5`, with steps; a range may wrap around."""
     chosen, paced = set[int](), False
     for term in text.split(","):
         body, slash, step = term.strip().partition("/")
@@ -38,12 +38,12 @@ def _number(text: str, field: FieldKind, term: str) -> int:
     names = {name: number for number, name in enumerate(field.names, field.first)}
     number = int(text) if text.isdecimal() else names.get(text[:3], -1) if text.isalpha() else -1
     if not field.first <= number <= field.last:
-        raise CannotCarry(f"{field.name} {term.strip()!r} cannot be read; known are {field.expected}")
+        raise CannotCarry(f"{field.name} {term.strip()!r} cannot be read; use {field.expected}")
     return number
 
 
 def cron_text(minutes: Numbers, hours: Numbers, days: Numbers, months: Numbers, weekdays: Numbers) -> str:
-    """Return an expression that fires when all fields fit. In cron itself, either day field will do."""
+    """Return an expression that fires when all fields match. In cron itself, one of the two day fields is enough."""
     day, weekday = _text(days, DAY), _text(weekdays, WEEKDAY)
     if day != "*" and weekday != "*":
         day, weekday = _both_days(days.chosen, weekdays.chosen)
@@ -51,7 +51,7 @@ def cron_text(minutes: Numbers, hours: Numbers, days: Numbers, months: Numbers, 
 
 
 def _both_days(days: frozenset[int], weekdays: frozenset[int]) -> tuple[str, str]:
-    """Return day fields that must both fit, as they must in cron where either begins with a star."""
+    """Return day fields that must both match, as cron requires where either begins with a star."""
     weeks = [number for number, week in enumerate(_WEEKS, 1) if week <= days]
     if days == frozenset().union(*(_WEEKS[number - 1] for number in weeks)):
         return "*", ",".join(f"{WEEKDAY.names[one]}#{number}" for one in sorted(weekdays) for number in weeks)
@@ -59,7 +59,7 @@ def _both_days(days: frozenset[int], weekdays: frozenset[int]) -> tuple[str, str
         return _list(days - {1}, "*/31"), _list(weekdays)  # `*/31` is the first day alone
     if 0 in weekdays:
         return _list(days), _list(weekdays - {0}, "*/7")  # `*/7` is Sunday alone
-    raise CannotCarry("day of month and weekday must both fit, which a cron expression cannot say of these")
+    raise CannotCarry("day of month and weekday must both fit; no cron expression can require that of these days")
 
 
 def _text(numbers: Numbers, field: FieldKind) -> str:
@@ -71,7 +71,7 @@ def _text(numbers: Numbers, field: FieldKind) -> str:
 
 
 def _list(chosen: frozenset[int], *before: str) -> str:
-    """Return numbers, with ranges where three or more follow each other."""
+    """Return the numbers as a list, with ranges where three or more are consecutive."""
     terms, found = [*before], sorted(chosen)
     while found:
         length = next((n for n in range(1, len(found)) if found[n] != found[0] + n), len(found))

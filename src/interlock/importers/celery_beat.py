@@ -10,18 +10,18 @@ from interlock.importers.python_source import Code, Program
 
 _FIELDS = {"minute": MINUTE, "hour": HOUR, "day_of_month": DAY, "month_of_year": MONTH, "day_of_week": WEEKDAY}
 _NOTES = [
-    "Time zone: {tz}. Celery's is UTC unless its 'timezone' says otherwise.",
-    "A Celery task goes to a broker; each job here calls the task's function in a worker of Interlock, without a "
-    "broker. Retries that a task asks for (autoretry_for, self.retry) are not carried over: set retry.",
+    "Time zone: {tz}. Celery uses UTC unless its 'timezone' is set.",
+    "Each job calls the function of its task in an Interlock worker, without a broker. Retries that a task asks for "
+    "(autoretry_for, self.retry) are not carried over: set retry.",
     "Celery starts a task while its previous run is active; Interlock starts it afterwards. Raise "
     "constraints.max_concurrent_runs to let them overlap.",
-    "beat runs an overdue crontab entry when it starts, however late; Interlock does so within a minute. Set "
-    "schedule.catch_up_window for more.",
+    "At its start, beat runs an overdue crontab entry, however late; Interlock runs it if it is under a minute old "
+    "(schedule.catch_up_window).",
 ]
 
 
 def read(source: Source) -> Imported:
-    """Read a Python file that holds the schedule or the settings of Celery."""
+    """Read a Python file with the settings of Celery, or with calls of `add_periodic_task`."""
     program = Program(source)
     drafts: list[Draft] = []
     settings = list(_settings(program))
@@ -42,7 +42,7 @@ def read(source: Source) -> Imported:
 
 
 def _settings(program: Program) -> Iterator[tuple[str, Any, int]]:
-    """Return name, value and line of everything assigned, or given to `update` and `Celery`."""
+    """Yield name, value and line of every assignment, and of every argument of `update` and `Celery`."""
     for name, value, line in program.assignments():
         yield name.lower(), value, line
     for call, _ in program.calls():
@@ -59,7 +59,7 @@ def _shown(entry: Any) -> str:
 
 def _set_entry(draft: Draft, program: Program, entry: Any, tz: str) -> None:
     if not isinstance(entry, dict) or not {"task", "schedule"} <= set(entry):
-        raise CannotCarry("this is no dictionary with 'task' and 'schedule' that can be read")
+        raise CannotCarry("the entry is not a readable dictionary with 'task' and 'schedule'")
     with draft.carrying():
         _set_schedule(draft, entry["schedule"], tz)
     options = entry.get("options")
@@ -77,7 +77,7 @@ def _set_periodic(draft: Draft, program: Program, call: Code, tz: str) -> None:
     """Read `add_periodic_task(schedule, task.s(…), name=…)`."""
     every, signature = (*call.args, None, None)[:2]
     if not isinstance(signature, Code) or signature.last not in ("s", "si"):
-        raise CannotCarry("its task is no signature like task.s(…)")
+        raise CannotCarry("its task is not a signature such as task.s(…)")
     function = signature.name.rpartition(".")[0]
     draft.name = str(call.kwargs.get("name") or function.rpartition(".")[2])
     draft.notes += [f"{name} = {_shown(one)}: not carried over" for name, one in call.kwargs.items() if name != "name"]
@@ -101,7 +101,7 @@ def _set_schedule(draft: Draft, schedule: Any, tz: str) -> None:
 
 def _cron(call: Code) -> str:
     if len(call.args) > 2:
-        raise CannotCarry("Celery's versions differ in the third argument of crontab(…); name it")
+        raise CannotCarry("the third argument of crontab(…) depends on the version of Celery; give it by name")
     given = dict(zip(_FIELDS, call.args, strict=False)) | call.kwargs
     if other := {str(name) for name in given} - set(_FIELDS):
         raise CannotCarry(f"crontab(…) has an argument {min(other)!r} that cannot be read")

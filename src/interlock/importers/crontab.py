@@ -71,7 +71,7 @@ def _read_entry(draft: Draft, text: str, env: dict[str, str], source: Source) ->
     draft.set_schedule(env.get("CRON_TZ") or source.tz, cron="* * * * *" if times == "@every_minute" else times)
     if delay := env.get("RANDOM_DELAY"):
         draft.fields["schedule"]["jitter"] = f"{delay}m"
-        draft.notes.append("RANDOM_DELAY: cronie draws the delay anew at its start; that of a job here never changes.")
+        draft.notes.append("RANDOM_DELAY: cronie draws a new delay at its start; a job of Interlock keeps its delay.")
     shell = env.get("SHELL", "/bin/sh")
     draft.fields["run"] = {"shell": command} if shell == "/bin/sh" else {"process": [shell, "-c", command]}
     if passed := {name: value for name, value in env.items() if name not in _OF_CRON_ITSELF}:
@@ -80,7 +80,9 @@ def _read_entry(draft: Draft, text: str, env: dict[str, str], source: Source) ->
         draft.fields["cwd"] = env["HOME"]
     draft.fields |= {"stdin": False, "retry": NO_RETRY}
     if times == "@reboot":
-        raise CannotCarry("@reboot is no time; use 'kind: Service' for what must be up, 'interlock up --submit' else")
+        raise CannotCarry(
+            "@reboot is not a time; use 'kind: Service' for a program that stays up, otherwise 'interlock up --submit'"
+        )
 
 
 def _split(command: str) -> list[str]:

@@ -15,7 +15,7 @@ from interlock.importers.draft import CannotCarry, Draft, Source
 from interlock.model.error import BadValue, NotJson
 from interlock.model.payload import encode
 
-MOST_NODES = 10_000  # of one value, once names are replaced by what they stand for
+MOST_NODES = 10_000  # nodes of one value, with names replaced by their values
 _MAKERS: dict[str, Any] = {"timedelta": timedelta, "datetime": datetime, "date": date, "dict": dict}
 _ZONES = ("ZoneInfo", "timezone", "gettz")
 _OPERATIONS: dict[type, Callable[[Any, Any], Any]] = {
@@ -25,11 +25,11 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
-    """An expression that is no plain value: a name, a call, or something too clever."""
+    """An expression that is not a plain value: a name, a call, or anything else."""
 
     text: str
     line: int
-    name: str = ""  # full name of it, or of what it calls; a dot comes first where no import explains it
+    name: str = ""  # full name of the value or of the called function; begins with a dot if no import defines it
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
 
@@ -66,7 +66,7 @@ class Program:
                 self._names |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
 
     def assignments(self) -> Iterator[tuple[str, Any, int]]:
-        """Return name, value and line of each assignment; one to a key sets a mapping of that key alone."""
+        """Yield name, value and line of each assignment. An assignment to a key counts as a mapping with that key."""
         for node in self._nodes:
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
@@ -76,7 +76,7 @@ class Program:
                     yield self._dotted(name).rpartition(".")[2], value, node.lineno
 
     def calls(self) -> Iterator[tuple[Code, str | None]]:
-        """Return all calls, each with the function that it decorates."""
+        """Yield all calls, each with the name of the function that it decorates."""
         decorated = {
             id(one): node.name for node in self._nodes if isinstance(node, _Function) for one in node.decorator_list
         }
@@ -88,7 +88,7 @@ class Program:
         return Draft(name=name, origin=f"{self.source.name}:{line}: {text}")
 
     def value(self, node: ast.expr) -> Any:
-        """Return the value of an expression; parts that are no plain values, durations or dates stay unread."""
+        """Return the value of an expression; parts other than plain values, durations and dates stay `Code`."""
         self._visited = 0
         try:
             return self._value(node)
@@ -145,12 +145,12 @@ class Program:
         return f"{self._dotted(node.value)}.{node.attr}" if isinstance(node, ast.Attribute) else ""
 
     def set_function(self, draft: Draft, name: str, args: Any, kwargs: Any) -> None:
-        """Let a draft call a function by its full name, with arguments by name."""
+        """Make a draft call a function by its full name, with arguments by name."""
         module, _, last = name.rpartition(".")
         if not module and last in self._functions and self.source.path is not None:
             module = os.path.relpath(self.source.path, self.source.folder)
         if not module or name.startswith("..") or (name.startswith(".") and not module.endswith(".py")):
-            raise CannotCarry(f"its function ({name.lstrip('.') or 'unnamed'}) is none that a worker could import")
+            raise CannotCarry(f"no worker can import its function ({name.lstrip('.') or 'unnamed'})")
         draft.fields |= {"run": {"function": f"{module}:{last}"}, "retry": {"max_retries": 0}}
         if not isinstance(args or [], list) or not isinstance(kwargs or {}, dict):
             raise CannotCarry(f"its arguments cannot be read: args {args!r}, kwargs {kwargs!r}")
@@ -158,7 +158,7 @@ class Program:
         if args:
             names = self._parameters(module, last)
             if len(args) > len(names):
-                raise CannotCarry(f"arguments {args!r} have no names: {module}:{last} was not found, or takes fewer")
+                raise CannotCarry(f"arguments {args!r} cannot be named: {module}:{last} was not found, or takes fewer")
             payload |= dict(zip(names, args, strict=False))
         if payload:
             try:
@@ -168,7 +168,7 @@ class Program:
             draft.fields["payload"] = payload
 
     def _parameters(self, module: str, name: str) -> list[str]:
-        """Return the arguments of a function in this file, or in one of a package around it."""
+        """Return the arguments of a function in this file, or in a file of a package around it."""
         found = self._functions.get(name) if module.endswith(".py") else None
         folder = os.path.dirname(os.path.abspath(self.source.path or "x"))
         for _ in range(3):
@@ -188,7 +188,7 @@ def _parse(text: str, name: str) -> ast.Module:
             return ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         why = f"line {error.lineno}: {error.msg}" if isinstance(error, SyntaxError) else str(error)
-        raise BadValue("FILE", name, f"Python that can be read ({why})") from None
+        raise BadValue("FILE", name, f"readable Python ({why})") from None
 
 
 def _functions(tree: ast.Module) -> dict[str, _Function]:

@@ -26,8 +26,8 @@ _READ = {
 }  # fmt: skip
 _NOTES = [
     "Time zone of OnCalendar without one: {tz}. 'interlock import --tz' changes it.",
-    "systemd drops a time that comes while the unit is active; Interlock runs the latest afterwards.",
-    "systemd gives a unit an environment of its own; Interlock passes on that of 'interlock up'.",
+    "systemd drops fire times while the unit is active; Interlock runs the latest one afterwards.",
+    "systemd gives a unit its own environment; Interlock passes on the environment of 'interlock up'.",
     "Where clocks change, systemd may move a time; Interlock fires once.",
 ]
 Sections = dict[str, dict[str, list[str]]]
@@ -37,7 +37,7 @@ def read(source: Source) -> Imported:
     """Read a timer, with its service from the same text (`systemctl cat`) or from the file beside it."""
     units = _sections(source.text)
     if "Timer" not in units:
-        raise BadValue("FILE", source.name, "a timer of systemd: it has no [Timer]")
+        raise BadValue("FILE", source.name, "a systemd timer: it has no [Timer]")
     timer, name = units["Timer"], os.path.basename(source.name).removesuffix(".timer")
     if source.path is None and (found := re.search(r"^# (?:.*/)?(.+)\.timer$", source.text, re.M)):
         name = found[1]  # from the comment that `systemctl cat` puts above each file
@@ -62,7 +62,7 @@ def read(source: Source) -> Imported:
                 draft.notes += [f"{name}={one}: not carried over" for name, one in others if name not in known]
             drafts.append(draft)
     notes = [note.format(tz=source.tz) for note in _NOTES]
-    return Imported(drafts, notes + ["Each time of the timer is a job of its own."] * (len(drafts) > 1))
+    return Imported(drafts, notes + ["Each time of the timer is a separate job."] * (len(drafts) > 1))
 
 
 def _sections(text: str) -> Sections:
@@ -76,7 +76,7 @@ def _sections(text: str) -> Sections:
             if value.strip():
                 values.setdefault(name.strip(), []).append(value.strip())
             else:
-                values.pop(name.strip(), None)  # an empty value takes the earlier ones back
+                values.pop(name.strip(), None)  # an empty value removes the earlier ones
     return found
 
 
@@ -93,13 +93,15 @@ def _set_schedule(draft: Draft, key: str, value: str, timer: dict[str, list[str]
             for one in timer.get(start, []):
                 if 0 < (wait := _seconds(one)) < every:
                     draft.fields["schedule"]["wait"] = duration(wait)
-                draft.notes.append(f"{start}={one}: delays the first run alone, not that after each boot.")
+                draft.notes.append(f"{start}={one}: delays only the very first run, not the first after each boot.")
     else:
         raise CannotCarry(f"{key} counts from an event that Interlock does not know; use every or once")
     if delay := timer.get("RandomizedDelaySec"):
         draft.fields["schedule"]["jitter"] = duration(_seconds(delay[-1]))
         if not _is_yes(timer, "FixedRandomDelay"):
-            draft.notes.append("RandomizedDelaySec: systemd draws it anew each time; that of a job here never changes.")
+            draft.notes.append(
+                "RandomizedDelaySec: systemd draws a new delay each time; a job of Interlock keeps its delay."
+            )
 
 
 def _is_yes(timer: dict[str, list[str]], key: str) -> bool:
@@ -110,7 +112,7 @@ def _seconds(text: str) -> float:
     units = {"": 1.0} | {name: size for names, size in _UNITS.items() for name in names.split()}
     found = re.findall(r"([0-9.]+)\s*([A-Za-zµ]*)", text)
     if re.sub(r"[0-9.]+\s*[A-Za-zµ]*|\s", "", text) or not found or any(unit not in units for _, unit in found):
-        raise CannotCarry(f"{text!r} is no time span")
+        raise CannotCarry(f"{text!r} is not a time span")
     return round(sum(float(number) * units[unit] for number, unit in found), 6)
 
 
@@ -125,16 +127,16 @@ def _set_calendar(draft: Draft, text: str, tz: str) -> None:
     month, tilde, from_end = date.partition("~")
     year, month, day = ["*", *month.split("-"), *(["*"] if tilde else [])][-3:]
     if words or len(rest) not in (1, 2):
-        raise CannotCarry(f"{text!r} is no time that can be read")
+        raise CannotCarry(f"{text!r} is not a readable time")
     minute, second = [*rest, "0"][:2]
     if f"{year}{month}{day}{hour}{minute}".isdecimal() and (weekdays, tilde) == ("*", ""):
         parts = [one.zfill(2) for one in (month, day, hour, minute, second)]
         draft.set_schedule(tz, at="{}-{}-{}T{}:{}:{}".format(year, *parts))
         return
     if year != "*" or second.strip("0"):
-        raise CannotCarry(f"{text!r}: a cron expression has neither years nor seconds")
+        raise CannotCarry(f"{text!r}: a cron expression has no years or seconds")
     if tilde and (from_end.lstrip("0"), weekdays) != ("1", "*"):
-        raise CannotCarry(f"{text!r}: of days counted from the end of a month, cron has the last alone")
+        raise CannotCarry(f"{text!r}: counted from the end of a month, cron knows only the last day")
     spans = (MINUTE, HOUR, DAY, MONTH, WEEKDAY)
     texts = zip((minute, hour, day, month, weekdays), spans, strict=True)
     fields = cron_text(*(numbers_of(one, span, "..") for one, span in texts)).split()
@@ -184,7 +186,7 @@ def _run(lines: list[str], draft: Draft) -> dict[str, object]:
 
 
 def _quoted(word: str) -> str:
-    """Return a word for the shell that replaces the same variables as systemd does."""
+    """Quote a word for the shell, so that the shell replaces the same variables as systemd."""
     if re.fullmatch(r"\$\w+", word):
         return word
     if "${" in word:
