@@ -73,7 +73,7 @@ class App:
         payload: Mapping[str, Any] | None = None,
         constraints: Constraints | None = None,
     ) -> JobDecorator:
-        """Define a job by its function, which becomes a `JobFunction`: calling it still calls the function.
+        """Define a job by its function. The function becomes a `JobFunction`, and calling it still works.
 
         `schedule` comes from `interlock.cron`, `every`, `at` or `once`. `payload` is the default, also when scheduled.
         """
@@ -116,8 +116,8 @@ class App:
         """Declare the lifespan of each executor process: an async generator function with one `yield`, or a function
         that returns an async context manager; it may take the app.
 
-        It is entered before the process takes an attempt, and left when the process ends in order. Handlers find the
-        value that it yields as `ctx.state`.
+        A process enters it before its first attempt and leaves it at an orderly end. Handlers find the value that it
+        yields as `ctx.state`.
         """
         if self.opening is not None:
             raise BadUse("lifespan", "given twice; allowed once for an app")
@@ -211,9 +211,9 @@ class App:
     ) -> AsyncIterator[Any]:
         """Run a job for each item, at most `max_parallel` at once, and yield the results in the order of the items.
 
-        An item is a mapping of arguments, a `call(...)`, or else the only argument. The first item that fails raises
-        `ItemFailed` in its place, and no more runs are submitted; with `return_exceptions`, its error stands in its
-        place. With `job.options(key=...)`, a repeated map takes the runs of the first.
+        An item is a mapping of arguments, a `call(...)`, or else the only argument. After the first failure no more
+        runs are submitted, and its item raises `ItemFailed`; with `return_exceptions`, errors are yielded like results.
+        With `job.options(key=...)`, a repeated map finds the runs of the first.
         """
         if not isinstance(max_parallel, int) or isinstance(max_parallel, bool) or not 1 <= max_parallel <= MOST_RUNS:
             raise BadValue("max_parallel", max_parallel, f"a whole number from 1 to {MOST_RUNS:,}")
@@ -244,7 +244,7 @@ class App:
     ) -> "FinishedRun[Any]":
         """Run a job at once, in this process, and return its finished run: for tests.
 
-        A scheduler in memory takes it as `submit` would, and retries it by its rules. Delays pass on virtual time.
+        A scheduler in memory accepts it as `submit` would, and retries it by its rules. Delays pass on virtual time.
         Functions find `state` as `ctx.state`, in place of the value of a lifespan.
         """
         from interlock.testing.virtual_scheduler import run_at_once

@@ -1,4 +1,4 @@
-"""A job defined by a function: call it as the function, or submit it with the function's own arguments."""
+"""A job defined by a function: call the function, or submit runs with its arguments."""
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import update_wrapper
@@ -42,7 +42,7 @@ class JobCalls(Generic[P, T]):
         return await submit(await self._connect(), [make(**one) if isinstance(one, Mapping) else one for one in calls])
 
     def item_maker(self) -> Callable[[int, Any], Call[T]]:
-        """Return what makes the run of an item of `App.map`."""
+        """Return a function that makes the run of an item of `App.map`."""
         options: Any = {**self._options}
         key = key_maker(options.pop("key", None) or options.pop("idempotency_key", None))
         plain: Any = JobCalls(self._definition, self._connect, options)
@@ -63,7 +63,7 @@ class JobCalls(Generic[P, T]):
 
 
 class JobFunction(JobCalls[P, T]):
-    """A job defined by a function, which has the arguments `P`, besides its context, and the result `T`.
+    """A job defined by a function with the arguments `P`, besides its context, and the result `T`.
 
     Calling it calls the function, in this process and without a run. It is pickled by its name.
     """
@@ -93,7 +93,7 @@ class JobFunction(JobCalls[P, T]):
 
 
 if TYPE_CHECKING:
-    # What `app.job(...)` returns, by the shape of the function: only calling it differs.
+    # The results of `app.job(...)` for each shape of function; only their calls differ.
 
     class AsyncJobWithContext(JobFunction[P, T]):
         def __call__(self, context: Context, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]: ...
@@ -109,9 +109,9 @@ if TYPE_CHECKING:
 
 
 class JobDecorator(Protocol):
-    """Makes a job of a function. An argument before all others that is annotated `Context` is no argument of a run."""
+    """Makes a job of a function. A first argument annotated `Context` is not an argument of its runs."""
 
-    # The second overload of each pair also matches async functions, and comes too late for them.
+    # The second overload of each pair matches async functions too, but the first one takes them.
     @overload
     def __call__(  # type: ignore[overload-overlap]
         self, function: Callable[Concatenate[Context, P], Coroutine[Any, Any, T]], /

@@ -119,7 +119,7 @@ def test_no_handles_have_no_results() -> None:
     ("handles", "says"),
     [
         (["run-1"], "handles[0]: 'str' is not a handle"),
-        ([[]], "handles[0]: 'list' is not a handle; give what submit returns, and lists as *handles"),
+        ([[]], "handles[0]: 'list' is not a handle; give the values of submit, and a list as *handles"),
         ([None], "handles[0]: 'NoneType' is not"),
         ([app.definitions["echo"]], "handles[0]: 'Definition' is not"),
         ([il.Client("http://host:1").handle("a"), 5], "handles[1]: 'int' is not"),

@@ -29,7 +29,7 @@ class Ending(msgspec.Struct, frozen=True):
     facets: dict[str, dict[str, Any]] = {}
 
     def unpack(self) -> Any:
-        """Return the result, or raise the error of this end with the last line of its text, or else the reason."""
+        """Return the result, or raise the error of this end. Its message is the last line of text, or the reason."""
         if self.state is State.SUCCEEDED:
             return self.result
         text = (self.error or "").strip()
@@ -80,7 +80,7 @@ class RunHandle(Generic[T]):
     def __init__(self, run_id: str, access: RunAccess, result_type: ResultType[T] | None = None) -> None:
         self.id = run_id
         self._access = access
-        self._ending: Ending | None = None  # its end, where this is already known
+        self._ending: Ending | None = None  # its end, if known
         self._result_type = result_type
 
     def __repr__(self) -> str:
@@ -89,9 +89,9 @@ class RunHandle(Generic[T]):
     async def result(self, timeout: Duration | None = None) -> T:
         """Wait for the end of the run and return its result.
 
-        Raises a `RunEnded` if it did not succeed: `RunFailed`, `RunTimeout`, `RunCancelled` and so on; and
-        `WaitTimeout` if it has not ended in time; then it continues.
-        `BadResult` has a result that does not fit the return annotation of its job.
+        Raises a `RunEnded` (`RunFailed`, `RunTimeout`, `RunCancelled` and so on) if the run did not succeed,
+        `WaitTimeout` if it has not ended in time and continues, and `BadResult` if the result does not fit the return
+        annotation of the job.
         """
         value = (await self._end(timeout)).unpack()
         if self._result_type is None:

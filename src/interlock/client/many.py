@@ -25,10 +25,10 @@ def gather(*handles: "BlockingRunHandle[T]", return_exceptions: Literal[False] =
 @overload
 def gather(*handles: "BlockingRunHandle[T]", return_exceptions: Literal[True]) -> list[T | InterlockError]: ...
 def gather(*handles: Any, return_exceptions: bool = False) -> Any:
-    """Wait for runs and return their results, in the order of the handles; await it unless the handles are blocking.
+    """Wait for runs and return their results in the order of the handles. Await it, unless the handles are blocking.
 
-    The first run that does not succeed raises its error at once, and the others continue. With `return_exceptions`,
-    errors stand in the places of results.
+    The first run that does not succeed raises its error at once; the others continue. With `return_exceptions`, the
+    list holds errors in place of results.
     """
     targets, blocking = _targets(handles)
     if not targets:
@@ -53,7 +53,7 @@ def as_completed(handles: Iterable[Any]) -> Any:
 
 
 class _Nothing(list[Any]):
-    """No handles, so neither async nor blocking: a result for both."""
+    """An empty result that is both async and blocking, for a call without handles."""
 
     def __await__(self) -> Generator[Any, Any, list[Any]]:
         yield from ()
@@ -70,10 +70,10 @@ def _targets(handles: Sequence[Any]) -> tuple[list[RunHandle[Any]], bool]:
     for place, one in enumerate(found):
         if not isinstance(one, RunHandle):
             kind = type(handles[place]).__name__
-            raise BadValue(f"handles[{place}]", kind, "a handle; give what submit returns, and lists as *handles")
+            raise BadValue(f"handles[{place}]", kind, "a handle; give the values of submit, and a list as *handles")
     kinds = {(type(given), id(one._access)) for given, one in zip(handles, found, strict=True)}
     if len(kinds) > 1:
-        raise BadUse("handles", "come from several apps or clients; wait for those of each by themselves")
+        raise BadUse("handles", "come from several apps or clients; wait for each group separately")
     return found, bool(found) and found[0] is not handles[0]
 
 

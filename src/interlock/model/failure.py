@@ -35,19 +35,19 @@ class RetryAfter(InterlockError, code="retry_after"):
         try:
             self.delay = Span().check(delay, Place("RetryAfter"))
         except (BadDuration, BadValue) as error:
-            # No retry would mend the program.
+            # A retry would not fix the program.
             raise Fatal(str(error)) from None
         super().__init__(reason or f"asked for a retry after {brief(self.delay)}")
 
 
 def delay_of(error: BaseException) -> float | None:
-    """Return the delay that the exception asks for. A program may have changed it, so it is checked once more."""
+    """Return the delay that the exception asks for, checked once more: a program may have changed it."""
     return Span().check(error.delay, Place("RetryAfter")) if isinstance(error, RetryAfter) else None
 
 
 def type_name(kind: type[BaseException]) -> str:
-    """Return the qualified name of a class, without the module of a builtin one. The classes of a script have the
-    same name in the script itself and in the workers that load it."""
+    """Return the qualified name of a class, without `builtins`. A class of a script has the same name in the script
+    and in the workers that load it."""
     module, name = str(kind.__module__), str(kind.__qualname__)
     return name if module == "builtins" else f"{_MAIN.sub('__main__', module)}.{name}"
 

@@ -47,7 +47,7 @@ def plain(value: Any, where: str, secrets: bool = True) -> Any:
 
 
 def _plain_one(value: Any) -> Any:
-    """Return one value that msgspec does not know as one that it does."""
+    """Convert a value of a type that msgspec does not know to one that it does."""
     if isinstance(value, PurePath):
         return str(value)
     if _is_model(type(value)):
@@ -64,7 +64,7 @@ def _plain_one(value: Any) -> Any:
 
 def _plain_open(value: Any) -> Any:
     if type(value) is Secret:
-        raise NotJson("", "a Secret", "results are shown: return what others may see")
+        raise NotJson("", "a Secret", "results are shown: return only what others may see")
     return _plain_one(value)
 
 
@@ -131,16 +131,16 @@ class ResultType(Generic[T]):
         """Raise `ValueError` if JSON cannot carry it."""
         check_annotation(annotation)
         if any(isinstance(part, types.CustomType) and part.cls is Secret for part in parts_of(annotation)):
-            raise ValueError("Secret: results are shown; return what others may see")
+            raise ValueError("Secret: results are shown; return only what others may see")
         self._annotation = annotation
         self._decoder = msgspec.json.Decoder(annotation, dec_hook=read_one)
 
     def check(self, data: bytes) -> None:
-        """Raise whatever is wrong with a result."""
+        """Raise an error if a result does not fit."""
         self._decoder.decode(data)
 
     def read(self, value: Any) -> T:
-        """Return a JSON value as the annotation says; raise whatever is wrong with it."""
+        """Convert a JSON value to the annotation; raise an error if it does not fit."""
         found: T = msgspec.convert(value, self._annotation, dec_hook=read_one, str_keys=True)
         return found
 
@@ -177,7 +177,9 @@ def _check_custom(kind: Any) -> None:
     except Exception as error:
         raise ValueError(f"JSON cannot carry {kind.__qualname__}: {' '.join(str(error).split())}") from error
     if b'"writeOnly":true' in schema:
-        raise ValueError(f"{kind.__qualname__}: pydantic masks its secrets; give them as arguments: interlock.Secret")
+        raise ValueError(
+            f"{kind.__qualname__}: pydantic masks its secrets; pass them as separate interlock.Secret arguments"
+        )
     forms = {kind.model_config.get(name, "utf8") for name in ("ser_json_bytes", "val_json_bytes")}
     if b'"format":"binary"' in schema or len(forms) > 1:
         raise ValueError(
@@ -186,7 +188,8 @@ def _check_custom(kind: Any) -> None:
 
 
 def is_json(annotation: Any) -> bool:
-    """Return whether only the types of JSON, or anything, are expected. Then no other value comes back as it was."""
+    """Return whether the annotation expects only the types of JSON, or anything. Values of other types then come back
+    changed."""
     return all(
         isinstance(part, _JSON)
         and not (isinstance(part, types.DictType) and not isinstance(part.key_type, (types.StrType, types.AnyType)))

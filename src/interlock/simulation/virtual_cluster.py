@@ -1,4 +1,4 @@
-"""A scheduler and its workers on virtual time. They are the real ones: only clock, links, store and attempts differ."""
+"""The real scheduler and workers on virtual time: only their clock, links, store and attempts are replaced."""
 
 import asyncio
 import logging
@@ -83,7 +83,7 @@ class VirtualCluster:
         return bool(waiting)
 
     async def stop(self) -> None:
-        """Stop the scheduler and its workers; raise the error that has ended it before."""
+        """Stop the scheduler and its workers; raise the error that ended the scheduler, if any."""
         self.engine.stop()
         await asyncio.wait([self.scheduler])
         for host, _ in self._hosts:

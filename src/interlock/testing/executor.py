@@ -21,7 +21,7 @@ Key = tuple[str, int]
 
 
 class LocalExecutor(Executor):
-    """Runs the functions of an app on the loop. A blocking one holds the loop, so it takes no virtual time."""
+    """Runs the functions of an app on the loop. A blocking function holds the loop, so it takes no virtual time."""
 
     def __init__(self, definitions: Mapping[str, Definition], loop: PatientLoop, clock: Clock, state: Any) -> None:
         self._definitions = definitions
@@ -53,7 +53,7 @@ class LocalExecutor(Executor):
             if definition.is_async:
                 result = await definition.handler(**arguments)
             else:
-                # A worker runs it in a thread, in which no loop runs.
+                # A worker runs it in a thread without a loop.
                 asyncio._set_running_loop(None)
                 try:
                     result = definition.handler(**arguments)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def interlock_app() -> Any:
-    """Return the app that `scheduler` runs: define this fixture in your conftest.py."""
+    """Return the app for `scheduler`: define this fixture in your conftest.py."""
     pytest.fail("define a fixture interlock_app, which returns your interlock.App, in conftest.py", pytrace=False)
 
 

@@ -1,4 +1,4 @@
-"""The output of functions under test: in the logs of their runs, and where it always goes."""
+"""The output of functions under test: it goes to the logs of their runs, and to the terminal as always."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""A virtual loop for code that is not written for one: its threads are waited for, and its sockets are refused."""
+"""A virtual loop for code not written for one: it waits for threads and refuses sockets."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ _OUTSIDE += " sock_connect sock_accept sock_recv sock_sendall subprocess_exec su
 
 
 class NotVirtual(InterlockError, code="not_virtual"):
-    """A function used a socket or started a program on virtual time, on which nothing outside this process happens."""
+    """A function used a socket or started a program, which virtual time does not allow."""
 
     def __init__(self, method: str) -> None:
         super().__init__(
@@ -38,7 +38,7 @@ class PatientLoop(VirtualLoop):
         return self._thread_id == threading.get_ident()
 
     def is_idle(self) -> bool:
-        """Whether everything that is due has happened; asked by a callback, which does not count itself."""
+        """Whether everything due has happened. A callback asks this, and does not count itself."""
         return not self._ready and not self._at_work and not (self._timers and self._timers[0][0] <= self._now)
 
     def run_in_executor(self, executor: Any, func: Callable[[*Arguments], T], *args: *Arguments) -> "asyncio.Future[T]":

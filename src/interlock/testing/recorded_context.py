@@ -16,7 +16,7 @@ from interlock.worker.context import Context
 
 
 class RecordedContext(Context):
-    """A context without a run, which keeps what the function reports: made by `testing.context(...)`."""
+    """A context without a run, which keeps the reports of a function: made by `testing.context(...)`."""
 
     def __init__(self, dispatch: Dispatch, state: Any) -> None:
         super().__init__(dispatch, self._keep)
@@ -26,7 +26,7 @@ class RecordedContext(Context):
         self.checkpoints: list[Any] = []
 
     def cancel(self, reason: str = "cancelled") -> None:
-        """Let `cancelled` be true from now on. An async function is not interrupted."""
+        """Set `cancelled`. An async function is not interrupted."""
         self.stop_reason = reason
 
     def _keep(self, message: Message) -> None:

@@ -35,7 +35,7 @@ from interlock.worker.definition import Definition
 T = TypeVar("T")
 
 LONGEST = 366 * 86400.0  # seconds of virtual time to wait for a run that does not end
-MOST_CANCELS = 10  # times that a task left behind is cancelled
+MOST_CANCELS = 10  # cancels of a task that was left behind
 START = "2030-01-01T00:00:00Z"
 EDGE = 0.0001  # seconds by which time goes beyond an instant, because times are rounded
 
@@ -114,7 +114,7 @@ class VirtualScheduler:
             self._loop.close()
 
     def drive(self, action: Awaitable[T]) -> T:
-        """Await an action on the virtual loop, and everything that is due then. Time jumps to whatever it waits for."""
+        """Await an action on the virtual loop, and everything due by then. Time jumps to whatever it waits for."""
 
         async def watched() -> T:
             task = asyncio.ensure_future(action)
@@ -142,7 +142,7 @@ class VirtualScheduler:
         return datetime.fromtimestamp(round(self._start + self._elapsed, 3), UTC)
 
     def advance(self, duration: Duration) -> None:
-        """Let time pass, and everything happen that is due until then, and at that instant."""
+        """Let time pass. Everything due by then happens, including at that very instant."""
         until = self._elapsed + seconds(duration, "duration")
         self.drive(asyncio.sleep(until + EDGE - self._loop.time()))
         self._elapsed = until
@@ -156,7 +156,7 @@ class VirtualScheduler:
     def submit(
         self, job: str | Call[Any], payload: Mapping[str, Any] | None = None, **options: Unpack[RunOptions]
     ) -> BlockingRunHandle[Any]:
-        """Submit a run as `App.submit` does. Its handle passes the time: `result` returns when the run has ended."""
+        """Submit a run as `App.submit` does. Waiting for its handle passes the time until the run has ended."""
         return self.submit_call(call_of(job, payload, options, self.connection.now()))
 
     def submit_call(self, run: Call[Any] | r.NewRun) -> BlockingRunHandle[Any]:
@@ -174,19 +174,19 @@ class VirtualScheduler:
         self.drive(self.connection.ask(r.SetPaused(0, job, False)))
 
     def runs(self, job: str | None = None) -> list[RunInfo]:
-        """Return every run so far, or those of a job, in the order of their creation."""
+        """Return every run so far, or those of a job, in order of creation."""
         if job is not None:
             self.drive(self.connection.ask(r.AskJob(0, job)))
         return [info_of(run) for run in self._store.runs_by_id.values() if job in (None, run.job_id)]
 
     def fired(self, job: str) -> list[datetime]:
-        """Return when the runs of a job started, in order."""
+        """Return the times at which runs of a job started, in order."""
         started = sorted(run.started_at for run in self.runs(job) if run.started_at is not None)
         return [datetime.fromtimestamp(round(at, 2), UTC) for at in started]
 
 
 def _access_of(scheduler: VirtualScheduler) -> RunAccess:
-    """Return questions about runs that drive the loop themselves, so that blocking handles can ask them."""
+    """Return an access to runs whose methods drive the loop themselves, so that blocking handles can use it."""
     connection = scheduler.connection
 
     def driven(name: str) -> Any:
@@ -213,17 +213,17 @@ def _access_of(scheduler: VirtualScheduler) -> RunAccess:
 
 
 async def _end_tasks() -> None:
-    """End whatever functions have left behind on the loop."""
+    """End the tasks that functions have left on the loop."""
     for _ in range(MOST_CANCELS):
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
         await asyncio.sleep(0)
     for task in asyncio.all_tasks():
-        task._log_destroy_pending = False  # type: ignore[attr-defined] # it ignores every stop, and the loop is gone
+        task._log_destroy_pending = False  # type: ignore[attr-defined] # it ignores every cancel, and its loop is gone
 
 
 def _unscheduled(job: Job) -> Job:
-    """Return the job without its schedule, and with the retries that it has because of it."""
+    """Return the job without its schedule, with the retries that a schedule implies."""
     return replace(job, schedule=None, retry=replace(job.retry, max_retries=job.max_retries), version="")
 
 

@@ -36,9 +36,9 @@ class EventFilter(TypedDict, total=False):
 class EventStream:
     """The position of a stream: the last event that was yielded, after which a new connection resumes.
 
-    A stream of one run begins with its first event, and ends with the event of its end. To find this event, the server
-    sends those of type `run` too, whichever types the caller wants; and of a run that has ended, it sends everything,
-    because the end may lie before the place where the caller continues.
+    A stream of one run begins with its first event and ends with the event of its end. The server therefore sends
+    events of type `run` whichever types the caller wants. For a run that has ended it sends everything, because the
+    end may come before the place where the caller continues.
     """
 
     def __init__(self, exchange: Exchange, asked: EventFilter) -> None:
@@ -90,7 +90,7 @@ class EventStream:
             await exchange.transport.pause(wait)
 
     async def _look_at_run(self) -> None:
-        """Refuse an unknown run, which has no end to wait for; before the first connection, find where to begin."""
+        """Refuse an unknown run, which would never end. Before the first connection, find where to begin."""
         if self._query.run is None:
             return
         request = request_of(table.run, self._query.run)

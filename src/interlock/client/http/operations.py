@@ -174,7 +174,7 @@ class Operations(JobOperations):
                 await exchange.transport.pause(min(pause, end - now))
 
     async def endings(self, run_ids: Iterable[str]) -> AsyncGenerator[Ending, None]:
-        """Yield the end of each of these runs as it comes. One stream of events tells which runs to ask for."""
+        """Yield the end of each run as it comes. One stream of events shows which runs have ended."""
         left = dict.fromkeys(run_ids)
         stream = cast(AsyncGenerator[tuple[str | None, Event], None], self.events(types=["run"], complete=True))
         async with aclosing(stream):
@@ -239,8 +239,8 @@ class Operations(JobOperations):
     async def act_on_many(
         self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]
     ) -> BulkInfo:
-        """Act on the runs that match the filter: a retry on those that ended without success, or in the states given,
-        and any other action on those that have not ended; on all of them with `everything`. The request is durable when
+        """Act on the runs that match the filter, or on all with `everything`. A retry takes runs that ended without
+        success, or in the states given; any other action takes runs that have not ended. The request is durable when
         this returns; `bulk_progress` follows its execution on the server."""
         check_options(asked, BulkFilter)
         body = filled(BulkBody, reason=reason, everything=everything, **_choice(asked))
