@@ -31,6 +31,8 @@ class Pool:
 @app.lifespan
 async def life(own):
     assert own is app
+    if (HERE / "die").exists():
+        os._exit(9)
     if (HERE / "raise").exists():
         raise RuntimeError("no database")
     if (HERE / "hang").exists():
@@ -175,18 +177,19 @@ def test_a_failing_start_is_shown_and_tried_again(folder: Path, how: str, told: 
 
 
 @pytest.mark.behaviour("EXE-8")
-def test_a_later_process_that_cannot_start_returns_its_attempt_uncounted(folder: Path) -> None:
+@pytest.mark.parametrize(("how", "told"), [("raise", "no database"), ("die", "exit code 9")])
+def test_a_later_process_that_cannot_start_returns_its_attempt_uncounted(folder: Path, how: str, told: str) -> None:
     place = place_in(folder)
     with place:
         place.run("use")
-        (folder / "raise").touch()
+        (folder / how).touch()
         run, stopped = place.client.submit("apart"), place.client.submit("apart")
-        wait_until(lambda: "no database" in place.worker()["reason"], "the tree says why")
+        wait_until(lambda: told in place.worker()["reason"], "the tree says why")
         wait_until(lambda: run.info().attempt >= 2, "it is tried again")
         assert stopped.cancel() is not None
         assert stopped.wait(timeout=30) is State.CANCELLED
         assert place.run("use")[2] >= 2, "the shared process is not affected"
-        (folder / "raise").unlink()
+        (folder / how).unlink()
         own, same = run.result(timeout=60)
         assert own == same
         ended = run.info()

@@ -5,11 +5,13 @@ import os
 import socket
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from interlock.model import frames
 from interlock.model.message import Message
 
 LARGEST = 2**18  # bytes of a message
+MOST_WAITING = 1000  # messages, more than the buffer of the socket holds
 
 
 class Copies:
@@ -27,14 +29,13 @@ class Copies:
         """Take every message that was sent before this call."""
         if self._ends is None or self._is_copy:
             return
-        with self._reading:
-            try:
-                while data := self._ends[0].recv(LARGEST, socket.MSG_DONTWAIT):
-                    for messages in frames.FrameReader().feed(data):
-                        for message in messages:
-                            self._take(message)
-            except BlockingIOError:
-                return
+        with self._reading, suppress(BlockingIOError):
+            # Forked processes may write for ever.
+            for _ in range(MOST_WAITING):
+                data = self._ends[0].recv(LARGEST, socket.MSG_DONTWAIT)
+                for messages in frames.FrameReader().feed(data):
+                    for message in messages:
+                        self._take(message)
 
     def _open(self) -> None:
         if self._ends is None:

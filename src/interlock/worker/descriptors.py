@@ -62,23 +62,25 @@ class Descriptors:
             self._has_ended = True
 
     def _read_on(self) -> None:
+        # Not `select`, which takes no descriptor above 1023.
+        poll = select.poll()
+        for pipe in self._pipes:
+            poll.register(pipe, select.POLLIN)
         while self._pipes:
-            readable, _, _ = select.select(list(self._pipes), [], [])
-            with self._lock:
-                for pipe in readable:
-                    if pipe in self._pipes:
-                        self._read(pipe)
+            for pipe, _ in poll.poll():
+                with self._lock:
+                    if self._read(pipe) == 0:
+                        # Only here: this thread must not wait on a closed descriptor.
+                        poll.unregister(pipe)
+                        del self._pipes[pipe]
+                        os.close(pipe)
 
-    def _read(self, pipe: int) -> int:
-        """Read some; return the number of bytes, 0 if there are none."""
+    def _read(self, pipe: int) -> int | None:
+        """Read some; return the number of bytes, 0 at the end, None if there are none yet."""
         try:
             data = os.read(pipe, CHUNK)
         except BlockingIOError:
-            return 0
-        if not data:
-            del self._pipes[pipe]
-            os.close(pipe)
-            return 0
+            return None
         stream, decoder = self._pipes[pipe]
         if self._has_ended:
             self._terminal[stream].buffer.write(data)

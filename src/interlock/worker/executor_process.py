@@ -78,7 +78,7 @@ class ExecutorProcess:
         self._main = MainThread(self._loop)
         self._threads = self._main if options.isolated else ThreadPool()
         self._lock = threading.Lock()
-        self._outbox = Outbox(link)
+        self._outbox = Outbox(link, options.isolated)
         self.send_now = self._outbox.send
         self._copies = Copies(self._take_from_copy, self._become_copy)
         self._pending: dict[Key, Attempt] = {}  # not begun; whoever removes one begins or returns it
@@ -286,6 +286,7 @@ class ExecutorProcess:
         except BaseException as error:  # noqa: BLE001 - whatever a module does, the run must end
             self._report(attempt, *end_of_error(error, attempt.context, Outcome.FAILED))
             return None
+        output_capture.carry_to_processes()
         attempt.definition = definition
         attempt.context.secret_arguments = definition.job.secrets
         if attempt.context.cancelled:
@@ -314,6 +315,8 @@ class ExecutorProcess:
             attempt.capture.flush()
             os._exit(1)
         attempt.reported = True
+        if self._threads is self._main:
+            self._main.reset_signals()
         self._copies.drain()
         attempt.capture.end()
         self._active.pop(attempt.key, None)

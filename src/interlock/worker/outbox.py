@@ -1,6 +1,7 @@
 """The messages of an executor process to its host."""
 
 import os
+import queue
 import socket
 import threading
 from contextlib import suppress
@@ -13,16 +14,21 @@ class Outbox:
     """Sends messages in order, from any thread.
 
     A signal handler or a finalizer may send while its own thread is sending. Its message then waits in the list until
-    the interrupted call goes on, so no call waits for itself.
+    the interrupted call goes on, so no call waits for itself. On a main thread that executes a handler, a signal
+    handler may also raise, in the middle of a message. So another thread sends, and the main thread only waits for it.
     """
 
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, is_isolated: bool = False) -> None:
         self._link = link
         self._lock = threading.RLock()
         self._is_sending = False
         self._unsent: list[Message] = []
         self._is_copy = False  # whether a handler forked this process
         self._original: socket.socket | None = None  # the way to the original from there
+        self._waiting: queue.SimpleQueue[threading.Lock] | None = None  # held by the main thread until all is sent
+        if is_isolated:
+            self._waiting = queue.SimpleQueue()
+            threading.Thread(target=self._send_for_main, name="outbox", args=[self._waiting], daemon=True).start()
 
     def send(self, *messages: Message) -> None:
         """Send messages after those that wait."""
@@ -30,6 +36,21 @@ class Outbox:
             self._send_to_original(messages)
             return
         self._unsent.extend(messages)
+        if self._waiting is not None and threading.current_thread() is threading.main_thread():
+            until_sent = threading.Lock()
+            until_sent.acquire()
+            self._waiting.put(until_sent)
+            until_sent.acquire()
+        else:
+            self._send_all()
+
+    def _send_for_main(self, waiting: "queue.SimpleQueue[threading.Lock]") -> None:
+        while True:
+            until_sent = waiting.get()
+            self._send_all()
+            until_sent.release()
+
+    def _send_all(self) -> None:
         while True:
             with self._lock:
                 if self._is_sending:

@@ -66,6 +66,7 @@ class Capture:
     def enter(self) -> None:
         """Make this attempt the present one of a task or thread, and of the process if it has no other."""
         _attempt.set(self)
+        carry_to_processes()
         if _terminal is not None and self._descriptors is None:
             # Without a free descriptor or thread, the output of programs goes to the terminal.
             with suppress(OSError, RuntimeError):
@@ -118,6 +119,10 @@ class Writer:
             # A forked process flushes last of all.
             capture.flush()
 
+    def close(self) -> None:
+        """Close nothing: the stream belongs to the process, and later attempts write to it."""
+        self.flush()
+
     def fileno(self) -> int:
         return self._original.fileno() if present() is None else DESCRIPTORS[self._name]
 
@@ -147,6 +152,8 @@ class _Bytes:
 
     def flush(self) -> None:
         self._writer.flush()
+
+    close = flush
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._original, name)
@@ -234,13 +241,20 @@ def _carry_to_pools() -> None:
 
     def find_and_carry(name: str) -> Any:
         found = find(name)
-        if name == "ProcessPoolExecutor":
-            found.submit = partialmethod(_submit_to_process, found.submit)
+        carry_to_processes()
         return found
 
     ThreadPoolExecutor.submit = to_thread  # type: ignore[method-assign,assignment] # of every pool in this process
     # Most apps never import the other pool, which would take 20 ms.
     futures.__getattr__ = find_and_carry  # type: ignore[method-assign] # as above
+
+
+def carry_to_processes() -> None:
+    """Do so for process pools, once an app has imported them."""
+    module: Any = sys.modules.get("concurrent.futures.process")
+    pool = getattr(module, "ProcessPoolExecutor", None)
+    if pool is not None and not isinstance(vars(pool)["submit"], partialmethod):
+        pool.submit = partialmethod(_submit_to_process, pool.submit)
 
 
 def _submit_to_process(pool: Any, submit: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:

@@ -221,8 +221,11 @@ class ProcessPool(Executor):
         if self._shared is child:
             self._shared = None
         how = how_ended(exit_code)
+        at_start = InterlockError(f"an executor process ended at start ({how})")
         if self._loading is not None and not self._loading.done():
-            self._loading.set_exception(InterlockError(f"an executor process ended at start ({how})"))
+            self._loading.set_exception(at_start)
+        elif child.attempts and not (child.ready or child.fault or child.retired or self._closing):
+            self._troubled(child, at_start)
         for key, attempt in child.attempts.items():
             del self._attempts[key]
             if child.fault:

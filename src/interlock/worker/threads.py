@@ -1,6 +1,7 @@
 """Threads for blocking attempts: as many as are busy, where an idle one ends after a while, or the main thread."""
 
 import asyncio
+import signal
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -81,6 +82,14 @@ class MainThread:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._calls: deque[Callable[[], object]] = deque()
+        self._signals = {number: signal.getsignal(number) for number in signal.valid_signals()}
+
+    def reset_signals(self) -> None:
+        """Undo the settings of a handler: its timer must not interrupt the next one."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, before in self._signals.items():
+            if before is not None and signal.getsignal(number) is not before:
+                signal.signal(number, before)
 
     def submit(self, call: Callable[[], object]) -> None:
         """Call it soon; from any thread."""
