@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import (
-        Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunEvent, RunInfo, ServiceEvent,
-        ServiceLogEvent,
+        Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
+        ServiceEvent, ServiceLogEvent,
     )  # fmt: skip
     from interlock.model.schedules import at, cron, every, once
     from interlock.model.secret import BadSecret, Secret
@@ -55,12 +55,12 @@ __all__ = [
     "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux",
     "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
     "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "Ready", "Refused", "RemoteError",
-    "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDenied", "RunEnded", "RunEvent", "RunFailed",
-    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
-    "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SocketInUse", "StaleEpoch", "State", "StoreInUse",
-    "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild",
-    "UnknownField", "UnknownJob", "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus",
-    "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDenied", "RunDetail", "RunEnded", "RunEvent",
+    "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped",
+    "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SocketInUse", "StaleEpoch", "State",
+    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
+    "UnknownChild", "UnknownField", "UnknownJob", "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin",
+    "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -75,7 +75,7 @@ _MODULES = {
     "model.failure": "RetryAfter",
     "model.job": "Constraints Retry",
     "model.run_view": (
-        "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunEvent RunInfo ServiceEvent "
+        "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"
     ),
     "model.schedules": "at cron every once",

@@ -27,15 +27,19 @@ from interlock.model.error import (
 )
 from interlock.model.job import Constraints, Job, Retry
 from interlock.model.new_run import RunOptions
-from interlock.model.request import MOST_RUNS
+from interlock.model.request import MOST_RUNS, DropJob
 from interlock.model.schedule import Schedule
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
 
 if TYPE_CHECKING:
+    from interlock.client.http.event_stream import EventFilter
+    from interlock.client.http.job_document import JobFields
     from interlock.config.declarations import Declared
     from interlock.config.service_builder import GroupFields, ServiceFields
+    from interlock.model.job_info import JobInfo
+    from interlock.model.run_view import Event
     from interlock.testing.finished_run import FinishedRun
 
 H = TypeVar("H", bound=Callable[..., Any])
@@ -54,6 +58,7 @@ class App:
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
         self._connection: Connection | None = None
+        self._path: str | None = None  # socket of this connection
         self.connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection] = WeakKeyDictionary()
         """links made on first use, one for each event loop"""
 
@@ -228,6 +233,28 @@ class App:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, await self._connected())
 
+    def events(self, **asked: "Unpack[EventFilter]") -> AsyncIterator[tuple[str | None, "Event"]]:
+        """Yield events as they happen, as `AsyncClient.events` does; with `run`, those of a run, which end with it.
+
+        They come over HTTP, from the socket beside that of the scheduler: `app.running(http="local")` opens it.
+        """
+        from interlock.client.http.local_events import local_events
+
+        return local_events(self._socket, asked)
+
+    async def put_job(
+        self, job_id: str, definition: Mapping[str, Any] | None = None, **fields: "Unpack[JobFields]"
+    ) -> "JobInfo":
+        """Define a job while the scheduler runs, or replace one that was put before, as `AsyncClient.put_job` does:
+        `run` may be a job of the app, or its id."""
+        from interlock.config.job_documents import put_request
+
+        return (await (await self._connected()).ask(put_request(job_id, definition, fields))).jobs[0]
+
+    async def delete_job(self, job_id: str) -> None:
+        """Delete a job that was put. Its runs are kept."""
+        await (await self._connected()).ask(DropJob(0, job_id))
+
     @overload
     def test(self, job: Call[T], *, state: Any = None) -> "FinishedRun[T]": ...
     @overload
@@ -257,28 +284,32 @@ class App:
         loop = asyncio.get_running_loop()
         connection = self.connections.get(loop)
         if connection is None:
-            path = os.environ.get("INTERLOCK_SOCKET")
-            if path is None:
-                raise NotConnected
             # In a worker, or in a program that has the variable: connect on first use.
             from interlock.wiring.connection import connect
 
-            connection = self.connections[loop] = await connect(path)
+            connection = self.connections[loop] = await connect(self._socket)
         return connection
+
+    @property
+    def _socket(self) -> str:
+        path = self._path or os.environ.get("INTERLOCK_SOCKET")
+        if path is None:
+            raise NotConnected
+        return path
 
     @asynccontextmanager
     async def connected(self, socket: str | None = None) -> AsyncIterator["App"]:
         """Connect to the scheduler of `interlock up`; by default the one that INTERLOCK_SOCKET names."""
         from interlock.wiring.connection import connect
 
-        before = self._connection
-        connection = self._connection = await connect(
-            socket if socket is not None else os.environ.get("INTERLOCK_SOCKET", "interlock.db.sock")
-        )
+        before = self._connection, self._path
+        path = socket if socket is not None else os.environ.get("INTERLOCK_SOCKET", "interlock.db.sock")
+        connection = await connect(path)
+        self._connection, self._path = connection, path
         try:
             yield self
         finally:
-            self._connection = before
+            self._connection, self._path = before
             await connection.close()
 
     @asynccontextmanager

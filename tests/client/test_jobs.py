@@ -1,5 +1,6 @@
 """What the clients do with jobs: the requests played by hand, and both of them against a real server."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
 from tests.client.faces import KINDS, Face, face
 from tests.client.scripted import Pause, Played, Tell, answered, policy, returned
-from tests.helpers.jobs import add
+from tests.helpers.jobs import add, app, echo_process
 from tests.helpers.places import clean_folder
 from tests.helpers.processes import wait_until
 from tests.helpers.scheduled import IDS, declare_jobs
@@ -123,7 +124,7 @@ def test_a_removal_that_may_have_happened_is_not_repeated() -> None:
         ("backfill", ("a", 5.0, -6.0), "bad_value", "end: -6.0"),
         ("put_job", ("a", {"run": {1, 2}}), "not_json", "definition.run"),
         ("put_job", ("a", [1]), "bad_value", "definition: 'list' is not a mapping of the fields of a job"),
-        ("put_job", ("a", {"run": "report"}), "bad_value", "run: 'report' is not a function that workers can import"),
+        ("put_job", ("a", {"run": "re port"}), "bad_value", "run: 're port' is not"),
         ("put_job", ("a", {"run": lambda: None}), "bad_value", "run: "),
         ("put_job", ("a", {"run": partial(print)}), "bad_value", "run: "),
         ("put_job", ("a", {"payload": {"x": object()}}), "not_json", "definition.payload"),
@@ -238,19 +239,79 @@ def test_a_job_of_an_app_gets_a_schedule_while_the_server_runs(client: Face) -> 
         retry=il.Retry(max_retries=1, initial_delay="5s"), max_runtime=timedelta(minutes=2), lane="cron",
         constraints=il.Constraints(max_concurrent_runs=2),
     )  # fmt: skip
-    assert (put.command, put.schedule, put.lane) == ("tests.helpers.jobs:add", il.every("1h", wait="30m"), "cron")
+    assert (put.kind, put.command, put.schedule) == ("handler", "add", il.every("1h", wait="30m"))
+    assert put.lane == "cron"
     assert put.max_concurrent_runs == 2
     assert client("trigger", later)("result", "30s") == 4
     client("put_job", later, {"run": "tests.helpers.jobs:add", "payload": {"left": 5}}, schedule=il.once())
     wait_until(lambda: client("job_log", later)[0].origin == "schedule", "it has fired", 30)
     assert client("handle", client("job_log", later)[0].id)("result", "30s") == 6
-    assert client("put_jobs", [{"id": later, "run": add, "schedule": il.cron("0 2 * * *", tz="Asia/Tokyo")}]) == [later]
-    assert client("job", later).schedule == il.cron("0 2 * * *", tz="Asia/Tokyo")
+    tokyo = il.cron("0 2 * * *", tz="Asia/Tokyo")
+    assert client("put_jobs", [{"id": later, "run": add, "schedule": tokyo, "payload": {"left": 7}}]) == [later]
+    assert client("job", later).schedule == tokyo
     with pytest.raises(il.InterlockError, match="run: given twice"):
         client("put_job", later, {"run": add}, run=add)
     with pytest.raises(TypeError, match="unexpected keyword argument 'shedule'"):
         client("put_job", later, run=add, shedule=il.once())
     client("delete_job", later)
+
+
+@pytest.fixture(params=[*KINDS, "App"])
+def putter(request: pytest.FixtureRequest, timed: Server) -> Iterator[Face]:
+    if request.param != "App":
+        with face(request.param, f"unix:{timed.http_socket}") as one:
+            yield one
+        return
+    with asyncio.Runner() as runner:
+        connected = app.connected(str(timed.socket))
+        runner.run(connected.__aenter__())
+        yield Face(app, runner)
+        runner.run(connected.__aexit__(None, None, None))
+
+
+@pytest.mark.behaviour("TIM-12")
+@pytest.mark.parametrize("run", ["echo.process", echo_process, {"job": "echo.process"}])
+def test_a_job_of_the_app_is_put_by_its_id(putter: Face, run: Any) -> None:
+    put = putter("put_job", "nightly-echo", run=run, schedule=il.cron("0 2 * * *"), payload={"value": 5}, lane="cron")
+    assert (put.id, put.kind, put.command, put.lane) == ("nightly-echo", "handler", "echo.process", "cron")
+    assert putter("submit", "nightly-echo")("result", "30s")[0] == 5
+    putter("delete_job", "nightly-echo")
+
+
+@pytest.mark.behaviour("TIM-12")
+@pytest.mark.parametrize(
+    ("fields", "code", "says"),
+    [
+        ({"run": "ad"}, "bad_value", "run.job: 'ad' is not a job of the server's app; did you mean 'add'?"),
+        ({"run": "manual"}, "bad_value", "run.job: 'manual' is not a job of the server's app"),
+        ({"run": {"job": "a b"}}, "bad_config", "run.job: 'a b' is not"),
+        ({"run": {"job": "add", "shell": "true"}}, "bad_config", "run: "),
+        ({"run": "add", "payload": {"lft": 1}}, "bad_payload", "payload of 'wrong'"),
+        ({"run": "add", "schedule": il.every("1h")}, "bad_payload", "payload of 'wrong'"),
+        ({"run": "add", "cwd": "/tmp"}, "bad_config", "cwd: "),
+    ],
+)
+def test_a_job_that_does_not_fit_one_of_the_app_is_refused(
+    putter: Face, fields: dict[str, Any], code: str, says: str
+) -> None:
+    with pytest.raises(il.InterlockError) as caught:
+        putter("put_job", "wrong", **fields)
+    assert caught.value.code == code
+    assert says in str(caught.value)
+    with pytest.raises(il.UnknownJob):
+        putter("submit", "wrong")
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_the_secrets_of_a_function_stay_secret_in_a_job_that_is_put(putter: Face) -> None:
+    putter("put_job", "confide", run="keep.secret", payload={"value": "hush"})
+    run = putter("submit", "confide")
+    assert run("wait", "30s") is il.State.SUCCEEDED
+    assert run("info").payload == {"value": "•••"}
+    assert "hush" not in repr(run("logs"))
+    with pytest.raises(il.BadPayload):
+        putter("submit", "confide", {"valeu": "hush"})
+    putter("delete_job", "confide")
 
 
 def test_the_fields_of_a_job_are_those_of_a_document() -> None:

@@ -153,14 +153,53 @@ def test_handles_of_apps_and_clients_show_the_same(server: Server, job: il.Call[
             assert {name for name in dir(ours) if name[0] != "_"} == {
                 name for name in dir(il.Client(server.url).handle(ours.id)) if name[0] != "_"
             }
-            fields = il.RunInfo.__struct_fields__
-            one, other = ({name: getattr(info, name) for name in fields} for info in await both("info"))
-            assert shown(il.RunInfo(**one)) == shown(il.RunInfo(**other))
-            for method in ("history", "logs", "stats", "state", "cancel"):
+            for method in ("info", "history", "logs", "stats", "state", "cancel"):
                 one, other = await both(method)
                 assert shown(one) == shown(other)
             results = await asyncio.gather(ours.result(), theirs.result(), return_exceptions=True)
             assert repr(results[0]) == repr(results[1])
+            streams = app.events(run=ours.id), client.events(run=ours.id)
+            one, other = [[event async for event in stream] for stream in streams]
+            assert one == other, "both end with the run"
+            assert isinstance(one[-1][1], il.RunEvent)
+
+    run_async(body())
+
+
+def test_payload_and_result_of_a_run_with_secrets(server: Server) -> None:
+    async def body() -> None:
+        async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
+            run = await app.submit("echo", {"value": {"api_key": "k", "n": 1}})
+            await run.result("30s")
+            for info in (await run.info(), await client.handle(run.id).info()):
+                assert (info.payload, info.result["n"]) == ({"value": {"api_key": "•••", "n": 1}}, 1)
+
+    run_async(body())
+
+
+def test_the_events_of_an_app(server: Server, folder: Path) -> None:
+    async def body() -> None:
+        with pytest.raises(il.NotConnected):
+            app.events()
+        async with app.connected(str(server.socket)):
+            stream = app.events(types=["run"])
+            hello = await anext(stream)
+            assert isinstance(hello[1], il.HelloEvent)
+            run = await app.submit(echo.call(1))
+            async for cursor, event in stream:
+                if isinstance(event, il.RunEvent) and event.run_id == run.id and event.state is il.State.SUCCEEDED:
+                    assert cursor is not None
+                    break
+            with pytest.raises(TypeError):
+                app.events(runs=run.id)  # type: ignore[call-arg]
+            with pytest.raises(il.UnknownRun):
+                await anext(app.events(run="nothing"))
+        alone = folder / "alone.sock"
+        alone.symlink_to(server.socket)
+        async with app.connected(str(alone)):
+            with pytest.raises(il.NotRunning, match="http='local'"):
+                app.events()
+        alone.unlink()
 
     run_async(body())
 

@@ -10,9 +10,9 @@ import pytest
 import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
-from interlock.model.job import Job, Retry
+from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.schedule import CatchUp, Schedule
-from interlock.model.work import FunctionWork, Limits, ProcessWork
+from interlock.model.work import FunctionWork, JobWork, Limits, ProcessWork
 from tests.config.writing import put
 
 JOB = "kind: Job\nid: nightly\nrun: {process: [dump]}\n"
@@ -105,6 +105,35 @@ def test_a_function_is_found_from_the_folder_of_the_file(function: str, found: s
     put(f"kind: Job\nid: a\nrun: {{function: '{function}'}}", "all/a.yaml")
     (one,) = load(["all"]).jobs
     assert one.job.work == FunctionWork(function=found.format(os.getcwd()))
+
+
+@pytest.mark.behaviour("TIM-12")
+def test_a_job_runs_the_function_of_a_job_of_the_app() -> None:
+    app = il.App()
+
+    @app.job("report", processes=True, lane="cron")
+    def report(pages: int, key: il.Secret) -> int:
+        return pages
+
+    source = FromApp(definitions=app.definitions)
+    text = "kind: Job\nid: nightly\nrun: {job: report}\npayload: {pages: 3, key: k}\n"
+    (one,) = load([put(text)], source).jobs
+    assert one.job == Job(
+        id="nightly",
+        work=JobWork(job="report"),
+        payload={"pages": 3, "key": {"$secret": "k"}},
+        executor=ExecutorKind.PROCESS,
+        secrets=("key",),
+    )
+    for wrong, says in [
+        (text.replace("report", "repotr"), "a.yaml:3: run.job: 'repotr' is not"),
+        (text.replace("pages: 3", "pages: x"), "a.yaml:4: payload of 'nightly': argument 'pages'"),
+        (text.replace("payload", "schedule: {every: 1h}\nenv"), "a.yaml:5: env: only for process and shell"),
+        (text + "---\nkind: Job\nid: two\nrun: {job: nightly}\n", "a.yaml:8: run.job: 'nightly' is not"),
+    ]:
+        with pytest.raises(il.BadConfig) as caught:
+            load([put(wrong)], source)
+        assert says in str(caught.value)
 
 
 @pytest.mark.behaviour("TIM-1")

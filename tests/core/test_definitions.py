@@ -4,9 +4,10 @@ import pytest
 
 from interlock.model.command import Define, Put
 from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.message import Dispatch
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
-from interlock.model.work import ProcessWork
+from interlock.model.work import JobWork, ProcessWork
 from tests.core.machine import START, WORK, Machine
 from tests.core.scheduling import machine_of
 
@@ -123,3 +124,21 @@ def test_definitions_that_nobody_refers_to_are_dropped_from_memory() -> None:
         for run in list(machine.state.runs.values()):
             machine.finished(run.id)
     assert len(machine.state.versions) < 1100
+
+
+@pytest.mark.behaviour("TIM-12")
+@pytest.mark.parametrize("executor", [ExecutorKind.THREAD, ExecutorKind.PROCESS])
+def test_a_job_that_runs_the_function_of_another_goes_to_workers_that_know_this_one(executor: ExecutorKind) -> None:
+    report = Job(id="report", executor=executor)
+    machine = Machine(report)
+    machine.step(("client", Put(1, [Job(id="nightly", work=JobWork(job="report"))], "client")))
+    run_id = machine.submit("nightly")
+    machine.jobs = [WORK]
+    machine.worker_up("other")
+    assert machine.state_of(run_id) is State.SCHEDULED, "this worker does not know the function"
+    machine.jobs = [report]
+    machine.worker_up("one")
+    assert machine.run(run_id).worker_id == "one"
+    (dispatch,) = [sent for sent in machine.last.sends["one"] if isinstance(sent, Dispatch)]
+    assert (dispatch.job_id, dispatch.handler) == ("nightly", "report")
+    assert dispatch.isolated is (executor is ExecutorKind.PROCESS)

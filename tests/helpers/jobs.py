@@ -242,6 +242,11 @@ def is_open(descriptor: int) -> bool:
     return True
 
 
+@app.job("keep.secret")
+async def keep_secret(ctx: il.Context, value: il.Secret) -> None:
+    tells_its_secret(ctx, value)
+
+
 def tells_its_secret(ctx: il.Context, value: il.Secret) -> None:
     ctx.log(f"the value is {value.reveal()}")
 

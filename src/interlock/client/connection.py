@@ -13,9 +13,10 @@ from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
-from interlock.model.run import Run, RunStats, stats_of
+from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import HistoryEntry, LogLine, RunInfo, entries_of, origin_of
+from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
+from interlock.model.secret import mask
 from interlock.model.state import State
 from interlock.ports.bus import Bus, Endpoint, Peer
 
@@ -109,10 +110,18 @@ class Connection(Endpoint, RunAccess):
         request = r.ActOnRun(0, RunAction.RETRY, run_id, reason, key=os.urandom(16).hex())
         return RunHandle((await self.ask(request)).run_id, self)
 
-    async def get(self, run_id: str) -> RunInfo:
+    async def get(self, run_id: str) -> RunDetail:
         report = await self.ask(r.Ask(0, run_id, False))
-        fields = report.fields
-        return msgspec.convert(fields | {"origin": origin_of(fields.get("origin")), "internals": fields}, RunInfo)
+        fields, detail = report.fields, report.detail
+        assert detail is not None
+        info = msgspec.convert(fields | {"origin": origin_of(fields.get("origin")), "internals": fields}, RunInfo)
+        given = None if detail.payload is None else payload.decode(detail.payload)
+        return RunDetail(
+            **msgspec.structs.asdict(info),
+            payload=mask(given, detail.secrets, detail.secret_names),
+            result=None if report.result is None else payload.decode(report.result),
+            stats=detail.stats,
+        )
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, (await self.ask(r.AskHistory(0, run_id))).entries)
@@ -121,9 +130,7 @@ class Connection(Endpoint, RunAccess):
         return [LogLine(*line) for line in (await self.ask(r.AskLogs(0, run_id))).lines]
 
     async def stats(self, run_id: str) -> RunStats:
-        info = await self.get(run_id)
-        fields: dict[str, Any] = {name: getattr(info, name, None) for name in Run.__struct_fields__}
-        return stats_of(Run(**fields), (await self.ask(r.AskHistory(0, run_id))).entries, self.now())
+        return (await self.get(run_id)).stats
 
     # ── the link ────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -11,7 +11,7 @@ from interlock.model.error import ENDS, BadResult, RemoteError
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
-from interlock.model.run_view import HistoryEntry, LogLine, RunInfo
+from interlock.model.run_view import HistoryEntry, LogLine, RunDetail
 from interlock.model.state import State
 from interlock.model.value import ResultType
 
@@ -60,7 +60,7 @@ class RunAccess(ABC):
         """Run an ended run again; return a handle on the new run."""
 
     @abstractmethod
-    async def get(self, run_id: str) -> RunInfo: ...
+    async def get(self, run_id: str) -> RunDetail: ...
 
     @abstractmethod
     async def history(self, run_id: str) -> list[HistoryEntry]: ...
@@ -125,7 +125,8 @@ class RunHandle(Generic[T]):
         """Run the ended run again; return a handle on the new run. `RunNotEnded` if it has not ended."""
         return RunHandle((await self._access.retry(self.id, reason)).id, self._access, self._result_type)
 
-    async def info(self) -> RunInfo:
+    async def info(self) -> RunDetail:
+        """Return the run as it is now, with payload, result and figures; secrets are masked."""
         return await self._access.get(self.id)
 
     async def state(self) -> State:

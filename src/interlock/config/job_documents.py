@@ -3,14 +3,18 @@
 from collections.abc import Mapping
 from typing import Any
 
+from interlock.client.http.job_document import JobFields, document_of
+from interlock.client.submission import check_options
 from interlock.config.declarations import DeclaredJob
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
+from interlock.model import payload
 from interlock.model.error import shown
 from interlock.model.field import read_fields, settable
 from interlock.model.field_types import Refused
 from interlock.model.job import JOB_FIELDS, Constraints, Job
-from interlock.model.work import FunctionWork, JobRun, ProcessWork, shell
+from interlock.model.request import PutJobs
+from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
 
 PAST = "is not in the future; 'interlock up' accepts it if the job has already run"
 
@@ -32,15 +36,22 @@ def read_job(values: Mapping[str, Any], job_id: str) -> Job:
     return job
 
 
+def put_request(job_id: str, definition: Mapping[str, Any] | None, fields: JobFields) -> PutJobs:
+    """Return the request of a program that defines a job; raise one `BadConfig` for all its faults."""
+    check_options(fields, JobFields)
+    return PutJobs(0, [read_job(payload.decode(document_of(definition, fields)), job_id)])
+
+
 def read_document(document: Document) -> DeclaredJob:
     values = read_fields(JOB_FIELDS, document.values, document.place)
     run: JobRun = values.pop("run")
     constraints: Constraints = values.pop("constraints", Constraints())
     options = {name: values.pop(name) for name in settable(ProcessWork) if name in values}
-    if run.function is not None:
+    work: Any
+    if run.function is not None or run.job is not None:
         for name in options:
             document.refuse(name, f"{name}: only for process and shell; a function runs inside a worker")
-        work: Any = FunctionWork(function=run.function)
+        work = JobWork(job=run.job) if run.job is not None else FunctionWork(function=run.function or "")
     else:
         work = ProcessWork(command=run.process or shell(run.shell or ""), **options)
     job = Job(**values, work=work, max_concurrent_runs=constraints.max_concurrent_runs)

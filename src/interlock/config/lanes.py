@@ -11,8 +11,8 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import Checked, read_fields, settable
-from interlock.model.field_types import Kind, Place, Schema, Whole, Word
-from interlock.model.job import NAME, NAME_RULE
+from interlock.model.field_types import NAME_RULE, Kind, Place, Schema, Whole, Word
+from interlock.model.job import NAME
 
 LANE_PREFIX = "INTERLOCK_LANE_"
 

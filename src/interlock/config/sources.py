@@ -9,10 +9,12 @@ from interlock.config.declarations import Declared, DeclaredJob, check_names, tr
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
 from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
+from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
+from interlock.model.work import JobWork
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
@@ -108,10 +110,11 @@ def build(
     for document, declared in jobs:
         if (fault := _lane_fault(declared.job, known)) is not None:
             document.refuse("lane", fault)
+    bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known)
     return Loaded(
         children=tree_of(services, faults),
-        jobs=[declared for _, declared in jobs],
+        jobs=bound,
         lanes={one.name: one.limit for one in in_files if one.limit is not None},
         warnings=faults.warnings,
     )
@@ -139,6 +142,17 @@ def _declared(document: Document) -> AnyDeclared | None:
     if document.kind == "Lane":
         return DeclaredLane(name=name, limit=None, spot=document.spot("id"))
     return service_documents.declared(document, None)
+
+
+def _bound(document: Document, declared: FileJob, definitions: Mapping[str, Definition]) -> FileJob:
+    """Bind a job that runs the function of a job of the app."""
+    if not isinstance(declared.job.work, JobWork):
+        return declared
+    try:
+        return msgspec.structs.replace(declared, job=bind(declared.job, definitions))
+    except InterlockError as error:
+        document.refuse(getattr(error, "field", "payload"), str(error))
+        return declared
 
 
 def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:

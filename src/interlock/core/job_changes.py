@@ -93,7 +93,7 @@ def put(p: Pass, origin: str, command: Put) -> None:
         if job.id in state.declared:
             raise NotPut(job.id, state.sources.get(job.id, ""))
         if job.work is None:
-            raise BadValue("run", None, f"a process or a function, which job {job.id!r} needs")
+            raise BadValue("run", None, f"a process, a function or a job of the app, which job {job.id!r} needs")
         check_lane(job, state.lanes)
         if (late := _too_late(state, job, p.now)) is not None:
             raise BadSchedule(late)

@@ -17,7 +17,7 @@ from interlock.model.error import UnknownJob
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.run import Run, RunIds
 from interlock.model.state import State
-from interlock.model.work import ProcessWork
+from interlock.model.work import JobWork, ProcessWork
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
@@ -209,16 +209,21 @@ class SchedulerState:
         return self.versions[run.job_version]
 
     def route_key(self, run: Run) -> RouteKey:
-        job = self.job_of(run)
+        job, worker_of = self.job_of(run), run.job_id
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED
+        if type(job.work) is JobWork:
+            worker_of = job.work.job
+            job = self.jobs.get(worker_of, job)  # its executor may have changed since
+        elif job.work is not None:
+            worker_of = ANYWHERE
         if job.executor is ExecutorKind.PROCESS:
             room = Room.OWN
         else:
             # Only a process that died during its attempt leaves an exit code without an outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
-        return ANYWHERE if job.work is not None else run.job_id, room
+        return worker_of, room
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.arrival(), run.id))

@@ -4,17 +4,20 @@ state, and take any object. New declarations are adopted as a whole or not at al
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core.job_changes import refusals
 from interlock.core.state import DEFAULT_LANES, unknown_job
 from interlock.model import payload
 from interlock.model.command import Define
-from interlock.model.error import BadConfig, BadPayload
+from interlock.model.error import BadConfig, BadPayload, BadValue
+from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.reload_report import Difference
+from interlock.model.work import JobWork
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
@@ -44,11 +47,50 @@ class Catalog:
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""
         entry = self._entries.get(job_id)
-        if entry is not None:
-            return entry
-        if job_id not in known:
-            raise unknown_job(job_id, chain(self._entries, known))
-        return Entry(known[job_id], any_object(job_id))
+        if entry is None:
+            if job_id not in known:
+                raise unknown_job(job_id, chain(self._entries, known))
+            entry = Entry(known[job_id], any_object(job_id))
+        work = entry.job.work
+        function = self._entries.get(work.job) if isinstance(work, JobWork) else None
+        return entry if function is None else replace(entry, check=function.check, mark=function.mark)
+
+    def bound(self, job: Job) -> Job:
+        """Return a job that was put, bound to the job of the app that it names, if any."""
+        return bind(job, self._entries) if isinstance(job.work, JobWork) else job
+
+
+class Function(Protocol):
+    """A job of the app: an entry here, or its definition."""
+
+    @property
+    def job(self) -> Job: ...
+    @property
+    def check(self) -> PayloadCheck: ...
+    @property
+    def mark(self) -> PayloadMark | None: ...
+
+
+def bind(job: Job, functions: Mapping[str, Function]) -> Job:
+    """Return a job that runs the function of another, with what belongs to that function: executor and secrets. Check
+    its own payload, which a scheduled job may need, and mark the secrets in it."""
+    assert isinstance(job.work, JobWork)
+    function = functions.get(job.work.job)
+    if function is None or function.job.work is not None:
+        known = [name for name, one in functions.items() if one.job.work is None]
+        rule = f"a job of the server's app{did_you_mean(job.work.job, known)}; use an id of a job defined with @app.job"
+        raise BadValue("run.job", job.work.job, rule)
+    given = job.payload
+    if given is not None or job.schedule is not None:
+        data = payload.EMPTY if given is None else payload.encode(given, "payload")
+        try:
+            function.check(data)
+        except BadPayload as error:
+            raise BadPayload(job.id, str(error).partition(": ")[2]) from None
+        if given is not None and function.mark is not None:
+            given = payload.decode(function.mark(data))
+    own = function.job
+    return replace(job, executor=own.executor, secrets=own.secrets, payload=given, version="")
 
 
 def any_object(job_id: str) -> PayloadCheck:

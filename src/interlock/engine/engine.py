@@ -33,6 +33,7 @@ from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
 from interlock.model.request import StatusReport
+from interlock.model.secret import SECRET_NAMES
 from interlock.ports.clock import Clock
 from interlock.ports.leases import Leases
 from interlock.ports.store import Store
@@ -52,6 +53,7 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     holder: str = "scheduler"
     instance: str = ""  # id of this start; a worker of an earlier start finishes its work and leaves
     longest_wait: float = 1.0  # seconds until a jump of the wall clock is noticed
+    secret_names: tuple[str, ...] = SECRET_NAMES
 
 
 class _Flight(msgspec.Struct):

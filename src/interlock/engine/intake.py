@@ -44,9 +44,9 @@ def create(message: Submit, actor: str, catalog: Catalog, known: Mapping[str, Jo
     return Create(message.request, runs, actor, size, message.show and len(runs) == 1)
 
 
-def put(message: PutJobs, actor: str) -> Put:
+def put(message: PutJobs, actor: str, catalog: Catalog) -> Put:
     # A version is derived from the definition, so clients cannot set it.
-    return Put(message.request, [replace(job, version="") for job in message.jobs], actor)
+    return Put(message.request, [catalog.bound(replace(job, version="")) for job in message.jobs], actor)
 
 
 def own_payload(job: Job) -> bytes:

@@ -13,7 +13,7 @@ from interlock.model import request as r
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.frames import LARGEST
 from interlock.model.message import Message, Problem
-from interlock.model.run import Run, as_fields
+from interlock.model.run import Run, as_fields, stats_of
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
@@ -215,9 +215,10 @@ def _submit(requests: Requests, name: str, message: r.Submit) -> None:
 
 
 def _put(requests: Requests, name: str, message: r.PutJobs) -> None:
+    put = intake.put(message, message.actor or name, requests.engine.catalog)
     if requests.operations is not None:
         requests.operations.have_workers()
-    requests.engine.post(name, intake.put(message, message.actor or name))
+    requests.engine.post(name, put)
 
 
 def _backfill(requests: Requests, name: str, message: r.Backfill) -> None:
@@ -240,7 +241,11 @@ async def _run(requests: Requests, question: r.Ask) -> Message:
     if (live := state.runs.get(run.id)) is not None:
         # Heartbeats are counted in memory, and stored with the next change.
         run = msgspec.structs.replace(run, heartbeats=max(run.heartbeats, live.heartbeats))
-    return _report(question.request, run, state.progress.get(run.id))
+    history, job = await requests.store.history(run.id), await requests.store.definition(run.job_version)
+    stats = stats_of(run, history, requests.engine.now())
+    secrets = () if job is None else job.secrets
+    detail = r.Detail(run.payload, secrets, requests.engine.settings.secret_names, stats)
+    return msgspec.structs.replace(_report(question.request, run, state.progress.get(run.id)), detail=detail)
 
 
 async def _history(requests: Requests, name: str, question: r.AskHistory) -> Message:

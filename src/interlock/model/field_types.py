@@ -15,6 +15,8 @@ from interlock.model.error import BadValue, InterlockError, without_value
 Schema = dict[str, Any]
 MOST = 1_000_000_000  # largest count of anything
 NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+JOB_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
+NAME_RULE = "a name of letters, digits, '_', '-' and '.', up to {} long"
 
 
 class Source(Protocol):

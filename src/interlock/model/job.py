@@ -13,15 +13,25 @@ from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.failure import ExceptionTypes
 from interlock.model.field import Checked, Field, Part, settable
+from interlock.model.field_types import (
+    JOB_NAME,
+    NAME_RULE,
+    Kind,
+    Number,
+    Place,
+    Schema,
+    Span,
+    Whole,
+    Word,
+    did_you_mean,
+)
 from interlock.model.field_types import NAME as SHORT_NAME
-from interlock.model.field_types import Kind, Number, Place, Schema, Span, Whole, Word, did_you_mean
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
 from interlock.model.work import JobRun, ProcessWork, Work
 
-JOB_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
-NAME_RULE = "a name of letters, digits, '_', '-' and '.', up to {} long"
 RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
 
 if TYPE_CHECKING:
@@ -102,7 +112,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     executor: ExecutorKind = ExecutorKind.ASYNC
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
     max_concurrent_runs: Annotated[int, Whole(1)] = 1
-    work: Work | None = None  # None for a function of the app
+    work: Work | None = None  # None for a function of the app under the same id
     code: str = ""  # digest of the code of an app's function
     version: str = ""
 

@@ -19,7 +19,9 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     id: JobId
     source: Annotated[str, doc("Place of the declaration: file and line, `python`, or `api`.")]
     kind: Annotated[str, doc("Kind of work: `handler` (a function of the app), `function` or `process`.")]
-    command: Annotated[str | None, doc("Program or function, in words; null for a function of the app.")]
+    command: Annotated[
+        str | None, doc("Program, function or job of the app, in words; null for a handler under its own id.")
+    ]
     lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
     version: Annotated[str, doc("Hash of the definition.")]
     max_concurrent_runs: Annotated[int, doc("Most occurrences that may be live at once.")]

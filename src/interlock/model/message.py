@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.failure import Failure
-from interlock.model.work import Work
+from interlock.model.work import JobWork, Work
 
 PROTOCOL = 1
 
@@ -136,12 +136,17 @@ class Dispatch(OfAttempt, frozen=True):
     isolated: bool
     grace: float
     checkpoint: bytes | None = None
-    work: Work | None = None  # the work, unless it is a function of the app
+    work: Work | None = None  # the work, unless it is the function of the app for this job
     scheduled_at: float = 0.0
     hold: float = 0.0  # seconds until its time: the host of the worker keeps it until then
     begin_by: float = inf
     """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
     executor processes the worker's own"""
+
+    @property
+    def handler(self) -> str:
+        """Id of the app's job whose function runs, unless `work` is something else."""
+        return self.work.job if isinstance(self.work, JobWork) else self.job_id
 
 
 class Stop(OfAttempt, frozen=True):

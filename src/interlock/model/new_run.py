@@ -15,7 +15,8 @@ from msgspec import Meta
 from interlock.model.doc import doc
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
-from interlock.model.job import JOB_ID, NAME, NAME_RULE
+from interlock.model.field_types import NAME_RULE
+from interlock.model.job import JOB_ID, NAME
 
 LONGEST_KEY = 256  # characters of an idempotency key or a session
 MOST_LABELS, LONGEST_LABEL = 16, 256

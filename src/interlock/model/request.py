@@ -19,7 +19,7 @@ from interlock.model.message import Count, Message
 from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.model.new_run import NewRun as NewRun
 from interlock.model.reload_report import Reloaded
-from interlock.model.run import Run, Transition
+from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
@@ -78,6 +78,15 @@ class StateReport(Answer, frozen=True):
     state: State
 
 
+class Detail(msgspec.Struct, array_like=True, frozen=True):
+    """The rest of a run: its payload, with the names by which its secrets are masked, and its figures."""
+
+    payload: bytes | None
+    secrets: tuple[str, ...]  # arguments that are secrets
+    secret_names: tuple[str, ...]  # words that mark a text as a secret when its name ends in one of them
+    stats: RunStats
+
+
 class RunReport(Answer, frozen=True):
     run_id: str
     state: State
@@ -85,6 +94,7 @@ class RunReport(Answer, frozen=True):
     result: bytes | None
     error: str | None
     fields: dict[str, Any]
+    detail: "Detail | None" = None  # only in an answer that does not wait
 
 
 class HistoryReport(Answer, frozen=True):

@@ -9,11 +9,23 @@ from msgspec import Meta
 
 from interlock.model.doc import doc
 from interlock.model.field import Checked
-from interlock.model.field_types import Command, Environment, Place, Size, Span, Text, Whole, Word
+from interlock.model.field_types import (
+    JOB_NAME,
+    NAME_RULE,
+    Command,
+    Environment,
+    Place,
+    Size,
+    Span,
+    Text,
+    Whole,
+    Word,
+)
 
 FUNCTION = re.compile(r"([^\W\d]\w*(\.[^\W\d]\w*)*|[^\x00\n]*\.py):[^\W\d]\w*(\.[^\W\d]\w*)*")
 FILLED = r"[^\x00]*[^\x00\s][^\x00]*"  # text that is more than white space
 MEMORY = Size(1, 2**50)
+OTHER_JOB = Word(JOB_NAME, NAME_RULE.format(128))
 
 
 class FunctionName(Text):
@@ -56,7 +68,7 @@ class JobRun(Checked, frozen=True, kw_only=True):
     """What a job does: exactly one of these."""
 
     where: ClassVar[str] = "run"
-    one_of: ClassVar[tuple[str, ...]] = ("process", "shell", "function")
+    one_of: ClassVar[tuple[str, ...]] = ("process", "shell", "function", "job")
 
     process: Annotated[
         tuple[str, ...] | None,
@@ -70,6 +82,7 @@ class JobRun(Checked, frozen=True, kw_only=True):
         str | None, doc("A text for `/bin/sh`, run in the same way."), Word(FILLED, "text for the shell")
     ] = None
     function: Annotated[str | None, doc("Function, as `module:name` or `path/file.py:name`."), FunctionName()] = None
+    job: Annotated[str | None, doc("Job of the app, by its id: runs the function of that job."), OTHER_JOB] = None
 
 
 class ProcessWork(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="process"):
@@ -88,7 +101,13 @@ class FunctionWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="
     function: Annotated[str, FunctionName()]
 
 
-Work = ProcessWork | FunctionWork
+class JobWork(Checked, frozen=True, kw_only=True, omit_defaults=True, tag="job"):
+    """The function of a job of the app; every other option is the own one of the job with this work."""
+
+    job: Annotated[str, OTHER_JOB]
+
+
+Work = ProcessWork | FunctionWork | JobWork
 
 
 def shell(text: str) -> tuple[str, ...]:
@@ -97,4 +116,6 @@ def shell(text: str) -> tuple[str, ...]:
 
 
 def command_of(work: Work) -> str:
-    return shlex.join(work.command) if isinstance(work, ProcessWork) else work.function
+    if isinstance(work, ProcessWork):
+        return shlex.join(work.command)
+    return work.function if isinstance(work, FunctionWork) else work.job

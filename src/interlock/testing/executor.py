@@ -36,7 +36,7 @@ class LocalExecutor(Executor):
 
     def begin(self, attempt: m.Dispatch) -> None:
         key = attempt.run_id, attempt.fence
-        definition = self._definitions[attempt.job_id]
+        definition = self._definitions[attempt.handler]
         context = Context(attempt, self._send, definition.job.secrets)
         context.state = self._state
         task = self._loop.create_task(self._run(key, attempt, definition, context))

@@ -100,6 +100,7 @@ class Scheduler:
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
+                secret_names=tuple(settings.secret_names),
             ),
         )
         keep = msgspec.convert(settings, Keep, from_attributes=True)

@@ -193,8 +193,8 @@ class ExecutorProcess:
         work = dispatch.work
         if isinstance(work, FunctionWork):
             definition = self._functions.known(work.function)
-        elif (definition := self._definitions.get(dispatch.job_id)) is None:
-            text = f"this worker's app has no job {dispatch.job_id!r}"
+        elif (definition := self._definitions.get(dispatch.handler)) is None:
+            text = f"this worker's app has no job {dispatch.handler!r}"
             self.send_now(m.Finished(dispatch.run_id, dispatch.fence, Outcome.FAILED, None, text))
             return False
         secrets = definition.job.secrets if definition is not None else ()

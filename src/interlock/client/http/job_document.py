@@ -11,12 +11,15 @@ import msgspec
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
-from interlock.model.job import Constraints, Retry
+from interlock.model.job import JOB_ID, Constraints, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.value import plain
 from interlock.model.work import FUNCTION, Limits
 
-RUNS = "a function that workers can import, its name as module:name, or a mapping such as {'process': ['true']}"
+RUNS = (
+    "a job of the app or its id, a function that workers can import, its name as module:name, or a mapping such as "
+    "{'process': ['true']}"
+)
 
 
 class JobFields(TypedDict, total=False):
@@ -51,7 +54,7 @@ def document_of(definition: Mapping[str, Any] | None, fields: JobFields, where: 
 
 def _value(name: str, value: Any, where: str) -> Any:
     if name == "run" and not isinstance(value, Mapping):
-        return {"function": function_name(value)} if callable(value) or isinstance(value, str) else value
+        return _work(value) if callable(value) or isinstance(value, str) else value
     if name == "payload":
         return plain(value, f"{where}.payload")
     if isinstance(value, timedelta):
@@ -61,12 +64,19 @@ def _value(name: str, value: Any, where: str) -> Any:
     return value
 
 
-def function_name(function: Callable[..., Any] | str) -> str:
-    """Return the name by which a worker imports a function, such as a job of an app: `module:name`."""
-    if isinstance(function, str):
-        if FUNCTION.fullmatch(function) is None:
-            raise BadValue("run", function, RUNS)
-        return function
+def _work(run: Callable[..., Any] | str) -> dict[str, str]:
+    """Return what a job runs: the function of a job of the app by its id, or a function by its name."""
+    if isinstance(run, str):
+        for kind, form in (("function", FUNCTION), ("job", JOB_ID)):
+            if form.fullmatch(run) is not None:
+                return {kind: run}
+        raise BadValue("run", run, RUNS)
+    job_id = getattr(run, "id", None)
+    return {"job": job_id} if isinstance(job_id, str) else {"function": function_name(run)}
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return the name by which a worker imports a function: `module:name`."""
     module, name = getattr(function, "__module__", None), getattr(function, "__qualname__", "<")
     if module == "__main__":  # a worker imports it by another name, or from its file
         main = sys.modules[module]

@@ -147,7 +147,7 @@ class JobOperations(RunAccess):
         self, job_id: str, definition: Mapping[str, Any] | None = None, **fields: Unpack[JobFields]
     ) -> JobInfo:
         """Define a job, or replace one that was put before, by the fields of a document `kind: Job`; `run` may be a job
-        of an app. `BadConfig`, with a line for each fault, if the server refuses it."""
+        of the server's app, or its id. `BadConfig`, with a line for each fault, if the server refuses it."""
         check_options(fields, JobFields)
         return await self._call(table.put_job, job_id, body=document_of(definition, fields))
 

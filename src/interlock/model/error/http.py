@@ -84,8 +84,8 @@ class Draining(Unavailable, code="draining"):
 class NotRunning(Unavailable, code="not_running", exit_code=ExitCode.NO_SERVER):
     """The scheduler is not running. Nothing was changed."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(f"no scheduler answers at {path}; start one with: interlock up -A module:app")
+    def __init__(self, path: str, remedy: str = "start one with: interlock up -A module:app") -> None:
+        super().__init__(f"no scheduler answers at {path}; {remedy}")
 
 
 class ConnectionLost(Unavailable, code="connection_lost", exit_code=ExitCode.NO_SERVER):
