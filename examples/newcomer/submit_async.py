@@ -10,9 +10,11 @@ from examples.newcomer.jobs import Report, fingerprint, research, watch
 async def main() -> None:
     async with il.AsyncClient() as client:
         run = await client.submit(research.call(date(2030, 1, 31), ["owls", "foxes"]))
-        async for _, event in client.events(run=run.id, types="progress"):
+        async for _, event in client.events(run=run.id, types=["run", "progress"]):
             if isinstance(event, il.ProgressEvent):
                 print(f"{event.percent:.0f} % {event.text}")
+            elif isinstance(event, il.RunEvent):
+                print(event.state)
         report: Report = await run.result("60s")
         print(report.day, *report.findings, sep=", ")
         prints = [await client.submit(fingerprint.call(topic.encode())) for topic in report.findings]

@@ -1,6 +1,8 @@
-"""The sample project passes mypy --strict and pyright as a project that has installed Interlock.
+"""The sample project and the application of a newcomer pass mypy --strict and pyright as projects that have installed
+Interlock.
 
-Its mistakes carry `type: ignore` comments, and both checkers report those that are not needed: so each is refused.
+The mistakes of the sample carry `type: ignore` comments, and both checkers report those that are not needed: so each is
+refused.
 """
 
 import json
@@ -11,14 +13,21 @@ from pathlib import Path
 
 import pytest
 
+from tests.docs.blocks import ROOT
+
 IGNORED = "# type: ignore"
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A copy outside this project, which sees the package as it is installed."""
-    shutil.copytree(Path(__file__).parent / "sample", tmp_path / "tests" / "typed" / "sample")
-    return tmp_path
+SAMPLE, NEWCOMER = "tests/typed/sample", "examples/newcomer"
+SETTINGS = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
+PYRIGHT = ("basedpyright", "--outputjson", "--pythonpath", sys.executable)
+
+
+def copied(source: str, project: Path) -> Path:
+    """Copy a folder to a place outside this project, which sees the package as it is installed."""
+    shutil.copytree(ROOT / source, project / source, ignore=shutil.ignore_patterns("__pycache__"))
+    (project / "pyrightconfig.json").write_text(json.dumps(SETTINGS | {"include": [source]}))
+    return project
 
 
 def check(project: Path, *command: str) -> str:
@@ -29,20 +38,25 @@ def check(project: Path, *command: str) -> str:
     return done.stdout
 
 
-def test_mypy(project: Path) -> None:
-    assert check(project, "mypy", "--strict", "--explicit-package-bases", "tests").startswith("Success")
+@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER])
+def test_mypy(source: str, tmp_path: Path) -> None:
+    project = copied(source, tmp_path)
+    assert check(project, "mypy", "--strict", "--explicit-package-bases", source).startswith("Success")
 
 
-def test_pyright(project: Path) -> None:
-    settings = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True, "include": ["tests"]}
-    (project / "pyrightconfig.json").write_text(json.dumps(settings))
-    command = ("basedpyright", "--outputjson", "--pythonpath", sys.executable)
-    found = json.loads(check(project, *command))
+@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER])
+def test_pyright(source: str, tmp_path: Path) -> None:
+    project = copied(source, tmp_path)
+    found = json.loads(check(project, *PYRIGHT))
     assert found["generalDiagnostics"] == []
-    assert found["summary"]["filesAnalyzed"] == 3
-    program = project / "tests" / "typed" / "sample" / "use.py"
+    assert found["summary"]["filesAnalyzed"] == len(list((ROOT / source).glob("*.py")))
+
+
+def test_pyright_reports_each_mistake_of_the_sample(tmp_path: Path) -> None:
+    project = copied(SAMPLE, tmp_path)
+    program = project / SAMPLE / "use.py"
     text = program.read_text()
     mistakes = [number for number, line in enumerate(text.splitlines()) if IGNORED in line]
     program.write_text(text.replace(IGNORED, "# mistake"))
-    found = json.loads(check(project, *command))
+    found = json.loads(check(project, *PYRIGHT))
     assert sorted({one["range"]["start"]["line"] for one in found["generalDiagnostics"]}) == mistakes
