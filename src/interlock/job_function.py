@@ -18,7 +18,7 @@ Connect = Callable[[], Awaitable[Connection]]
 
 
 class JobCalls(Generic[P, T]):
-    """Calls of a job with options: what `report.options(...)` returns."""
+    """A job with options for its runs: the value of `report.options(...)`."""
 
     def __init__(self, definition: Definition, connect: Connect, options: RunOptions) -> None:
         self._definition = definition

@@ -73,7 +73,7 @@ class RunAccess(ABC):
 
 
 class RunHandle(Generic[T]):
-    """What `submit` returns: the id of a run, and methods that ask for the rest. `T` is the type of its result."""
+    """A run that was submitted: its id, and methods that ask for the rest. `T` is the type of its result."""
 
     __slots__ = ("_access", "_ending", "_result_type", "id")
 

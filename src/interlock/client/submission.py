@@ -108,7 +108,7 @@ NewRuns = Iterable[Call[Any] | r.NewRun | tuple[str, Mapping[str, Any] | None]]
 def call_of(
     job: str | Call[Any], arguments: Any, options: RunOptions, now: float | None = None
 ) -> Call[Any] | r.NewRun:
-    """Return the run of a submit: a call as it is, or a run of the job of this name."""
+    """Return the run of a submit: the call itself, or a run of the job with this name."""
     if not isinstance(job, Call):
         return new_run(job, arguments, now=now, **options)
     if arguments is not None or options:

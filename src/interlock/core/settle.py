@@ -100,7 +100,7 @@ def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
 
 
 def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:
-    """Retry the run after its delay, or end it. A delay that the handler asked for is kept as it is."""
+    """Retry the run after its delay, or end it. A delay that the handler asked for is kept unchanged."""
     job = p.state.job_of(run)
     most = job.max_retries
     run.failures += 1

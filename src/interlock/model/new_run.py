@@ -156,7 +156,7 @@ def check_unique(unique: object, key: str | None) -> None:
     if unique not in (None, WHILE_LIVE):
         raise BadValue("unique", unique, f"{WHILE_LIVE!r}, the only kind")
     if unique is not None and key is None:
-        raise BadUse("unique", "given without idempotency_key; give the key that it is about")
+        raise BadUse("unique", "given without idempotency_key; give the key too")
 
 
 def check_name(field: str, name: str | None) -> None:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class FinishedRun(Generic[T]):
-    """A run that has ended: what `app.test(...)` returns."""
+    """A run that has ended: the value of `app.test(...)`."""
 
     def __init__(self, handle: BlockingRunHandle[T]) -> None:
         self._failure: InterlockError | None = None
@@ -28,7 +28,7 @@ class FinishedRun(Generic[T]):
 
     @property
     def result(self) -> T:
-        """The result, decoded to the return annotation. Raises what `RunHandle.result` raises."""
+        """The result, decoded to the return annotation. Raises the errors of `RunHandle.result`."""
         if self._failure is not None:
             raise self._failure
         return self._result

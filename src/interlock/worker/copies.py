@@ -15,7 +15,7 @@ MOST_WAITING = 1000  # messages, more than the buffer of the socket holds
 
 
 class Copies:
-    """The end of the original, and its hooks on every fork."""
+    """The link from forked processes to the original, and the hooks on every fork."""
 
     def __init__(self, take: Callable[[Message], None], become_copy: Callable[[socket.socket | None], None]) -> None:
         self._take = take

@@ -10,11 +10,11 @@ from interlock.supervision.output import STREAMS, readable_text
 
 MOST = 10_000  # lines that wait for the terminal; further ones are counted
 CLOSE = 1.0  # seconds for the last lines
-ID = 16  # first characters of a run's id, of its time: enough to name it in commands
+ID = 16  # first characters of a run's id, which come from its time; enough to name it in commands
 
 
 class Echo:
-    """Prints in a thread of its own: a terminal that stands still delays neither runs nor heartbeats."""
+    """Prints in a separate thread: a terminal that blocks delays neither runs nor heartbeats."""
 
     def __init__(self) -> None:
         self._lines: queue.Queue[LogLine | None] = queue.Queue(MOST)

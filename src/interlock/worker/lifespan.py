@@ -45,7 +45,7 @@ def read_lifespan(function: Callable[..., Any]) -> Opening:
 
 
 class Lifespan:
-    """One life, on the loop of the process."""
+    """One lifespan of an app, on the loop of its process."""
 
     def __init__(self, opening: Opening, app: Any, limit: float, give_up: Callable[[LifespanFailed], None]) -> None:
         """`give_up` is called in a thread if the start blocks the loop for longer than `limit`."""
@@ -78,7 +78,7 @@ class Lifespan:
         self._task.add_done_callback(lambda _: None if self._leaving.is_set() else on_end(self._failure()))
 
     async def leave(self) -> LifespanFailed | None:
-        """Leave it, however long that takes; return the error that it raised."""
+        """Leave it, without a time limit; return the error that it raised."""
         assert self._task is not None
         self._leaving.set()
         await asyncio.wait([self._task])

@@ -1,4 +1,4 @@
-"""The output of handlers as lines of their runs' logs: whatever they print, log or warn.
+"""The output of handlers, printed, logged or warned, as lines in the logs of their runs.
 
 A context variable holds the attempt. Tasks inherit it; threads and calls in pools get it from the code that starts
 them, and so do forked processes. Outside an attempt, output goes where it always goes.
@@ -26,7 +26,7 @@ MOST_HELD = 2 * LONGEST_LINE  # characters of an incomplete line
 
 _attempt: ContextVar["Capture | None"] = ContextVar("interlock_attempt", default=None)
 _is_handling: ContextVar[bool] = ContextVar("interlock_is_handling", default=False)
-"""whether logging handlers have a record that is already in the log, so what they print is not added again"""
+"""whether logging handlers have a record that is already in the log, so that their output is not added again"""
 _send_from_copy: Callable[[Message], None] | None = None  # set in a process that a handler forked
 _terminal: dict[str, TextIO] | None = None  # the original streams, in a process that has one attempt at a time
 _format = logging.Formatter().format
@@ -92,7 +92,7 @@ def present() -> Capture | None:
 
 
 class Writer:
-    """`sys.stdout` or `sys.stderr`: lines of the present attempt, or the original stream if there is none."""
+    """`sys.stdout` or `sys.stderr`: adds lines to the present attempt; outside attempts, writes to the original."""
 
     def __init__(self, name: str, original: TextIO) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Threads for blocking attempts: as many as are busy, where an idle one ends after a while, or the main thread."""
+"""Threads for blocking attempts: one for each, and idle ones end after a while; or only the main thread."""
 
 import asyncio
 import signal
@@ -76,8 +76,8 @@ class ThreadPool:
 
 
 class MainThread:
-    """Runs each call in the main thread, where signal handlers can be set, and a loop in between. The call does not
-    run on the loop, because it may run one of its own."""
+    """Runs calls on the main thread, where signal handlers can be set, and the loop between them. A call does not run
+    on the loop, because it may run a loop of its own."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
