@@ -48,8 +48,8 @@ def as_completed(handles: Iterable[Any]) -> Any:
     targets, blocking = _targets(given)
     if not targets:
         return _Nothing()
-    places = _as_completed(targets)
-    return (given[place] for place in iterate(places)) if blocking else _handles(given, places)
+    ended = _as_completed(targets, given)
+    return iterate(ended) if blocking else ended
 
 
 class _Nothing(list[Any]):
@@ -77,8 +77,8 @@ def _targets(handles: Sequence[Any]) -> tuple[list[RunHandle[Any]], bool]:
     return found, bool(found) and found[0] is not handles[0]
 
 
-async def _as_completed(handles: Sequence[RunHandle[Any]]) -> AsyncGenerator[int, None]:
-    """Yield the places of handles as their runs end."""
+async def _as_completed(handles: Sequence[RunHandle[Any]], given: Sequence[T]) -> AsyncGenerator[T, None]:
+    """Yield the given values of handles as their runs end."""
     places: dict[str, list[int]] = {}
     for place, handle in enumerate(handles):
         places.setdefault(handle.id, []).append(place)
@@ -86,18 +86,12 @@ async def _as_completed(handles: Sequence[RunHandle[Any]]) -> AsyncGenerator[int
         async for ending in endings:
             for place in places[ending.run_id]:
                 handles[place]._ending = ending
-                yield place
-
-
-async def _handles(handles: Sequence[Any], places: AsyncGenerator[int, None]) -> AsyncIterator[Any]:
-    async with aclosing(places):
-        async for place in places:
-            yield handles[place]
+                yield given[place]
 
 
 async def _gather(handles: Sequence[RunHandle[Any]], return_exceptions: bool) -> list[Any]:
     found: dict[int, Any] = {}
-    async with aclosing(_as_completed(handles)) as places:
+    async with aclosing(_as_completed(handles, range(len(handles)))) as places:
         async for place in places:
             try:
                 found[place] = await handles[place].result()

@@ -30,7 +30,7 @@ def read(source: Source) -> Imported:
     for name, entries, line in settings:
         if name.endswith("beat_schedule"):
             for key, entry in entries.items() if isinstance(entries, dict) else [(name, entries)]:
-                drafts.append(draft := program.draft(str(key), line, f"{key}: {_shown(entry)}"))
+                drafts.append(draft := program.draft(str(key), line, f"{key}: {entry!r}"))
                 with draft.carrying():
                     _set_entry(draft, program, entry, tz)
     for call, _ in program.calls():
@@ -51,12 +51,6 @@ def _settings(program: Program) -> Iterator[tuple[str, Any, int]]:
             yield call.name.split(".")[-2].lower() if "." in call.name else "", (call.args or [None])[0], call.line
 
 
-def _shown(entry: Any) -> str:
-    if isinstance(entry, dict):
-        return ", ".join(f"{name} {_shown(value)}" for name, value in entry.items())
-    return entry.text if isinstance(entry, Code) else repr(entry)
-
-
 def _set_entry(draft: Draft, program: Program, entry: Any, tz: str) -> None:
     if not isinstance(entry, dict) or not {"task", "schedule"} <= set(entry):
         raise CannotCarry("the entry is not a readable dictionary with 'task' and 'schedule'")
@@ -65,7 +59,7 @@ def _set_entry(draft: Draft, program: Program, entry: Any, tz: str) -> None:
     options = entry.get("options")
     more = {f"options.{name}": value for name, value in options.items()} if isinstance(options, dict) else {}
     more |= {name: value for name, value in entry.items() if name not in ("task", "schedule", "args", "kwargs")}
-    draft.notes += [f"{name} = {_shown(value)}: not carried over" for name, value in more.items() if name != "options"]
+    draft.notes += [f"{name} = {value!r}: not carried over" for name, value in more.items() if name != "options"]
     task = entry["task"]
     name = task.name.removesuffix(".name") if isinstance(task, Code) else str(task)
     if "." not in name:
@@ -80,7 +74,7 @@ def _set_periodic(draft: Draft, program: Program, call: Code, tz: str) -> None:
         raise CannotCarry("its task is not a signature such as task.s(…)")
     function = signature.name.rpartition(".")[0]
     draft.name = str(call.kwargs.get("name") or function.rpartition(".")[2])
-    draft.notes += [f"{name} = {_shown(one)}: not carried over" for name, one in call.kwargs.items() if name != "name"]
+    draft.notes += [f"{name} = {one!r}: not carried over" for name, one in call.kwargs.items() if name != "name"]
     with draft.carrying():
         _set_schedule(draft, every, tz)
     program.set_function(draft, function, signature.args, signature.kwargs)
@@ -94,7 +88,7 @@ def _set_schedule(draft: Draft, schedule: Any, tz: str) -> None:
         schedule = (*schedule.args, schedule.kwargs.get("run_every"))[0]
     seconds = schedule.total_seconds() if isinstance(schedule, timedelta) else schedule
     if not isinstance(seconds, (int, float)):
-        raise CannotCarry(f"{_shown(schedule)} is neither crontab(…) nor an interval")
+        raise CannotCarry(f"{schedule!r} is neither crontab(…) nor an interval")
     draft.set_schedule(every=duration(seconds))
     draft.notes.append("First run: at once; beat waits an interval first.")
 
