@@ -28,7 +28,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
         flags: Flags,
         runs: Annotated[list[str] | None, argument("RUN", RUN_HELP, completion.runs)] = None,
         asked: dict[str, Any],
-        everything: Annotated[bool, switch(f"Act on every run that {action.reach}.", "--all")] = False,
+        everything: Annotated[bool, switch(f"Act on all runs that {action.reach}.", "--all")] = False,
         request: Annotated[str | None, option("ID", "Follow an earlier bulk request.")] = None,
         reason: Annotated[str, option("TEXT", "Reason to record with the run.")] = action.done,
         yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
@@ -49,7 +49,7 @@ def command_of(action: RunAction) -> Callable[..., None]:
             _follow(client, action, request, not no_wait, json)
 
     command.__doc__ = (
-        f"{action.capitalize()} runs: those you name, or all that {action.reach} and match the options.\n\n"
+        f"{action.capitalize()} runs: those you name, or all that match the options and {action.reach}.\n\n"
         f"{action.meaning} Options that choose runs make one bulk request. The server carries it out whether or not "
         "you wait, and finishes it after a restart; runs created later are not touched. In a pipe, the output is one "
         f"line with tabs: request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."

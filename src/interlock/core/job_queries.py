@@ -61,7 +61,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
 
 
 def _other_code(job: Job, state: SchedulerState) -> list[str]:
-    """Return the workers that execute other code of the job than the one the scheduler has loaded."""
+    """Return the workers whose code of the job differs from the code that the scheduler has loaded."""
     if job.work is not None:
         return []
     return [one.id for one in state.workers.values() if one.connected and one.jobs.get(job.id, job.code) != job.code]

@@ -39,8 +39,10 @@ class RunChoice(Body, frozen=True, kw_only=True):
 class BulkBody(RunChoice, frozen=True, kw_only=True):
     """A choice of runs: those that match every field given."""
 
-    state: Annotated[list[State], doc("Only runs in one of these states: terminal ones for a retry, others else.")] = []
-    everything: Annotated[bool, doc("`true`: every run that the action is for; needed if no other field is given.")] = (
+    state: Annotated[
+        list[State], doc("Only runs in one of these states: terminal for a retry, not terminal for others.")
+    ] = []
+    everything: Annotated[bool, doc("`true`: every run that the action applies to; needed without other fields.")] = (
         msgspec.field(default=False, name="all")
     )
     reason: Annotated[Reason, doc("Reason, kept with the runs.")] = ""

@@ -74,7 +74,7 @@ class ChildInfo(msgspec.Struct, frozen=True, kw_only=True):
     last_exit: Annotated[Exit | None, doc("Latest end.")] = None
     exhausted: Annotated[bool, doc("Whether the supervisor gave up after too many restarts.")] = False
     reason: Annotated[str, doc("Reason why the child is not up.")] = ""
-    traceback: Annotated[str, doc("Of a worker that cannot start: the traceback of its app.")] = ""
+    traceback: Annotated[str, doc("Traceback of the app of a worker that cannot start.")] = ""
     strategy: Annotated[str | None, doc("Of a supervisor: `one_for_one`, `one_for_all` or `rest_for_one`.")] = None
     children: Annotated[list["ChildInfo"], doc("Of a supervisor: its children, in the order in which they start.")] = []
 

@@ -31,7 +31,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     schedule_text: Annotated[str | None, doc("Schedule, in words.")]
     paused: Annotated[bool, doc("Whether the schedule is paused.")]
     next_at: Annotated[Time | None, doc("Next fire time; null if there is none, or the schedule is paused.")]
-    other_code: Annotated[list[str], doc("Workers that have other code of the job than the scheduler.")] = []
+    other_code: Annotated[list[str], doc("Workers whose code of the job differs from the scheduler's.")] = []
     live: Annotated[int, doc("Runs that have not ended.")] = 0
     last_run: Annotated["LastRun | None", doc("Newest run that has begun or ended.")] = None
 

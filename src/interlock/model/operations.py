@@ -21,7 +21,7 @@ SERVICE = f"{API}/services/{{name}}"
 
 RUN_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same run.")
 BATCH_KEY = Key("Makes the request safe to repeat: run i (from 0) gets this key, a slash and i.", r.LONGEST_KEY - 4)
-RETRY_KEY = Key("Makes the request safe to repeat: the same key for the same run is the same new run.")
+RETRY_KEY = Key("Makes the request safe to repeat: the same key for the same run finds the same new run.")
 BULK_KEY = Key("Makes the request safe to repeat: the same key in a tenant is the same bulk request.")
 RETRY = RunAction.RETRY
 
@@ -90,7 +90,7 @@ run_actions = {
 bulk_actions = {
     action: Operation(
         f"POST {API}/runs/{action}",
-        f"{action.capitalize()} many runs. Act on the runs that {action.reach} and match every field given. The answer "
+        f"{action.capitalize()} many runs. Act on the runs that match every field given and {action.reach}. The answer "
         "comes once the request is durable. The scheduler then carries it out a part at a time, and finishes it after "
         "a restart. Runs created later are not touched. `state` is compared when a run's turn comes.",
         BulkInfo,

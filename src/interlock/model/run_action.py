@@ -21,7 +21,7 @@ class RunAction(StrEnum):
     @property
     def reach(self) -> str:
         """Which runs a bulk request acts on, after "runs that"."""
-        return "ended without success and were not retried before" if self is RunAction.RETRY else "have not ended"
+        return "ended without success, unless retried before" if self is RunAction.RETRY else "have not ended"
 
 
 _WORDS = {
@@ -30,7 +30,7 @@ _WORDS = {
     RunAction.RELEASE: ("released", "A released run continues where it was held."),
     RunAction.RETRY: (
         "retried",
-        "An ended run is run again as a new run with the same job, payload, tenant, lane, session, labels and time to "
-        "its deadline. The facet `retry_of` of the new run names the old one, and `retried_as` of the old one the new.",
+        "An ended run runs again, as a new run with the same job, payload, tenant, lane, session, labels and time to "
+        "its deadline. The facet `retry_of` of the new run names the old one; `retried_as` of the old one names it.",
     ),
 }
