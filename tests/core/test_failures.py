@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.model.error import BadValue, Fatal
 from interlock.model.failure import LONGEST_MESSAGE, Failure, RetryAfter, type_name, types_of
@@ -129,6 +130,22 @@ def test_the_failure_is_that_of_the_latest_attempt() -> None:
         machine.advance(31)
     machine.finished(run_id)
     assert (machine.state_of(run_id), machine.store.runs_by_id[run_id].facets) == (State.SUCCEEDED, None)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_lost_attempt_has_no_failure_of_an_earlier_one(restarted: bool) -> None:
+    machine = Machine(replace(retrying_job(2), max_crashes=2))
+    run_id = machine.running()
+    machine.finished(run_id, "failed", error="KeyError", failure=GONE)
+    machine.advance(31)
+    machine.lost(run_id)
+    if restarted:
+        machine.restart()
+        machine.worker_up(held=[machine.held(run_id)])
+    assert (machine.run(run_id).failure, machine.run(run_id).error) == (None, None)
+    machine.lost(run_id, "signal 11")
+    run = machine.store.runs_by_id[run_id]
+    assert (run.state, run.failure, run.error) == (State.ORPHANED, None, "signal 11")
 
 
 def test_a_plain_success_has_no_facets() -> None:

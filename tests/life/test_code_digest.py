@@ -57,6 +57,13 @@ def test_a_decorator_counts_with_the_function_that_it_wraps() -> None:
     assert len({digest_of(wrapped), digest_of(BASE), digest_of(wrapped.replace("c + 1", "c + 3"))}) == 3
 
 
+@pytest.mark.parametrize("values", [("OSError", "ValueError"), ("(1, 2)", "(1, 3)"), ("(OSError,)", "(KeyError,)")])
+def test_the_arguments_of_a_decorator_count(values: tuple[str, str]) -> None:
+    made = "def make(x):\n    def deco(g):\n        return lambda *a: g(x, *a)\n    return deco\n"
+    before, after = (digest_of(made + BASE.replace("def f", f"@make({one})\ndef f")) for one in values)
+    assert before != after
+
+
 def test_every_start_of_python_finds_the_same(tmp_path: Path) -> None:
     text = f"from interlock.worker.code_digest import code_digest\nclass K: pass\nkind = K()\n{BASE}"
     text = text.replace('b: str = "x"', 'b: K = kind, c: object = frozenset("abcdef"), d: object = print')

@@ -138,6 +138,10 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     """Count a crash: the attempt was lost with its worker, or only with its process, which leaves an `exit_code`."""
     _detach(p, run)
     run.exit_code = exit_code
+    if run.error is not None or run.failure is not None:
+        # They are of an earlier attempt.
+        run.error = None
+        p.set_facet(run, failure=None)
     if _stopped(p, run, reason):
         return
     if run.stop == ATTEMPT_TIMEOUT:
@@ -149,7 +153,7 @@ def lose(p: Pass, run: Run, reason: str, exit_code: int | None = None) -> None:
     run.crashes += 1
     run.outcome = None
     if run.crashes >= p.state.job_of(run).max_crashes:
-        run.error = run.error or reason
+        run.error = reason
         p.move(run, State.ORPHANED, f"crashed {run.crashes} times: {reason}")
         p.batch.dead_letters.append((run.id, p.now, "orphaned", reason))
     else:

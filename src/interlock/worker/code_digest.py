@@ -11,7 +11,8 @@ from typing import Any
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _CODE = "code exceptiontable flags argcount posonlyargcount kwonlyargcount names varnames freevars cellvars consts"
-_CARRIED = (FunctionType, functools.partial, bool, int, float, str, bytes)  # in a closure: code, and plain values
+_CARRIED = (FunctionType, functools.partial, bool, int, float, str, bytes, tuple, frozenset, type)
+"""the contents of a closure that count: code and constant values, as the arguments of a decorator"""
 
 
 def code_digest(handler: Callable[..., Any]) -> str:
@@ -58,6 +59,8 @@ def _text(value: Any, seen: set[int]) -> str:
             inside = value
         case dict():
             inside = value.items()
+        case type():
+            return value.__qualname__
         case _:
             return f"{type(value).__name__} {_ADDRESS.sub('', repr(value))}"
     return f"{type(value).__name__}{[_text(one, seen) for one in inside]}"
