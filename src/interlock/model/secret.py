@@ -123,14 +123,12 @@ def mask(value: Any, names: Collection[str] = (), words: Sequence[str] = SECRET_
     is_secret = matcher(tuple(words))
     if type(value) is dict and MARK not in value:
         return {
-            key: MASK if key in names and _can_be_secret(item) else _mask(item, is_secret(key), is_secret, 1)
+            key: MASK
+            if key in names and not isinstance(item, bool | None)
+            else _mask(item, is_secret(key), is_secret, 1)
             for key, item in value.items()
         }
     return _mask(value, False, is_secret, 0)
-
-
-def _can_be_secret(value: Any) -> bool:
-    return value is not None and type(value) is not bool
 
 
 def _mask(value: Any, secret: bool, is_secret: NameTest, depth: int) -> Any:

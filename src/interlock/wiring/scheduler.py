@@ -20,6 +20,7 @@ from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
+from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.clock import SystemClock
 from interlock.stores.memory import MemoryStore
@@ -49,10 +50,6 @@ def entries_of(definitions: Mapping[str, Definition], secret_names: Sequence[str
     ]
 
 
-def store_for(database: str) -> MemoryStore | SqliteStore:
-    return MemoryStore() if database == MEMORY else SqliteStore(database)
-
-
 class Scheduler:
     """The engine with its store and socket, and the tree around it."""
 
@@ -71,7 +68,9 @@ class Scheduler:
         self.settings = settings
         self.instance = f"{SystemRandom().getrandbits(48):012x}"
         self.bus = SocketBus(settings.socket_path())
-        self.store = store if store is not None else store_for(settings.database)
+        if store is None:
+            store = MemoryStore() if settings.database == MEMORY else SqliteStore(settings.database)
+        self.store = store
         self._entries = entries_of(definitions, settings.secret_names)  # jobs of the app, the same at every reload
         self.engine = Engine(
             store=self.store,
@@ -91,7 +90,7 @@ class Scheduler:
                 instance=self.instance,
             ),
         )
-        keep = msgspec.convert(settings, Keep, from_attributes=True)
+        keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
@@ -161,14 +160,15 @@ class Scheduler:
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int) -> list[str]:
-        own = {
-            "app": self._target,
-            "socket": str(self.settings.socket_path()),
-            "name": f"w{place + 1}",
-            "path": [part or os.getcwd() for part in sys.path],
-            "instance": self.instance,
-        }
-        options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
+        options = copy_fields(
+            WorkerOptions,
+            self.settings,
+            app=self._target,
+            socket=str(self.settings.socket_path()),
+            name=f"w{place + 1}",
+            path=[part or os.getcwd() for part in sys.path],
+            instance=self.instance,
+        )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
     def _load(self) -> Loaded:

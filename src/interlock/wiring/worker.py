@@ -6,11 +6,11 @@ import signal
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import convert
 
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.model.error import NotRunning
+from interlock.model.field import copy_fields
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.clock import SystemClock
 from interlock.worker.host import Host, HostSettings
@@ -42,9 +42,14 @@ async def run_worker(options: WorkerOptions) -> None:
     os.environ["INTERLOCK_SOCKET"] = options.socket
     if not options.instance:
         await _check_scheduler(bus)
-    pool = ProcessPool(convert(options, ExecutorOptions, from_attributes=True), options.processes)
-    own = {"worker_id": worker_id(options.name, os.getpid()), "pid": os.getpid()}
-    settings = convert(msgspec.structs.asdict(options) | own, HostSettings)
+    pool = ProcessPool(copy_fields(ExecutorOptions, options), options.processes)
+    settings = HostSettings(
+        worker_id=worker_id(options.name, os.getpid()),
+        slots=options.slots,
+        processes=options.processes,
+        instance=options.instance,
+        pid=os.getpid(),
+    )
     host: Host | None = None
     try:
         await pool.start(lambda message: host.report(message) if host is not None else None)
