@@ -78,7 +78,7 @@ class _Metrics(Metrics):
 
 async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
-    jobs = [job for job in jobs if not _is_past(job, plan.start)]
+    jobs = [one for one in jobs if not (one.schedule and one.schedule.at is not None and one.schedule.at < plan.start)]
     store = _store(jobs, plan, record)
     clock = VirtualClock(asyncio.get_running_loop(), plan.start)
     limits = Limits(heartbeat_interval=NEVER)
@@ -131,10 +131,6 @@ async def _work(host: Host, executor: TimedExecutor) -> None:
     await executor.start(host.report)
     await host.run()
     await executor.close()
-
-
-def _is_past(job: Job, start: float) -> bool:
-    return job.schedule is not None and job.schedule.at is not None and job.schedule.at < start
 
 
 @contextmanager
