@@ -20,7 +20,7 @@ FORWARDED = {op.lanes, op.tree, op.reload}  # what the scheduler reports is the 
 def handlers() -> dict[Any, Handler]:
     async def body() -> dict[Any, Handler]:
         connection: Any = SimpleNamespace()
-        return dict(Backend(MemoryStore(), connection, (), lambda values, job_id: None).handlers)  # type: ignore[arg-type,return-value]
+        return dict(Backend(MemoryStore(), connection, (), lambda values, job_id: None).handlers)  # type: ignore[arg-type,return-value] # none is called
 
     return asyncio.run(body())
 

@@ -1,8 +1,7 @@
 """`interlock tree`, `service`, `reload`, and `logs` of a service: what they print, and that a real server says it."""
 
-import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,14 +15,8 @@ from interlock.cli.tables import console
 from interlock.model.child_info import ChildInfo, Exit, Status
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.run_view import ServiceLine, ServiceLogPage
-from tests.cli.asking import ask, printed, refused
-from tests.cli.conftest import serving
 from tests.cli.terminal import Terminal, in_a_terminal
 from tests.client.faulty import Faulty, Reply, answer, problem
-from tests.helpers.places import clean_folder
-from tests.helpers.processes import wait_until
-from tests.helpers.server import Command, Server
-from tests.helpers.services import DECLARED, declare, say
 
 DIRECTIONS = "".join(map(chr, [0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
 EVIL = f"\x1b]0;title\x07\x1b[2Jgone\x9b31m{DIRECTIONS}"
@@ -380,149 +373,3 @@ def test_a_number_of_lines_that_is_none(command: Run, tail: str) -> None:
     ended = command("logs", "web", f"--tail={tail}", "--url", "http://127.0.0.1:1")
     assert ended.stderr.startswith("error: invalid value for '--tail'")
     assert (ended.returncode, ended.stderr.count("\n")) == (2, 1)
-
-
-# ── with a server that keeps services up ────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.fixture(scope="module")
-def kept() -> Iterator[Server]:
-    with clean_folder() as place:
-        server = serving(place, str(declare(place)), "--workers", "1", "--drain", "1s")
-        try:
-            wait_until(lambda: status_of(server, "broken") == "pending", "the services have been started")
-            yield server
-        finally:
-            server.stop()
-
-
-def status_of(server: Server, name: str) -> str | None:
-    answer = server.local.get(f"/api/v1/services/{name}")
-    return answer.json["status"] if answer.status == 200 else None
-
-
-def test_everything_is_in_the_tree(kept: Server) -> None:
-    rows = [line.split("\t") for line in ask(kept, "tree").stdout.splitlines()]
-    found = {row[0]: row[1:3] for row in rows}
-    assert found["services/shop"] == ["supervisor", "running"]
-    assert found["services/shop/talk"] == ["process", "running"]
-    assert found["services/broken"] == ["process", "pending"]
-    assert {"engine", "gateway", "workers/w1"} <= found.keys()
-
-
-def test_services_are_stopped_and_started(kept: Server) -> None:
-    stopped = printed(kept, "service", "stop", "steady", "--json")
-    assert (stopped["status"], stopped["pid"]) == ("stopped", None)
-    refused(kept, "service", "suspend", "steady", exit_code=1, says="services/steady", code="wrong_status")
-    assert printed(kept, "service", "start", "steady", "--json")["status"] == "running"
-    ended = ask(kept, "service", "start", "broken")
-    assert (ended.returncode, ended.stderr) == (5, "error: broken is not up: exit 1 [service_not_up]\n")
-    refused(kept, "service", "start", "steadi", exit_code=3, says="did you mean 'steady'?", code="unknown_child")
-
-
-def test_a_group_that_is_restarted_starts_what_somebody_has_stopped(kept: Server) -> None:
-    ask(kept, "service", "stop", "talk")
-    assert printed(kept, "service", "start", "shop", "--json")["children"][0]["status"] == "stopped"
-    assert printed(kept, "service", "restart", "shop", "--json")["children"][0]["status"] == "running"
-
-
-def test_files_are_read_again(kept: Server) -> None:
-    told = [line.split("\t") for line in ask(kept, "reload").stdout.splitlines()]
-    assert {what for what, _, _ in told} == {"unchanged"}
-    assert [name for _, kind, name in told if kind == "service"] == ["shop", "talk", "steady", "broken"]
-    assert "echo" in [name for _, kind, name in told if kind == "job"]
-    try:
-        declare(kept.folder, DECLARED.replace("kind: Group", "kind: Grup").replace("1h, max", "-1h, max"))
-        ended = ask(kept, "reload")
-    finally:
-        declare(kept.folder)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    first, *faults = ended.stderr.splitlines()
-    assert first.startswith("error: 2 faults ")
-    assert first.endswith(" [bad_config]")
-    assert [fault.partition(": ")[2].partition(":")[0] for fault in faults] == ["kind", "backoff.initial"]
-    assert all(fault.startswith(f"  {kept.folder}/services.yaml:") for fault in faults)
-
-
-@pytest.mark.behaviour("SUP-9")
-def test_a_tree_that_stays_current(kept: Server) -> None:
-    with Terminal(kept.folder, "tree", "--follow", size=(80, 24)) as terminal:
-        terminal.wait_for_screen("talk", "pending")
-        ask(kept, "service", "stop", "talk")
-        terminal.wait_for_screen("stopped")
-        terminal.resize_everywhere()
-        ask(kept, "service", "start", "talk")
-        terminal.enter("\x03")
-        assert terminal.ended() == 130
-        assert "Traceback" not in terminal.text
-
-
-@pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_tree_followed_through_a_pipe(kept: Server, form: list[str]) -> None:
-    command = Command(kept.folder, "interlock.cli", "tree", "-f", *form, name=f"tree{len(form)}")
-    command.begin()
-    try:
-        wait_until(lambda: "services/steady" in command.said, "it is shown as it is")
-        before = len(command.said.splitlines())
-        ask(kept, "service", "stop", "steady")
-        wait_until(lambda: "stopped" in command.said, "what changes is shown")
-        ask(kept, "service", "start", "steady")
-    finally:
-        code = command.stop()
-    assert code == 130
-    lines = command.said.splitlines()
-    if form:
-        assert all(json.loads(line)["path"] == "" for line in lines)
-    else:
-        # Only what has changed is told again.
-        assert {line.split("\t")[0] for line in lines[before:]} == {"services/steady"}
-
-
-def test_the_last_lines_of_a_service(kept: Server) -> None:
-    say(kept.folder, "first\nsecond\nthird\n")
-    wait_until(lambda: "\tthird\n" in ask(kept, "logs", "talk").stdout, "it is stored")
-    shown = ask(kept, "logs", "talk", "--tail", "2").stdout
-    assert [line.split("\t")[1:] for line in shown.splitlines()] == [["stdout", "second"], ["stdout", "third"]]
-    assert ask(kept, "logs", "talk", "--tail", "0").stdout == ""
-    whole = [line.split("\t")[1:] for line in ask(kept, "logs", "talk").stdout.splitlines()]
-    assert ["stdout", "hello"] in whole
-    assert whole[0][0] == "status"
-    refused(kept, "logs", "tlak", exit_code=3, says="did you mean 'talk'?", code="unknown_run")
-
-
-@pytest.mark.behaviour("SUP-7")
-def test_a_service_is_followed_over_a_crash_of_the_server(folder: Path) -> None:
-    server = serving(folder, str(declare(folder)), "--workers", "0", "--drain", "0s")
-    command = Command(folder, "interlock.cli", "logs", "-f", "talk", "--tail", "0", name="followed")
-    try:
-        wait_until(lambda: "hello" in ask(server, "logs", "talk").stdout, "it runs")
-        command.begin()
-
-        numbers = itertools.count()
-
-        def told() -> bool:
-            say(folder, f"before {next(numbers)}\n")
-            return command.said != ""
-
-        wait_until(told, "it is told what comes")
-        server.kill()
-        server.start()
-        wait_until(lambda: "\thello\n" in command.said, "the next life is told as well")
-        say(folder, "after\n")
-        wait_until(lambda: "\tafter\n" in command.said, "and what it says")
-        assert command.stop() == 130
-        lines, whole = command.said.splitlines(), ask(server, "logs", "talk").stdout.splitlines()
-        assert lines == whole[whole.index(lines[0]) :], "each line is told once"
-    finally:
-        command.kill()
-        server.stop()
-
-
-def test_the_last_lines_of_a_run(kept: Server) -> None:
-    run_id = ask(kept, "submit", "chatter", "-p", "lines=5").stdout.strip()
-    ask(kept, "show", run_id, "--wait")
-    whole = ask(kept, "logs", run_id).stdout.splitlines()
-    assert len(whole) == 5
-    for follow in ([], ["-f"]):
-        assert ask(kept, "logs", run_id, "--tail", "2", *follow).stdout.splitlines() == whole[-2:]
-    assert ask(kept, "logs", run_id, "--tail", "0").stdout == ""

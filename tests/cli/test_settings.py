@@ -198,6 +198,7 @@ def test_two_tokens_of_one_name() -> None:
     ("text", "says"),
     [
         ("slot: 3", "interlock.yaml:1: 'slot' is not a setting; did you mean 'slots'?"),
+        ("db: a.db", "interlock.yaml:1: 'db' is not a setting; did you mean 'database'?"),
         ("slots: 3\nzzz: 1", "interlock.yaml:2: 'zzz' is not a setting"),
         ("url: http://x", "interlock.yaml:1: 'url' is not a setting"),
         ("slots: many", "interlock.yaml:1: slots: 'many' is not a whole number from 1 to 100,000"),
@@ -294,6 +295,8 @@ def test_a_link_to_nowhere_is_not_taken_for_no_file() -> None:
     [
         ("INTERLOCK_SLOT", "did you mean 'INTERLOCK_SLOTS'?"),
         ("INTERLOCK_TOKENS", "did you mean 'INTERLOCK_TOKEN'?"),
+        ("INTERLOCK_DB", "did you mean 'INTERLOCK_DATABASE'?"),
+        ("INTERLOCK_LANE", "each lane has its own: INTERLOCK_LANE_<NAME>"),
         ("INTERLOCK_LANES", "each lane has its own: INTERLOCK_LANE_<NAME>"),
         ("INTERLOCK_HTTP_PORT", ""),
         ("INTERLOCK_QQQ", ""),

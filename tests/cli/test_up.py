@@ -140,7 +140,7 @@ def test_a_run_left_from_before_is_not_submitted_again(folder: Path) -> None:
     server = Server(folder, "--submit", "linger", target="lingering:app")
     (folder / "lingering.py").write_text(
         "import asyncio\nimport interlock as il\napp = il.App()\n"
-        "@app.job('linger')\nasync def linger(): await asyncio.sleep(600)\n"
+        "@app.job('linger')\nasync def linger(): await asyncio.Event().wait()\n"
     )
     server.arguments = (*server.arguments, "--drain", "0s")
     for _ in range(2):

@@ -175,7 +175,7 @@ def test_no_output_at_all(folder: Path) -> None:
 def test_ctrl_c_while_modules_load_is_no_traceback(folder: Path) -> None:
     """The module waits until it is interrupted, as a slow disk might make it."""
     (folder / "typer").mkdir()
-    (folder / "typer" / "__init__.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    (folder / "typer" / "__init__.py").write_text("import signal\nprint('loading', flush=True)\nsignal.pause()\n")
     with subprocess.Popen(
         [sys.executable, "-m", "interlock.cli", "config"],
         cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,

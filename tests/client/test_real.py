@@ -302,7 +302,8 @@ def test_submits_during_a_crash_are_each_made_once(folder: Path) -> None:
 
 
 def test_ctrl_c_is_not_lost_while_an_answer_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Python drops whatever is raised in the finalizer of an answer that nobody has closed."""
+    """Python drops whatever is raised in the finalizer of an answer that nobody has closed. No signal could be sent at
+    exactly that moment, so the standard library raises here."""
 
     def interrupted(answer: HTTPResponse) -> None:
         monkeypatch.undo()

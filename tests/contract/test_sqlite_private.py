@@ -143,6 +143,18 @@ def test_a_lock_that_is_another_name_of_a_file_is_refused_and_the_file_unchanged
     assert target.read_text() == "precious"
 
 
+@pytest.mark.behaviour("SEC-4", "LEA-2")
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_a_database_with_a_second_name_is_refused(database: Path, name: str) -> None:
+    """Each name has a lock and a log of its own: two schedulers would write one file."""
+    run_with(SqliteStore(database), one_run)
+    second = database.with_name("second.db")
+    os.link(database, second)
+    before = database.read_bytes()
+    assert "hard link" in refused(second if name == "second" else database)
+    assert database.read_bytes() == before
+
+
 def test_what_is_no_file_is_refused(database: Path) -> None:
     os.mkfifo(database)
     assert "it is not a regular file" in refused(database, CannotOpenDatabase)

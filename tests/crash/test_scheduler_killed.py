@@ -194,7 +194,7 @@ def test_at_every_commit(folder: Path, moment: str) -> None:
             return submitter.acknowledged
 
     try:
-        acknowledged = run_async(body(), 120)
+        acknowledged = run_async(body(), 300)  # twelve starts, and each wait has its own limit
         assert worker.stop() == 0
         assert server.stop() == 0
     finally:

@@ -227,3 +227,8 @@ def registry() -> Iterator[str]:
         finally:
             server.shutdown()
             serving.join()
+
+
+def frame(stream: int, content: bytes) -> bytes:
+    """A piece of a log, as engines send it."""
+    return bytes([stream, 0, 0, 0]) + len(content).to_bytes(4) + content

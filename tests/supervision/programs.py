@@ -93,6 +93,11 @@ async def spawn(guard: Guard, *command: str, **options: object) -> Spawned:
     return await guard.spawn(Program(command=command, environment=dict(os.environ), **options))  # type: ignore[arg-type]
 
 
+def with_parent(pid: int | None) -> list[int]:
+    found = [look(int(name)) for name in os.listdir("/proc") if name.isdigit()]
+    return [one.pid for one in found if one is not None and one.parent == pid]
+
+
 def open_descriptors(pid: int | str = "self") -> int:
     return len(os.listdir(f"/proc/{pid}/fd"))
 

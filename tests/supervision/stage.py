@@ -217,3 +217,21 @@ def status(tree: Supervisor, path: str = "") -> Status:
 
 def cannot(name: str = "it") -> CannotStart:
     return CannotStart(name, "it does not want to")
+
+
+class Printing(Instance):
+    """Does nothing but print the given lines."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self, timeout: float) -> None: ...
+
+    def kill(self) -> None: ...
+
+    def say(self, line: str) -> None:
+        if self.on_line is not None:
+            self.on_line(line)
+
+
+def never() -> bool:
+    return False

@@ -14,11 +14,11 @@ import pytest
 from interlock.model.child_info import Exit
 from interlock.model.error import CannotStart, NoContainerEngine
 from interlock.supervision.container import ContainerInstance
-from interlock.supervision.container_log import LogPlace, read_piece
-from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets, split_image
+from interlock.supervision.engines import MOST_WORDS, PATIENCE, Patience, open_engine, sockets
 from interlock.supervision.instance import Birth
 from interlock.supervision.spec import Container
 from interlock.supervision.surroundings import Surroundings
+from tests.helpers.containers import frame
 from tests.helpers.places import run_async, until
 
 pytestmark = pytest.mark.behaviour("SUP-10")
@@ -432,70 +432,3 @@ def test_a_container_that_cannot_be_removed_is_over_all_the_same(peer: Peer) -> 
     }
     assert run_async(ending(peer, reports, answers)).code == 4
     assert reports.removed == 0
-
-
-# ── reading what they send ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("image", "name", "tag"),
-    [
-        ("busybox", "busybox", "latest"),
-        ("busybox:1.36", "busybox", "1.36"),
-        ("host:5000/team/app", "host:5000/team/app", "latest"),
-        ("host:5000/team/app:2", "host:5000/team/app", "2"),
-        ("app@sha256:abc", "app@sha256:abc", None),
-        ("app:2@sha256:abc", "app:2@sha256:abc", None),
-    ],
-)
-def test_the_parts_of_an_image(image: str, name: str, tag: str | None) -> None:
-    assert split_image(image) == (name, tag)
-
-
-def frame(stream: int, content: bytes) -> bytes:
-    return bytes([stream, 0, 0, 0]) + len(content).to_bytes(4) + content
-
-
-def pieces_of(data: bytes) -> list[tuple[int, bytes]]:
-    async def body() -> list[tuple[int, bytes]]:
-        log = asyncio.StreamReader()
-        log.feed_data(data)
-        log.feed_eof()
-        found = []
-        while (piece := await read_piece(log)) is not None:
-            found.append(piece)
-        return found
-
-    return run_async(body())
-
-
-def test_a_log_is_taken_apart_up_to_where_it_broke_off() -> None:
-    whole = [(1, b"one"), (2, b""), (1, b"x" * 300)]
-    data = b"".join(frame(*piece) for piece in whole)
-    assert pieces_of(data) == whole
-    for cut_off in (1, 299, 300, 307):
-        assert pieces_of(data[:-cut_off]) == whole[:2]
-    assert pieces_of(data[:-308]) == whole[:2]
-    assert pieces_of(data[:-309]) == whole[:1]
-
-
-@pytest.mark.parametrize(
-    "data", [b"plain text", b"\x01\x00\x00\x01\x00\x00\x00\x01a", b"\x01\x00\x00\x00\xff\xff\xff\xff"]
-)
-def test_what_is_no_log(data: bytes) -> None:
-    with pytest.raises(ValueError, match="cannot be read"):
-        pieces_of(data)
-
-
-def test_a_log_is_read_on_where_it_was_left() -> None:
-    """Several lines in one second, in an order that is not that of their times; asked for from whole seconds on."""
-    log = [(5, b"a"), (7, b"b"), (6, b"c"), (7, b"d"), (7, b"e"), (8, b"f"), (7, b"g"), (9, b"h")]
-    for broken_at in range(len(log) + 1):
-        place = LogPlace()
-        read: list[bytes] = []
-        for part in (log[:broken_at], log):
-            place.rewind()
-            for second, content in [one for one in part if START + one[0] >= place.since]:
-                found = place.content_of(f"2026-01-01T00:00:{second:02}.5Z ".encode() + content)
-                read += [] if found is None else [found]
-        assert read == [content for _, content in log], broken_at

@@ -1,15 +1,11 @@
 """What a process prints becomes lines, however it comes, and never more of them than the supervisor can take."""
 
-import asyncio
 import os
 import re
 import signal
-from collections.abc import Callable, Coroutine
 from itertools import pairwise
-from typing import Any
 
 import pytest
-import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -26,6 +22,7 @@ from interlock.supervision.output import (
 )
 from tests.helpers.places import until
 from tests.helpers.processes import look
+from tests.supervision.conftest import Run
 from tests.supervision.programs import guarded, open_descriptors, spawn
 
 LEFT_OUT = re.compile(r"… ([\d,]+) lines? left out")
@@ -188,18 +185,6 @@ def test_no_line_is_lost_without_being_counted(feeds: list[tuple[float, list[byt
 
 
 # ── with pipes ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-Run = Callable[[Coroutine[Any, Any, None]], None]
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Run:
-    def run_it(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(main, 60))
-
-    return run_it
 
 
 class Listener:

@@ -5,34 +5,22 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvloop
 
 from interlock.model.child_info import Change, Exit, Status
 from interlock.model.error import CannotStart
 from interlock.supervision import Alive, Backoff, Process, Ready, Restart, ServiceAction, Supervisor, guard_client
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive
+from tests.supervision.conftest import Run
 from tests.supervision.programs import SLEEP
 
 __all__ = ["folder"]
 
-Run = Callable[[Coroutine[Any, Any, None]], None]
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 AT_ONCE = Backoff(initial=0)
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Run:
-    def run_it(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(main, 60))
-
-    return run_it
 
 
 def shell(name: str, script: str, **options: Any) -> Process:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +21,12 @@ from interlock.supervision.spec import Process
 from interlock.supervision.surroundings import Surroundings
 from tests.helpers.places import folder, until
 from tests.helpers.processes import alive, look
+from tests.supervision.conftest import Run
 from tests.supervision.programs import SLEEP, STUBBORN, descent, gone, guarded, kin_of, open_descriptors
 
 __all__ = ["folder"]
 
-Run = Callable[[Coroutine[Any, Any, None]], None]
-LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 NOW = 1_700_000_000.0
-
-
-@pytest.fixture(params=LOOPS)
-def run(request: pytest.FixtureRequest) -> Run:
-    def run_it(main: Coroutine[Any, Any, None]) -> None:
-        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(main, 60))
-
-    return run_it
 
 
 class Child:

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bodies import BackfillBody, Defined, JobsBody
 from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadValue, InterlockError, UnknownJob
+from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.run_view import origin_of
@@ -29,7 +30,6 @@ from interlock.model.schedule import Schedule, instant
 from interlock.model.state import ON_WORKER, TERMINAL, State
 from interlock.ports.store import Reader, RunFilter
 
-S = TypeVar("S", bound=msgspec.Struct)
 ReadJob = Callable[[Mapping[str, Any], str], Job]  # makes a job of a body, or raises every fault in it
 
 BEGUN = TERMINAL | ON_WORKER | {State.TERMINATING, State.RETRYING}  # the states of a run that has begun or ended
@@ -80,7 +80,7 @@ class Jobs:
 
     async def _last(self, job_id: str, caller: Caller) -> info.LastRun | None:
         runs = await self._runs(job_id, caller, 1)
-        return _view(info.LastRun, runs[0]) if runs else None
+        return copy_fields(info.LastRun, runs[0]) if runs else None
 
     async def _runs(self, job_id: str, caller: Caller, limit: int) -> list[Run]:
         """Return the newest runs of a job that have begun or ended."""
@@ -106,7 +106,7 @@ class Jobs:
 
     async def _logged(self, run: Run) -> info.LoggedRun:
         output, cut = await self._output(run.id)
-        return _view(info.LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
+        return copy_fields(info.LoggedRun, run, origin=origin_of(run.origin), output=output, cut=cut)
 
     async def _output(self, run_id: str) -> tuple[str, bool]:
         """Return the output of a run, and whether it is cut."""
@@ -212,11 +212,6 @@ def _times(schedule: Schedule, anchor: float, at: float | None, most: int, until
         found.append(at)
         at = following(schedule, anchor, at)
     return found
-
-
-def _view(kind: type[S], run: Run, **other: Any) -> S:
-    """Return a view of a run: the fields of `kind` that the run has, and others."""
-    return kind(**{name: getattr(run, name) for name in kind.__struct_fields__ if name not in other}, **other)
 
 
 def _read_all(bodies: Sequence[Mapping[str, Any]], read_job: ReadJob) -> list[Job]:

@@ -51,7 +51,7 @@ def headers(status: int) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
+def unreadable(body: bytes, error: Exception, kind: type[msgspec.Struct]) -> InterlockError:
     """Return the error for a body that cannot be read: field, value and rule."""
     text = str(error)
     if not isinstance(error, msgspec.ValidationError):
@@ -60,7 +60,7 @@ def unreadable(body: bytes, error: Exception, kind: type) -> InterlockError:
     what, path = (match["what"], match["path"]) if match else (text, "")
     if unknown := _UNKNOWN.match(what):
         known = NewRunBody if path.startswith("runs[") else kind
-        close = get_close_matches(unknown["name"], known.__struct_encode_fields__, 1)  # type: ignore[attr-defined]
+        close = get_close_matches(unknown["name"], known.__struct_encode_fields__, 1)
         return UnknownField(f"{path}.{unknown['name']}" if path else unknown["name"], close[0] if close else None)
     if missing := _MISSING.match(what):
         return MissingField(f"{path}.{missing['name']}" if path else missing["name"])

@@ -56,7 +56,7 @@ class Connection(HttpToolsProtocol):
         self._lost = False
         self._on_lost: Callable[[], object] | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         super().connection_made(transport)
         sock = transport.get_extra_info("socket")
         if sock is not None and sock.family == socket.AF_UNIX:

@@ -51,7 +51,7 @@ class HttpServer:
         while True:
             await asyncio.sleep(SWEEP)
             for connection in list(self._state.connections):
-                connection.sweep(loop.time())  # type: ignore[union-attr]
+                connection.sweep(loop.time())  # type: ignore[union-attr] # all are our own
 
     async def stop(self) -> None:
         """Accept nothing more, answer the requests under way, and close every connection."""

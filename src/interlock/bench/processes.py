@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
+ENDING = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)  # a new process unblocks them
 
 
 def with_parent() -> Callable[[], None] | None:
@@ -19,6 +20,7 @@ def with_parent() -> Callable[[], None] | None:
 
     def become() -> None:
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         if os.getppid() != parent:
             os._exit(1)
 

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from interlock.bench.processes import with_parent
+from interlock.bench.processes import ENDING, with_parent
 from interlock.model.error import InterlockError
 
 IN_FLIGHT = 4000
@@ -70,7 +70,13 @@ def running(
 @contextmanager
 def started(command: list[str], end: int = signal.SIGINT, **given: Any) -> "Iterator[subprocess.Popen[bytes]]":
     """Run a process until the block, or this process, ends."""
-    process: subprocess.Popen[bytes] = subprocess.Popen(command, preexec_fn=with_parent(), **given)
+    become = with_parent()
+    # Python ignores what a signal handler raises in the middle of a fork.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING if become else ())
+    try:
+        process: subprocess.Popen[bytes] = subprocess.Popen(command, preexec_fn=become, **given)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     try:
         yield process
     finally:

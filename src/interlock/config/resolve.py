@@ -19,6 +19,7 @@ from interlock.config.settings import (
     Setting,
     Settings,
     flag_of,
+    setting_of,
     variable_of,
 )
 from interlock.core.state import DEFAULT_LANES
@@ -93,7 +94,8 @@ def _file(config: str | None, environment: Mapping[str, str]) -> file.File | Non
     found = file.read(Path(name), name)
     for key in found.values:
         if key not in SETTINGS:
-            raise BadConfig(f"{name}:{found.lines[key]}: {shown(key)} is not a setting{did_you_mean(key, SETTINGS)}")
+            hint = did_you_mean(setting_of(key), SETTINGS)
+            raise BadConfig(f"{name}:{found.lines[key]}: {shown(key)} is not a setting{hint}")
     return found
 
 
@@ -140,5 +142,6 @@ def _check_variables(environment: Mapping[str, str], tokens: list[Any]) -> None:
             continue
         if not NOT_OURS.fullmatch(f"{name}={environment[name]}"):
             each = f"; each lane has its own: {LANE_PREFIX}<NAME>"
-            hint = each if name == variable_of("lanes") else did_you_mean(name, known)
+            meant = setting_of(name.removeprefix(PREFIX).lower())
+            hint = each if meant == "lanes" else did_you_mean(variable_of(meant), known)
             raise BadConfig(f"{name}: unknown setting{hint}")

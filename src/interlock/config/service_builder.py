@@ -11,18 +11,8 @@ from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field_types import Command, Optional, Place, did_you_mean
 from interlock.model.work import Limits
-from interlock.supervision.spec import (
-    CHILD_NAME,
-    CONTAINER_FIELDS,
-    Alive,
-    Backoff,
-    Budget,
-    Child,
-    Container,
-    Group,
-    Process,
-    Ready,
-)
+from interlock.supervision import spec
+from interlock.supervision.spec import Alive, Backoff, Budget, Child, Container, Group, Process, Ready
 from interlock.worker.service import takes_context
 
 LATER = ("nothing",)  # stands for a function's command until the app's import path is known
@@ -98,7 +88,7 @@ def _declared(child: Child, group: object, spot: Spot, function: Callable[..., A
         name=child.name,
         is_group=isinstance(child, Group),
         child=child,
-        group=Optional(CHILD_NAME).check(group, Place("group")),
+        group=Optional(spec.CHILD_NAME).check(group, Place("group")),
         spot=spot,
         group_spot=spot,
         function=function,
@@ -116,8 +106,8 @@ def _container(container: object) -> dict[str, Any]:
     if not isinstance(container, Mapping):
         raise BadValue("container", container, "the name of an image, or a mapping")
     for field in container:
-        if field not in CONTAINER_FIELDS:
-            raise BadValue("container", field, f"a field of it{did_you_mean(str(field), CONTAINER_FIELDS)}")
+        if field not in spec.CONTAINER_FIELDS:
+            raise BadValue("container", field, f"a field of it{did_you_mean(str(field), spec.CONTAINER_FIELDS)}")
     if "image" not in container:
         raise BadUse("container", "image is missing")
     return dict(container)

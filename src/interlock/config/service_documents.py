@@ -2,7 +2,6 @@
 
 import os
 import sys
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -28,12 +27,8 @@ GROUP_FIELDS: dict[str, Field] = NAMES | {
 }
 
 
-def with_commands(app: Iterable[Declared], target: str) -> list[Declared]:
-    """Return the declarations of an app found at `target`, with the commands of its functions."""
-    return [_with_command(one, target) for one in app]
-
-
-def _with_command(declared: Declared, target: str) -> Declared:
+def with_command(declared: Declared, target: str) -> Declared:
+    """Return a declaration of an app found at `target`; one of a function gets its command."""
     if declared.function is None or declared.child is None:
         return declared
     options = ServiceOptions(name=declared.name, app=target, path=_path())

@@ -196,5 +196,10 @@ def flag_of(name: str) -> str:
     return setting.flag or "--" + name.replace("_", "-")
 
 
+def setting_of(name: str) -> str:
+    """Return the setting whose flag has this name, for hints; the name itself if there is no such flag."""
+    return next((one for one in SETTINGS if flag_of(one) == "--" + name.replace("_", "-")), name)
+
+
 def variable_of(name: str) -> str:
     return PREFIX + name.upper()

@@ -84,7 +84,7 @@ def build(
 ) -> Loaded:
     """Read documents together with the app; raise earlier faults with new ones. With `now`, a job due only before it is
     a fault; with `lanes`, so is a job in a lane that is neither among them nor declared."""
-    services = service_documents.with_commands(app.services, app.target)
+    services = [service_documents.with_command(one, app.target) for one in app.services]
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
     jobs: list[tuple[Document, FileJob]] = []

@@ -41,7 +41,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> int:
-        """The exit code, -1 if there is none."""
+        """The exit code; -1 without one."""
         return -1 if self.code is None else self.code
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class Cron:
         self._last = (math.nan, math.nan)
 
     def after(self, instant: float) -> float:
-        """Return the first fire time after an instant, in seconds since 1970; raise `NeverAgain` if there is none."""
+        """Return the first fire time after an instant, in seconds since 1970; raise `NeverAgain` after the last."""
         # Many jobs that share an expression ask for the same, and perhaps in several threads: question and answer are
         # kept as one value.
         asked, answer = self._last

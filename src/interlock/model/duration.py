@@ -30,6 +30,12 @@ def seconds(value: Duration, field: str) -> float:
     return number
 
 
+def checked(duration: Duration | None) -> float:
+    """Return a duration that the check of its struct has turned into seconds."""
+    assert isinstance(duration, (int, float)), duration
+    return duration
+
+
 def brief(duration: float) -> str:
     """Return seconds in three digits, never with a power of ten."""
     return f"{round(duration, 3):.3g}s" if duration < 999.5 else f"{duration:.0f}s"

@@ -19,6 +19,7 @@ from interlock.model.field_types import Choice, Kind, Optional, Place, Refused, 
 
 DEFINITION = "#/$defs/{}"
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +59,11 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     def put(self, name: str, value: object) -> None:
         msgspec.structs.force_setattr(self, name, value)
+
+
+def copy_fields(kind: type[S], source: object, /, **own: Any) -> S:
+    """Make a struct from `own` and the fields of `source`; raise if neither has one, even one with a default."""
+    return kind(**own, **{name: getattr(source, name) for name in kind.__struct_fields__ if name not in own})
 
 
 def check_one_of(where: str, names: tuple[str, ...], given: Mapping[str, Any]) -> None:

@@ -14,7 +14,7 @@ LARGEST = 32 * 1024 * 1024  # bytes of one frame; a longer one is an error of th
 _HEADER = 4
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[reduce(or_, MESSAGES)])  # type: ignore[misc]
+_decoder = msgspec.msgpack.Decoder(list[reduce(or_, MESSAGES)])  # type: ignore[misc] # a union made at run time
 
 
 def encode(messages: Sequence[Message]) -> bytes:

@@ -10,7 +10,12 @@ from interlock.model.schedule import Schedule
 from interlock.model.state import State
 
 Times = Annotated[list[Time], doc("Fire times, in order; fewer than asked for if there are no more.")]
+Cursor = Annotated[str | None, doc("Cursor of the next page; null on the last.")]
 JobId = Annotated[str, doc("Id of the job.")]
+RunId = Annotated[str, doc("Id of the run.")]
+Origin = Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger`, `backfill` or `retry`.")]
+ExitCode = Annotated[int | None, doc("Exit code of the process, if it had one.")]
+ErrorText = Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
 
 
 class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +35,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     ]
     schedule_text: Annotated[str | None, doc("Schedule, in words.")]
     paused: Annotated[bool, doc("Whether the schedule is paused.")]
-    next_at: Annotated[Time | None, doc("Next fire time; null if there is none, or the schedule is paused.")]
+    next_at: Annotated[Time | None, doc("Next fire time; null if paused, past the last one, or without a schedule.")]
     other_code: Annotated[list[str], doc("Workers whose code of the job differs from the scheduler's.")] = []
     live: Annotated[int, doc("Runs that have not ended.")] = 0
     last_run: Annotated["LastRun | None", doc("Newest run that has begun or ended.")] = None
@@ -39,7 +44,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
 class LastRun(msgspec.Struct, frozen=True, kw_only=True):
     """A run in brief."""
 
-    id: Annotated[str, doc("Id of the run.")]
+    id: RunId
     state: Annotated[State, doc("State of the run.")]
     reason: Annotated[str, doc("Reason for the state.")]
     scheduled_at: Annotated[Time, doc("Time at which the run was first due.")]
@@ -48,7 +53,7 @@ class LastRun(msgspec.Struct, frozen=True, kw_only=True):
 
 class JobPage(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Annotated[list[JobInfo], doc("Jobs, in the order of their declaration.")]
-    next: Annotated[str | None, doc("Cursor of the next page; null on the last.")]
+    next: Cursor
 
 
 class FireTimes(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,11 +83,11 @@ class Backfilled(msgspec.Struct, frozen=True, kw_only=True):
 class LoggedRun(LastRun, frozen=True, kw_only=True):
     """A run with its output."""
 
-    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger`, `backfill` or `retry`.")]
+    origin: Origin
     started_at: Annotated[Time | None, doc("Start of the first attempt.")]
     attempt: Annotated[int, doc("Number of the latest attempt.")]
-    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
-    error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
+    exit_code: ExitCode
+    error: ErrorText
     output: Annotated[str, doc("Printed and logged lines, without secrets; only the first 16 KiB.")]
     cut: Annotated[bool, doc("Whether there is more output.")]
 

@@ -39,7 +39,7 @@ class Request(Message, Generic[A_co], frozen=True):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.answer = cls.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined]
+        cls.answer = cls.__orig_bases__[0].__args__[0]  # type: ignore[attr-defined] # typing sets it
 
     @property
     def repeatable(self) -> bool:

@@ -8,13 +8,12 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.doc import doc
 from interlock.model.facets import shown
+from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
 from interlock.model.json_form import Time
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
 
-Cursor = Annotated[str | None, doc("Cursor of the next page; null on the last.")]
-RunId = Annotated[str, doc("Id of the run.")]
 JobOf = Annotated[str, doc("Job of the run.")]
 TenantOf = Annotated[str, doc("Tenant of the run.")]
 
@@ -61,12 +60,12 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     stop_reason: Annotated[str | None, doc("Reason given for the stop.")]
     ended_at: Annotated[Time | None, doc("Time of the end.")]
     outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
-    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
+    exit_code: ExitCode
     heartbeats: Annotated[int, doc("Signs of life received from workers.")]
     has_checkpoint: Annotated[bool, doc("Whether an attempt left a checkpoint.")]
-    origin: Annotated[str, doc("Origin: `submit`, `schedule`, `catch_up`, `trigger`, `backfill` or `retry`.")]
+    origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
-    error: Annotated[str | None, doc("Text and traceback of the latest failure, without secrets.")]
+    error: ErrorText
     facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
     progress: Annotated[ProgressInfo | None, doc("Latest progress of the attempt; only for a single run.")] = None
 

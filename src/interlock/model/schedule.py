@@ -55,10 +55,6 @@ class _Parsed(Word):
         return text
 
 
-def _parse_cron(text: Any) -> object:
-    return cron_of(text, "UTC")
-
-
 Seconds = Annotated[float, Span()]  # from any time before the latest, the longest ends before the calendar does
 _NICKNAMES = ", ".join(f"`{name}`" for name in NICKNAMES)
 _span = Span().show
@@ -76,7 +72,7 @@ class Schedule(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False)
     cron: Annotated[
         str | None,
         doc(f"Cron expression of five fields: minute, hour, day of month, month, day of week; or one of {_NICKNAMES}."),
-        _Parsed(_parse_cron, rf"\s*(?:(?:\S+\s+){{4}}\S+|(?:{'|'.join(NICKNAMES)}))\s*"),
+        _Parsed(lambda text: cron_of(text, "UTC"), rf"\s*(?:(?:\S+\s+){{4}}\S+|(?:{'|'.join(NICKNAMES)}))\s*"),
     ] = None
     tz: Annotated[
         str | None, doc("Time zone of `cron`, or of an `at` without an offset; default UTC."), _Parsed(zone_of)

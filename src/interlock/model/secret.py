@@ -122,15 +122,11 @@ def mask(value: Any, names: Collection[str] = (), words: Sequence[str] = SECRET_
     """
     is_secret = matcher(tuple(words))
     if type(value) is dict and MARK not in value:
+        hidden = {name for name in names if not isinstance(value.get(name), bool | None)}
         return {
-            key: MASK if key in names and _can_be_secret(item) else _mask(item, is_secret(key), is_secret, 1)
-            for key, item in value.items()
+            key: MASK if key in hidden else _mask(item, is_secret(key), is_secret, 1) for key, item in value.items()
         }
     return _mask(value, False, is_secret, 0)
-
-
-def _can_be_secret(value: Any) -> bool:
-    return value is not None and type(value) is not bool
 
 
 def _mask(value: Any, secret: bool, is_secret: NameTest, depth: int) -> Any:

@@ -55,7 +55,7 @@ def estimate(job: Job, plan: Plan) -> int:
 
 async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     """Start the scheduler and its workers, let the time pass, stop them."""
-    jobs = [job for job in jobs if not _is_past(job, plan.start)]
+    jobs = [one for one in jobs if not (one.schedule and one.schedule.at is not None and one.schedule.at < plan.start)]
     store = _store(jobs, plan, record)
     catalog = Catalog([Entry(job, lambda payload: None) for job in jobs], plan.lanes)
     cluster = VirtualCluster(store, catalog, plan.start, Random(0))
@@ -82,7 +82,3 @@ def _store(jobs: Iterable[Job], plan: Plan, record: Record) -> RecordingStore:
             first = fire_times.following(job.schedule, plan.start, before)
             store.schedules[job.id] = schedule_table.Entry(job, 0, plan.start, before, first).row()
     return store
-
-
-def _is_past(job: Job, start: float) -> bool:
-    return job.schedule is not None and job.schedule.at is not None and job.schedule.at < start

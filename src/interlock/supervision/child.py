@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from interlock.model.child_info import OVER, UP, ChildInfo, Exit, Kept, ServiceAction, Status
-from interlock.model.duration import brief
+from interlock.model.duration import brief, checked
 from interlock.model.error import WrongStatus
 from interlock.supervision.goal import Bell, Goal, unless, words
 from interlock.supervision.instance import Birth, Instance
@@ -319,7 +319,7 @@ class ChildRunner:
         elif isinstance(decision, OnExhausted):
             self.exhausted = True
             times = "once" if budget.max_restarts == 1 else f"{budget.max_restarts} times"
-            often = f"restarted {times} within {brief(float(budget.max_duration))}"  # type: ignore[arg-type]
+            often = f"restarted {times} within {brief(checked(budget.max_duration))}"
             self._leave(Status.FAILED, f"{exit}; {often}")
             logger.error("%s is not restarted any more: %s", self.path, self.reason)
             if decision is OnExhausted.FAIL_SUPERVISOR or self.spec.significant:

@@ -6,7 +6,9 @@ import logging
 from collections.abc import Callable
 
 from interlock.model.child_info import Exit
+from interlock.model.duration import checked
 from interlock.model.error import BadValue, CannotStart, InterlockError
+from interlock.model.field import copy_fields
 from interlock.supervision.goal import unless, words
 from interlock.supervision.instance import Birth, NativeInstance
 from interlock.supervision.spec import Function
@@ -41,14 +43,14 @@ class FunctionInstance(NativeInstance):
         self._task.add_done_callback(self._has_ended)
         if not self._spec.announces:
             return
-        timeout = float(self._spec.start_timeout)  # type: ignore[arg-type]
+        timeout = checked(self._spec.start_timeout)
         try:
             async with asyncio.timeout(timeout):
                 await unless(self._ready.wait(), self.ended)
             if self.ended.done():
                 raise CannotStart(path, self.ended.result().error or "ended before it was ready")
         except BaseException as error:
-            await self.stop(float(self._spec.stop_timeout))  # type: ignore[arg-type]
+            await self.stop(checked(self._spec.stop_timeout))
             if isinstance(error, TimeoutError):
                 raise CannotStart(path, f"not ready within {timeout:g}s") from None
             raise
@@ -57,9 +59,8 @@ class FunctionInstance(NativeInstance):
         """Return how it ended; a cancellation is left to the callback of the task."""
         try:
             takes = inspect.signature(self._spec.run).parameters
-            birth = {name: getattr(self._birth, name) for name in Birth.__struct_fields__}
-            context = ChildContext(**birth, ready=self._ready.set)
-            work = self._spec.run(context) if takes else self._spec.run()  # type: ignore[call-arg]
+            context = copy_fields(ChildContext, self._birth, ready=self._ready.set)
+            work = self._spec.run(context) if takes else self._spec.run()  # type: ignore[call-arg] # it takes what it declares
             if not inspect.isawaitable(work):
                 raise BadValue("run", self._spec.run, "an async function")
             await work

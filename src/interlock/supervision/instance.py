@@ -27,7 +27,7 @@ class Birth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def previous_exit(self) -> int:
-        """The exit code of the last life, -1 if there is none."""
+        """The exit code of the last life; -1 without one."""
         return -1 if self.previous is None else self.previous.status
 
     def environment(self) -> dict[str, str]:

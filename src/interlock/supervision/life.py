@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.model.child_info import Exit, Status
+from interlock.model.duration import checked
 from interlock.model.error import BadValue
 from interlock.supervision.goal import Goal, first, unless, words
 from interlock.supervision.instance import Instance
@@ -34,7 +35,7 @@ class Life:
         self._child = child
         self._path = child.path
         self._spec = child.spec
-        self._patience = float(child.spec.stop_timeout)  # type: ignore[arg-type]
+        self._patience = checked(child.spec.stop_timeout)
         self._is_begun = False  # whether `start` of the instance was called
         self._is_there = False  # whether `start` has returned, so that it must be stopped
 

@@ -15,7 +15,7 @@ NOT_YET = -1
 def tried(call: Callable[..., object], *values: object) -> int:
     """Return the result of a system call; -1 if it fails, usually because the process is gone."""
     try:
-        return call(*values)  # type: ignore[return-value]
+        return call(*values)  # type: ignore[return-value] # a number wherever it is used
     except OSError:
         return -1
 
@@ -69,8 +69,8 @@ def marked(pid: int, token: bytes) -> int | None:
             for mark in variable.partition(b"=")[2].split(b"/"):
                 if mark.startswith(token) and mark[len(token) :].isdigit():
                     return int(mark[len(token) :])
-    # While a process executes a program or ends, its environment is empty or incomplete. So only a whole environment
-    # without a mark, and with the program's address, which the system sets last, proves that there is none.
+    # While a process executes a program or ends, its environment is empty or incomplete. It has no mark only if its
+    # whole environment has none and the system, as its last step, has set the program's address.
     if not (fields := facts(pid)):
         return NOT_YET
     program, begin, end = int(fields[23]), int(fields[47]), int(fields[48])

@@ -222,7 +222,7 @@ class Output:
             self._wake_up()
 
     def _read_some(self, stream: str) -> int:
-        """Read and deliver some; return the number of bytes, 0 if there are none."""
+        """Read and deliver some output; return the number of bytes."""
         try:
             data = os.read(self._pipes[stream], self._chunk())
         except (BlockingIOError, InterruptedError):

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from interlock.model.duration import brief
+from interlock.model.duration import brief, checked
 from interlock.model.error import InterlockError, shown
 from interlock.supervision.instance import Instance
 from interlock.supervision.spec import Alive, Ready, parse_address
@@ -56,10 +56,10 @@ class ReadyProbe:
 
     async def wait(self) -> None:
         """Return when the child is ready; raise `NotReady` when its time is up."""
-        timeout = float(self._ready.timeout)  # type: ignore[arg-type]
+        timeout = checked(self._ready.timeout)
         try:
             if self._ready.delay is not None:
-                await asyncio.sleep(float(self._ready.delay))  # type: ignore[arg-type]
+                await asyncio.sleep(checked(self._ready.delay))
             elif self._ready.log is None:
                 await self._try_until_well(timeout)
             else:
@@ -98,7 +98,7 @@ async def until_unwell(alive: Alive, paused: Callable[[], bool], look: Look | No
     """Look until the child is not well any more, and return why. While `paused`, do not look and forget failures."""
     loop = asyncio.get_running_loop()
     look = look or partial(look_at, alive)
-    every, timeout = float(alive.every), float(alive.timeout)  # type: ignore[arg-type]
+    every, timeout = checked(alive.every), checked(alive.timeout)
     due, failed = loop.time(), 0
     while True:
         due = max(due + every, loop.time())

@@ -7,6 +7,7 @@ siblings are restarted with it.
 from collections import deque
 
 from interlock.model.child_info import Exit, Status
+from interlock.model.duration import checked
 from interlock.supervision.spec import Backoff, Budget, OnExhausted, Restart, Strategy
 
 WANTS_RESTART: dict[tuple[Restart, bool], bool] = {
@@ -47,12 +48,12 @@ class Restarts:
 
     def lived(self, seconds: float) -> None:
         """Reset the backoff if the last life was long enough."""
-        if seconds > self._backoff.reset_after:  # type: ignore[operator]
+        if seconds > checked(self._backoff.reset_after):
             self._in_a_row = 0
 
     def allowed(self, now: float) -> bool:
         """Return whether the budget allows another restart."""
-        while self._times and now - self._times[0] >= self._budget.max_duration:  # type: ignore[operator]
+        while self._times and now - self._times[0] >= checked(self._budget.max_duration):
             self._times.popleft()
         return self._budget.max_restarts == 0 or len(self._times) < self._budget.max_restarts
 

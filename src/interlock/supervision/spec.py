@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 from urllib.parse import urlsplit
 
 from interlock.model.doc import doc
-from interlock.model.duration import Duration
+from interlock.model.duration import Duration, checked
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked, Part
 from interlock.model.field_types import NAME, Command, Environment, Number, Place, Schema, Span, Texts, Whole, Word
@@ -97,7 +97,7 @@ class Backoff(Checked, frozen=True, kw_only=True):
     def delay(self, restart: int, chance: float) -> float:
         """Return the seconds before restart number `restart` in a row (0 is the first); `chance`, from 0 to 1, places
         it within the jitter."""
-        initial, most = float(self.initial), float(self.max)  # type: ignore[arg-type]
+        initial, most = checked(self.initial), checked(self.max)
         try:
             delay = min(initial * float(self.multiplier) ** restart, most)
         except OverflowError:
@@ -136,7 +136,7 @@ class Ready(Checked, frozen=True, kw_only=True):
     timeout: Annotated[Duration, doc("Time until it has failed, and is stopped."), POSITIVE_SPAN] = 30.0
 
     def check(self) -> None:
-        if self.delay is not None and self.delay >= self.timeout:  # type: ignore[operator]
+        if self.delay is not None and checked(self.delay) >= checked(self.timeout):
             raise BadValue("ready.timeout", self.timeout, "longer than the delay")
 
 

@@ -38,7 +38,7 @@ class Supervisor(Instance):
     ) -> None:
         """`handover` keeps resume ids and exits; `on_line` gets the output of processes and containers, and `on_change`
         every change, at once; `now` returns the wall time, `chance` a number from 0 to 1 for the jitter."""
-        group = Group(name=name, strategy=strategy, children=children)  # type: ignore[arg-type]
+        group = Group(name=name, strategy=strategy, children=children)  # type: ignore[arg-type] # checked there
         handover = handover if handover is not None else MemoryHandover()
         around = Surroundings(handover=handover, on_line=on_line, on_change=on_change, now=now, chance=chance)
         self._set_up(group, "", None, around)

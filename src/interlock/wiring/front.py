@@ -18,6 +18,7 @@ from interlock.api.settings import GatewaySettings
 from interlock.buses.listener import bind_tcp, bind_unix, is_loopback
 from interlock.config import MEMORY, Settings
 from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
+from interlock.model.field import copy_fields
 from interlock.ports.store import Reader
 from interlock.supervision import Backoff, Child, ChildContext, Function, Process
 
@@ -47,7 +48,7 @@ class Front:
         if address is not None and not settings.tokens and not is_loopback(address[0]):
             raise TokensNeeded(settings.http)
         grants = [token.grant() for token in settings.tokens]
-        self._gateway = msgspec.convert(msgspec.structs.asdict(settings) | {"grants": grants}, GatewaySettings)
+        self._gateway = copy_fields(GatewaySettings, settings, grants=grants)
 
     async def open(self) -> None:
         """Open the sockets, all or none."""
@@ -98,8 +99,8 @@ class Front:
 
     def _write_options(self, listeners: list[int]) -> int:
         """Return the descriptor of a file without a name: unlike arguments, other users cannot read it."""
-        own = {"socket": str(self._settings.socket_path()), "listeners": listeners, "settings": self._gateway}
-        options = msgspec.convert(msgspec.structs.asdict(self._settings) | own, GatewayOptions)
+        path = str(self._settings.socket_path())
+        options = copy_fields(GatewayOptions, self._settings, socket=path, listeners=listeners, settings=self._gateway)
         descriptor = os.memfd_create("gateway")
         os.write(descriptor, msgspec.json.encode(options))
         return descriptor

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random, SystemRandom
-from typing import Any
 
 import msgspec
 
@@ -21,6 +20,7 @@ from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
+from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.ports.clock import SystemClock
 from interlock.stores.memory import MemoryStore
@@ -103,7 +103,7 @@ class Scheduler:
                 secret_names=tuple(settings.secret_names),
             ),
         )
-        keep = msgspec.convert(settings, Keep, from_attributes=True)
+        keep = copy_fields(Keep, settings)
         self._housekeeping = Housekeeping(self.store, keep, self.engine.metrics, SystemClock())
         self.front = Front(settings, self.store)
         self.book = ServiceBook(self.engine)
@@ -176,16 +176,17 @@ class Scheduler:
         return msgspec.structs.replace(child, env={**given, **child.env}) if isinstance(child, Process) else child
 
     def _worker_command(self, place: int) -> list[str]:
-        own: dict[str, Any] = {
-            "app": self._target,
-            "socket": str(self.settings.socket_path()),
-            "name": f"w{place + 1}",
-            "path": [part or os.getcwd() for part in sys.path],
-            "instance": self.instance,
-        }
-        if self.settings.dev:
-            own |= {"drain": min(self.settings.drain, DEV_DRAIN), "echo": True}
-        options = msgspec.convert(msgspec.structs.asdict(self.settings) | own, WorkerOptions)
+        options = copy_fields(
+            WorkerOptions,
+            self.settings,
+            app=self._target,
+            socket=str(self.settings.socket_path()),
+            name=f"w{place + 1}",
+            path=[part or os.getcwd() for part in sys.path],
+            instance=self.instance,
+            drain=min(self.settings.drain, DEV_DRAIN) if self.settings.dev else self.settings.drain,
+            echo=self.settings.echo or self.settings.dev,
+        )
         return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
 
     def _load(self) -> Loaded:

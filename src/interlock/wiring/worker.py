@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 import msgspec
-from msgspec import convert
 
 from interlock import config
 from interlock.buses.socket import SocketBus
 from interlock.model.error import InterlockError, NotRunning
+from interlock.model.field import copy_fields
 from interlock.model.message import Message, Unready
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.bus import Endpoint, Peer
@@ -54,12 +54,17 @@ async def run_worker(options: WorkerOptions) -> None:
         await _check_scheduler(bus)
     tasks = TaskSet()
     pool = ProcessPool(
-        convert(options, ExecutorOptions, from_attributes=True),
+        copy_fields(ExecutorOptions, options),
         options.processes,
         on_fault=lambda error: tasks.begin(_tell_fault(bus, settings, error)),
     )
-    own = {"worker_id": worker_id(options.name, os.getpid()), "pid": os.getpid()}
-    settings = convert(msgspec.structs.asdict(options) | own, HostSettings)
+    settings = HostSettings(
+        worker_id=worker_id(options.name, os.getpid()),
+        slots=options.slots,
+        processes=options.processes,
+        instance=options.instance,
+        pid=os.getpid(),
+    )
     host: Host | None = None
     echo = Echo() if options.echo else None
 

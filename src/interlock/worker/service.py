@@ -39,7 +39,7 @@ class ServiceContext(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     resume_id: str  # the same for every life of this service
-    previous_exit: int  # exit code of its last life; -1 if there is none
+    previous_exit: int  # exit code of its last life; -1 without one
     previous_signal: int | None  # signal that ended its last life, if one did
 
     @classmethod

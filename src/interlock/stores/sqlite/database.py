@@ -202,6 +202,10 @@ def _make_private(path: Path) -> None:
         finally:
             os.close(descriptor)
     check_files(path)
+    if path.stat().st_nlink > 1:  # each name has its own lock and log: two schedulers would write one file
+        raise e.NotPrivate(
+            str(path), "the file has a second name (a hard link)", "remove the other name, or use a copy"
+        )
 
 
 _PRAGMAS = (

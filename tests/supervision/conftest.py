@@ -1,0 +1,20 @@
+"""Event loops for tests of real processes."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
+
+
+@pytest.fixture(params=LOOPS)
+def run(request: pytest.FixtureRequest) -> Run:
+    def run_it(main: Coroutine[Any, Any, None]) -> None:
+        with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
+            runner.run(asyncio.wait_for(main, 60))
+
+    return run_it

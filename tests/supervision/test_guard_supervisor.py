@@ -1,0 +1,209 @@
+"""The end of a supervisor: its guard leaves nothing of the children."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from interlock.supervision.guard_client import Ended, NotSpawned
+from tests.helpers.places import folder, until
+from tests.helpers.processes import alive, wait_until
+from tests.supervision.conftest import Run
+from tests.supervision.programs import (
+    ROOT,
+    SLEEP,
+    all_gone,
+    descent,
+    gone,
+    guarded,
+    kin_of,
+    spawn,
+)
+
+__all__ = ["folder"]
+
+
+def test_closing_ends_everything(run: Run, folder: Path) -> None:
+    async def main() -> None:
+        async with guarded() as guard:
+            process = await spawn(guard, *descent(folder), outlives=True)
+            pids = await kin_of(folder)
+        assert gone(*pids)
+        assert process.exit.result() == Ended(signal=signal.SIGKILL)
+        await guard.close()
+        with pytest.raises(NotSpawned) as caught:
+            await spawn(guard, "true")
+        assert caught.value.stage == "guard"
+
+    run(main())
+
+
+def test_a_guard_that_is_closed_has_no_last_words(run: Run, folder: Path) -> None:
+    async def main() -> None:
+        with socket.socket(socket.AF_UNIX) as engine:
+            engine.bind(str(folder / "engine"))
+            engine.listen()
+            engine.setblocking(False)
+            async with guarded() as guard:
+                guard.remember("one", str(folder / "engine"), b"DELETE /one HTTP/1.1\r\n\r\n")
+            with pytest.raises(BlockingIOError):
+                engine.accept()
+        (folder / "engine").unlink()
+
+    run(main())
+
+
+class Owner:
+    """A process with a guard and children, in a group of its own."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.engine = socket.socket(socket.AF_UNIX)
+        self.engine.bind(str(folder / "engine"))
+        self.engine.listen()
+        self.engine.settimeout(20)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tests.supervision.programs", str(folder), *options], cwd=ROOT, process_group=0
+        )
+        wait_until((folder / "told").exists, "the owner has its children")
+        told = json.loads((folder / "told").read_text())
+        self.guard: int = told["guard"]
+        self.pids: list[int] = told["pids"]
+        self.survivors: list[int] = told["survivors"]
+        self.copy: int = told["copy"]
+        assert all(map(alive, [self.guard, *self.pids, *self.survivors]))
+
+    def asked(self) -> bytes:
+        """What a container engine would have been asked."""
+        connection, _ = self.engine.accept()
+        with connection:
+            return connection.recv(1024)
+
+    def close(self, folder: Path) -> None:
+        self.engine.close()
+        (folder / "engine").unlink()
+        for pid in self.survivors:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self.copy:
+            os.kill(self.copy, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.mark.behaviour("SUP-10")
+@pytest.mark.parametrize("whole_group", [False, True], ids=["owner", "group"])
+def test_nothing_survives_when_the_supervisor_is_killed(folder: Path, whole_group: bool) -> None:
+    owner = Owner(folder)
+    try:
+        os.killpg(owner.process.pid, signal.SIGKILL) if whole_group else owner.process.kill()
+        assert owner.process.wait() == -signal.SIGKILL
+        all_gone(owner.pids)
+        assert owner.asked() == b"DELETE /one HTTP/1.1\r\n\r\n"
+        all_gone([owner.guard])
+        owner.engine.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            owner.asked()
+    finally:
+        owner.close(folder)
+
+
+def test_a_copy_of_the_supervisor_keeps_nothing_alive(folder: Path) -> None:
+    owner = Owner(folder, "forks")
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        owner.asked()
+        all_gone([*owner.pids, owner.guard])
+        assert alive(owner.copy)
+    finally:
+        owner.close(folder)
+
+
+@pytest.mark.behaviour("SUP-10")
+@pytest.mark.parametrize("options", [("stops",), ("stops", "forks")])
+def test_what_it_was_asked_last_is_remembered_though_it_had_not_listened(folder: Path, options: list[str]) -> None:
+    owner = Owner(folder, *options)
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        os.kill(owner.guard, signal.SIGCONT)
+        assert owner.asked() == b"DELETE /one HTTP/1.1\r\n\r\n"
+        all_gone([*owner.pids, owner.guard])
+    finally:
+        owner.close(folder)
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_it_closes_in_order_though_it_had_not_listened_while_its_supervisor_lived(folder: Path) -> None:
+    owner = Owner(folder, "outliving", "closes")
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        os.kill(owner.guard, signal.SIGCONT)
+        all_gone([*owner.pids, *owner.survivors, owner.guard])
+        owner.engine.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            owner.asked()
+    finally:
+        owner.close(folder)
+
+
+def test_a_child_that_outlives_its_supervisor_does_with_all_it_has_started(folder: Path) -> None:
+    owner = Owner(folder, "outliving")
+    try:
+        owner.process.kill()
+        owner.process.wait()
+        owner.asked()
+        all_gone([*owner.pids, owner.guard])
+        assert all(map(alive, owner.survivors))
+    finally:
+        owner.close(folder)
+
+
+def test_the_guard_and_other_children_hold_no_end_of_a_pipe(run: Run) -> None:
+    async def main() -> None:
+        async with guarded() as guard:
+            for inheritable in (True, False):
+                reader, writer = os.pipe()
+                os.set_inheritable(writer, inheritable)
+                process = await spawn(guard, "true", descriptors={1: writer})
+                await spawn(guard, *SLEEP)
+                os.close(writer)
+                await process.exit
+                assert os.read(reader, 1) == b""
+                os.close(reader)
+
+    run(main())
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_a_supervisor_below_another_one_leaves_nothing_either(run: Run, folder: Path) -> None:
+    async def main() -> None:
+        async with guarded() as guard:
+            command = (sys.executable, "-m", "tests.supervision.programs", str(folder), "outliving")
+            owner = await spawn(guard, *command, cwd=str(ROOT))
+            await until((folder / "told").exists, "the owner has its children")
+            told = json.loads((folder / "told").read_text())
+            os.kill(owner.pid, signal.SIGKILL)
+            await owner.exit
+            assert gone(told["guard"], *told["pids"], *told["survivors"])
+
+    run(main())
+
+
+@pytest.mark.behaviour("SUP-10")
+def test_children_die_with_the_guard_though_nobody_is_there_to_kill_them(folder: Path) -> None:
+    owner = Owner(folder)
+    try:
+        leader, *owner.survivors = owner.pids
+        owner.process.send_signal(signal.SIGSTOP)
+        os.kill(owner.guard, signal.SIGKILL)
+        all_gone([leader])
+    finally:
+        owner.close(folder)
