@@ -54,7 +54,7 @@ async def run_worker(options: WorkerOptions) -> None:
         await _check_scheduler(bus)
     tasks = TaskSet()
     pool = ProcessPool(
-        copy_fields(ExecutorOptions, options),
+        copy_fields(ExecutorOptions, options, isolated=False),
         options.processes,
         on_fault=lambda error: tasks.begin(_tell_fault(bus, settings, error)),
     )
