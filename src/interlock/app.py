@@ -25,7 +25,7 @@ from interlock.model.error import (
     InterlockError,
     NotConnected,
 )
-from interlock.model.job import Constraints, Job, Retry
+from interlock.model.job import Constraints, Job, Priority, Retry
 from interlock.model.new_run import RunOptions
 from interlock.model.request import MOST_RUNS, DropJob
 from interlock.model.schedule import Schedule
@@ -67,6 +67,7 @@ class App:
         job_id: str,
         *,
         lane: str = "main",
+        priority: Literal["critical", "interactive", "batch"] = "interactive",
         retry: Retry | None = None,
         deadline: Duration | None = None,
         max_runtime: Duration | None = None,
@@ -96,6 +97,7 @@ class App:
             job = Job(
                 id=job_id,
                 lane=lane,
+                priority=Priority(priority),
                 executor=kind_of(handler, processes),
                 retry=retry or Retry(),
                 deadline=None if deadline is None else seconds(deadline, "deadline"),

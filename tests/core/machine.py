@@ -156,6 +156,9 @@ class Machine:
     def cancel(self, run_id: str) -> Answer:
         return self.step(self.cancel_command(run_id)).answers[-1][1]
 
+    def act(self, action: RunAction, run_id: str) -> Answer:
+        return self.step(("client", ActOnRun(7, action, run_id, "wait", "ann"))).answers[-1][1]
+
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def worker_up(

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.core.decisions import Failed
+from interlock.core.lanes import enqueue
 from interlock.model.error import UnknownRun
 from interlock.model.message import Dispatch, Stop
 from interlock.model.request import StateReport
@@ -31,6 +32,8 @@ def test_cancel_works_from_every_state_that_is_not_an_end(state: State) -> None:
         if state is State.TERMINATING:
             machine.state.lanes["main"].holding[run_id] = run
     run.state = state
+    if state is State.SCHEDULED:
+        enqueue(machine.state, run)
 
     answer = state_in(machine.cancel(run_id))
 

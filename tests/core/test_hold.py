@@ -2,20 +2,15 @@
 
 import pytest
 
-from interlock.core.decisions import Answer
 from interlock.core.state import Limits
 from interlock.model.message import Dispatch, Returned
-from interlock.model.request import ActOnRun, StartBulk, StateReport
+from interlock.model.request import StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from tests.core.machine import START, Machine, retrying_job
 
 pytestmark = pytest.mark.behaviour("RUN-24")
-
-
-def act(machine: Machine, action: RunAction, run_id: str) -> Answer:
-    return machine.step(("client", ActOnRun(7, action, run_id, "wait", "ann"))).answers[-1][1]
 
 
 def dispatched(machine: Machine, run_id: str) -> bool:
@@ -39,7 +34,7 @@ def test_a_held_run_waits_until_it_is_released(waits: State, restart: bool) -> N
     assert machine.state_of(run_id) is waits
     machine.sent.clear()
 
-    act(machine, RunAction.HOLD, run_id)
+    machine.act(RunAction.HOLD, run_id)
     if restart:
         machine.restart()
     machine.worker_up()
@@ -47,10 +42,10 @@ def test_a_held_run_waits_until_it_is_released(waits: State, restart: bool) -> N
     assert machine.state_of(run_id) is State.PENDING
     assert holder(machine, run_id) == "ann"
     assert not dispatched(machine, run_id)
-    act(machine, RunAction.HOLD, run_id)
+    machine.act(RunAction.HOLD, run_id)
     assert not dispatched(machine, run_id)
 
-    answer = act(machine, RunAction.RELEASE, run_id)
+    answer = machine.act(RunAction.RELEASE, run_id)
     assert isinstance(answer, StateReport)
     assert dispatched(machine, run_id)
     assert holder(machine, run_id) is None
@@ -60,8 +55,8 @@ def test_one_released_before_its_time_waits_for_it() -> None:
     machine = Machine()
     machine.worker_up()
     run_id = machine.submit(at=START + 100)
-    act(machine, RunAction.HOLD, run_id)
-    act(machine, RunAction.RELEASE, run_id)
+    machine.act(RunAction.HOLD, run_id)
+    machine.act(RunAction.RELEASE, run_id)
     assert machine.state_of(run_id) is State.PRERUN
     machine.advance(101)
     assert dispatched(machine, run_id)
@@ -72,7 +67,7 @@ def test_one_that_executes_goes_on_and_is_held_before_its_next_attempt() -> None
     machine.worker_up()
     run_id = machine.submit()
     assert machine.state_of(run_id) is State.DISPATCHED
-    act(machine, RunAction.HOLD, run_id)
+    machine.act(RunAction.HOLD, run_id)
     machine.finished(run_id, "failed")
     machine.sent.clear()
     machine.advance(10_000)
@@ -84,12 +79,12 @@ def test_one_that_its_worker_gives_back_is_not_handed_out_again() -> None:
     machine = Machine()
     machine.worker_up()
     run_id = machine.submit()
-    act(machine, RunAction.HOLD, run_id)
+    machine.act(RunAction.HOLD, run_id)
     machine.sent.clear()
     machine.step(("one", Returned(run_id, machine.run(run_id).fence, "leaving")))
     assert machine.state_of(run_id) is State.PENDING
     assert not dispatched(machine, run_id)
-    act(machine, RunAction.RELEASE, run_id)
+    machine.act(RunAction.RELEASE, run_id)
     assert dispatched(machine, run_id)
 
 
@@ -98,7 +93,7 @@ def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> 
     machine.worker_up()
     late, unwanted = machine.submit(deadline_at=START + 60, at=START + 10), machine.submit(at=START + 10)
     for run_id in (late, unwanted):
-        act(machine, RunAction.HOLD, run_id)
+        machine.act(RunAction.HOLD, run_id)
     machine.advance(50)
     assert machine.state_of(late) is State.PENDING
     machine.cancel(unwanted)
@@ -132,7 +127,7 @@ def test_a_bulk_hold_does_not_come_back_to_a_run_after_a_restart(set_back: float
     machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(), "wait", "ann")))
     machine.step()
     released = next(one for one in runs if holder(machine, one))
-    act(machine, RunAction.RELEASE, released)
+    machine.act(RunAction.RELEASE, released)
     machine.restart()
     while machine.state.walks:
         machine.step()
@@ -145,8 +140,8 @@ def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> N
     runs = machine.submit_many(900)
     for action in (RunAction.HOLD, RunAction.RELEASE, RunAction.HOLD, RunAction.RELEASE):
         for run_id in runs[1:]:
-            act(machine, action, run_id)
-        assert machine.state.lanes["main"].waiting() == (1 if action is RunAction.HOLD else 900)
+            machine.act(action, run_id)
+        assert machine.state.lanes["main"].waiting == (1 if action is RunAction.HOLD else 900)
     machine.sent.clear()
     machine.worker_up(slots=30)
     handed: list[str] = []
@@ -157,7 +152,7 @@ def test_runs_that_were_held_and_released_are_counted_and_handed_out_once() -> N
         for run_id in new:
             machine.finished(run_id)
     assert sorted(handed) == runs
-    assert machine.state.lanes["main"].waiting() == 0
+    assert machine.state.lanes["main"].waiting == 0
 
 
 def test_one_whose_inputs_are_still_read_is_not_sent() -> None:
@@ -166,11 +161,11 @@ def test_one_whose_inputs_are_still_read_is_not_sent() -> None:
     machine.holds_answers = True
     machine.worker_up()
     assert machine.state_of(run_id) is State.DISPATCHED
-    act(machine, RunAction.HOLD, run_id)
+    machine.act(RunAction.HOLD, run_id)
     machine.holds_answers = False
     machine.step()
     assert (machine.state_of(run_id), dispatched(machine, run_id)) == (State.PENDING, False)
-    act(machine, RunAction.RELEASE, run_id)
+    machine.act(RunAction.RELEASE, run_id)
     assert dispatched(machine, run_id)
 
 
@@ -178,8 +173,8 @@ def test_a_suspect_that_was_held_once_is_still_tried_apart() -> None:
     machine = Machine(lanes={"main": 1})
     machine.worker_up()
     first, run_id, other = machine.submit_many(3)
-    act(machine, RunAction.HOLD, run_id)
-    act(machine, RunAction.RELEASE, run_id)
+    machine.act(RunAction.HOLD, run_id)
+    machine.act(RunAction.RELEASE, run_id)
     last = machine.submit()
     for one in (first, other):
         machine.finished(one)
@@ -190,4 +185,4 @@ def test_a_suspect_that_was_held_once_is_still_tried_apart() -> None:
         False,
         True,
     ]
-    assert machine.state.lanes["main"].waiting() == 0
+    assert machine.state.lanes["main"].waiting == 0

@@ -6,7 +6,7 @@ import pytest
 
 from interlock import config
 from interlock.core import job_queries
-from interlock.core import lanes as core_lanes
+from interlock.core.lane import SWEEP_AT
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.command import Define
 from interlock.model.error import BadValue, shown
@@ -42,7 +42,7 @@ def test_the_lanes_and_limits_by_default() -> None:
     for lane, limit in DEFAULT_LANES.items():
         machine.submit_many(limit + 5, lane=lane)
         assert holding(machine, lane) == limit
-        assert machine.state.lanes[lane].waiting() == 5
+        assert machine.state.lanes[lane].waiting == 5
 
 
 @pytest.mark.behaviour("LAN-1")
@@ -124,7 +124,7 @@ def test_a_cancel_of_what_waits_frees_no_slot() -> None:
     machine.cancel(waiting[0])
     assert holding(machine) == 1
     assert machine.state_of(waiting[1]) is State.SCHEDULED
-    assert machine.state.lanes["main"].waiting() == 1
+    assert machine.state.lanes["main"].waiting == 1
 
 
 @pytest.mark.behaviour("LAN-4")
@@ -246,19 +246,19 @@ def test_a_limit_lowered_at_a_restart_stops_nothing_and_starts_nothing_until_the
 def test_entries_of_cancelled_runs_are_swept_and_counted_out() -> None:
     machine = Machine(lanes={"main": 1})
     blocking = machine.running()
-    many = core_lanes.SWEEP_AT + 5
+    many = SWEEP_AT + 5
     runs = machine.submit_many(many)
     kept = [runs[0], runs[-1]]
     lane = machine.state.lanes["main"]
     for run_id in runs[1:-1]:
         machine.cancel(run_id)
-        assert lane.waiting() == sum(one.state is State.SCHEDULED for one in machine.state.runs.values())
-    assert sum(len(queue) for queue in lane.queues.values()) < many
-    assert (lane.dead, lane.waiting()) == (many - 2 - core_lanes.SWEEP_AT - 1, 2)
+        assert lane.waiting == sum(one.state is State.SCHEDULED for one in machine.state.runs.values())
+    assert sum(map(len, lane.queues())) < many
+    assert (lane.dead, lane.waiting) == (many - 2 - SWEEP_AT - 1, 2)
     for run_id in (blocking, *kept):
         machine.finished(run_id)
     assert machine.dispatched() == [blocking, *kept]
-    assert (lane.dead, lane.waiting(), lane.queues) == (0, 0, {})
+    assert (lane.dead, lane.waiting, list(lane.queues())) == (0, 0, [])
 
 
 def test_dead_entries_at_the_head_are_dropped_when_they_are_met() -> None:
@@ -268,11 +268,11 @@ def test_dead_entries_at_the_head_are_dropped_when_they_are_met() -> None:
     for place in (0, 1, 4):
         machine.cancel(runs[place])
     lane = machine.state.lanes["main"]
-    assert (lane.dead, lane.waiting()) == (3, 2)
+    assert (lane.dead, lane.waiting) == (3, 2)
     machine.step(*map(machine.finish_command, blocking))
     assert machine.dispatched() == [*blocking, runs[2], runs[3]]
     machine.finished(runs[2])
-    assert (lane.dead, lane.waiting(), lane.queues) == (0, 0, {})
+    assert (lane.dead, lane.waiting, list(lane.queues())) == (0, 0, [])
 
 
 def test_runs_given_back_together_keep_their_order() -> None:
@@ -315,10 +315,11 @@ def test_a_full_lane_with_many_jobs_costs_a_pass_little() -> None:
     machine.worker_up()
     runs = [machine.submit(job.id) for job in jobs]
     lane = machine.state.lanes["main"]
-    assert len(lane.heads) == len(lane.queues) == 299
+    (line,) = lane.lines.values()
+    assert len(line.heads) == len(line.queues) == 299
     for run_id in runs:
         machine.finished(run_id)
-        assert len(lane.heads) == len(lane.queues)
+        assert len(line.heads) == len(line.queues)
     assert machine.dispatched() == runs
 
 
@@ -353,7 +354,7 @@ def test_a_lane_can_be_added_while_running() -> None:
     runs = machine.submit_many(2, lane="reports")
     assert [machine.run(one).lane for one in runs] == ["reports", "reports"]
     assert holding(machine, "reports") == 1
-    assert machine.state.lanes["reports"].waiting() == 1
+    assert machine.state.lanes["reports"].waiting == 1
 
 
 @pytest.mark.parametrize("restarts", [False, True])
@@ -376,7 +377,7 @@ def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_res
         assert {machine.store.runs_by_id[one].lane for one in (*first, last, later)} == {"main"}
     assert list(machine.state.lanes) == ["main"]
     assert {run.lane for run in machine.state.runs.values()} == {"main"}
-    assert (holding(machine), machine.state.lanes["main"].waiting()) == (4, 3)
+    assert (holding(machine), machine.state.lanes["main"].waiting) == (4, 3)
     for run_id in [*first[:2], *second[:2]]:
         machine.finished(run_id)
     assert machine.dispatched()[4:] == [first[2], second[2]]
@@ -386,7 +387,7 @@ def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_res
     machine.finished(last)
     machine.advance(60.0)
     machine.finished(later)
-    assert holding(machine) == machine.state.lanes["main"].waiting() == 0
+    assert holding(machine) == machine.state.lanes["main"].waiting == 0
     assert machine.state.lanes["main"].dead == 0
 
 

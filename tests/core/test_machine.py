@@ -259,9 +259,9 @@ class SchedulerMachine(RuleBasedStateMachine):
             assert lane.holding == executing
             assert len(executing) <= LANES[name]
             waiting = sorted(run.id for run in runs if run.lane == name and run.state is State.SCHEDULED)
-            queued = [one for queue in lane.queues.values() for _, one in queue if one.state is State.SCHEDULED]
+            queued = [one for queue in lane.queues() for _, one in queue if one.state is State.SCHEDULED]
             assert sorted(run.id for run in queued) == waiting
-            assert lane.waiting() == len(waiting)
+            assert lane.waiting == len(waiting)
 
     @invariant()
     def a_run_has_one_live_attempt_at_the_most(self) -> None:

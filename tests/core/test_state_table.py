@@ -6,10 +6,12 @@ from random import Random
 import pytest
 
 from interlock.core.facts import Facts
+from interlock.core.lanes import enqueue
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import InvalidTransition
+from interlock.model.job import Job
 from interlock.model.run import Run
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from soak.simulation.history import replay
@@ -73,6 +75,9 @@ def run_in(state: State) -> tuple[Pass, Run]:
         scheduler.runs[run.id] = run
     if state in HOLDS_SLOT:
         scheduler.lanes["main"].holding[run.id] = run
+    elif state is State.SCHEDULED:
+        scheduler.versions["v1"] = Job(id="work", version="v1")
+        enqueue(scheduler, run)
     return p, run
 
 

@@ -207,9 +207,9 @@ def _soonest(table: Table) -> Iterator[tuple[str, float | None]]:
 def _lanes(scheduler: Scheduler) -> Section:
     state = scheduler.engine.state
     rows = [
-        [f"lane {lane.name}", f"{len(lane.holding):,}", f"{lane.limit:,}", f"{lane.waiting():,}"]
+        [f"lane {lane.name}", f"{len(lane.holding):,}", f"{lane.limit:,}", f"{lane.waiting:,}"]
         for lane in state.lanes.values()
-        if lane.holding or lane.queues
+        if lane.holding or lane.waiting
     ]
     for worker in state.workers.values():
         note = "" if worker.connected else " (away)"

@@ -42,6 +42,7 @@ RUN_FLAGS = {
     "at": RunFlag(option("TIME", "Run it at this time."), partial(moment, field="--at"), True),
     "deadline": RunFlag(option("DURATION|TIME", "Time by which it must have ended."), _deadline),
     "lane": RunFlag(option("TEXT", "Lane; by default the job's own.")),
+    "priority": RunFlag(option("TEXT", "Place in the lane: critical, interactive or batch; by default the job's own.")),
     "session": RunFlag(option("TEXT", "Session of the run.")),
     "tenant": RunFlag(option("TEXT", "Tenant of the run.")),
     "labels": RunFlag(

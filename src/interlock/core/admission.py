@@ -12,7 +12,7 @@ from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict
 from interlock.model.facets import Facets, RetryOf, Unique
-from interlock.model.job import Job
+from interlock.model.job import Job, Priority
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
 from interlock.model.state import State
@@ -120,7 +120,7 @@ def create_run(
         actor,
         now,
         origin=new.origin,
-        facets=_facets(new, retry_of) if new.labels or new.unique or retry_of else None,
+        facets=_facets(new, retry_of) if new.labels or new.unique or new.priority or retry_of else None,
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":
@@ -137,7 +137,12 @@ def create_run(
 
 
 def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets:
-    return Facets(labels=new.labels or None, unique=Unique() if new.unique else None, retry_of=retry_of)
+    return Facets(
+        labels=new.labels or None,
+        unique=Unique() if new.unique else None,
+        priority=None if new.priority is None else Priority(new.priority),
+        retry_of=retry_of,
+    )
 
 
 def note_reached(p: Pass, job_id: str, occurrence: float) -> None:

@@ -79,9 +79,9 @@ def lanes(question: r.AskLanes, state: SchedulerState, now: float) -> r.LanesRep
     found = []
     for lane in state.lanes.values():
         # Each queue is in order of arrival.
-        oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues.values())
+        oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
         waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
-        counts = {"limit": lane.limit, "active": len(lane.holding), "waiting": lane.waiting()}
+        counts = {"limit": lane.limit, "active": len(lane.holding), "waiting": lane.waiting}
         found.append(r.LaneInfo(id=lane.name, **counts, oldest_wait=max(waits, default=None)))
     return r.LanesReport(question.request, r.LaneList(lanes=found))
 

@@ -2,31 +2,20 @@
 
 from collections import deque
 from collections.abc import Mapping
-from heapq import heapify, heappop, heappush
+from heapq import heappop
 from operator import itemgetter
 
+from interlock.core.lane import Head, Lane, Line
 from interlock.core.routing import dispatch, pick
-from interlock.core.state import Lane, RouteKey, SchedulerState
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.run import Run
 
-SWEEP_AT = 1000  # dead entries that a lane keeps before a sweep
 
-
-def enqueue(state: SchedulerState, run: Run) -> None:
-    state.lanes[run.lane].add(state.route_key(run), state.arrival(), run)
-
-
-def requeue(state: SchedulerState, run: Run, order: int) -> None:
-    """Return a run that its worker never began to its place in the queue."""
-    lane, key = state.lanes[run.lane], state.route_key(run)
-    queue = lane.queues.setdefault(key, deque())
-    place = next((place for place, entry in enumerate(queue) if entry[0] > order), len(queue))
-    queue.insert(place, (order, run))
-    if run.id in lane.moved:
-        lane.moved[run.id] = order
-    if place == 0:
-        heappush(lane.heads, (order, key))
+def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
+    """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
+    lane_key, route = state.line_key(run), state.route_key(run)
+    state.lanes[run.lane].add(lane_key, route, state.arrival() if order is None else order, run)
 
 
 def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:
@@ -51,87 +40,58 @@ def _merge(main: Lane, gone: Lane) -> None:
     main.holding |= gone.holding
     main.moved |= gone.moved
     main.dead += gone.dead
-    for key, queue in ((key, queue) for key, queue in gone.queues.items() if queue):
-        merged = main.queues[key] = deque(sorted([*main.queues.get(key, ()), *queue], key=itemgetter(0)))
-        heappush(main.heads, (merged[0][0], key))
+    main.waiting += gone.waiting
+    for line_key, line in gone.lines.items():
+        own = main.lines.get(line_key) or main.open(line_key)
+        own.waiting += line.waiting
+        for key, queue in line.queues.items():
+            merged = own.queues[key] = deque(sorted([*own.queues.get(key, ()), *queue], key=itemgetter(0)))
+            main.add_head(own, (merged[0][0], key))
 
 
 def fill(p: Pass) -> None:
-    """Dispatch as many waiting runs as lanes and workers take, in order of arrival. When workers are short, the lane
-    that uses the least of its limit goes first, so that no lane's backlog delays another."""
+    """Dispatch as many waiting runs as lanes and workers take. When workers are short, the lane that uses the least of
+    its limit goes first, so that no lane's backlog delays another."""
     if p.state.draining:
         return
+    waiting = []
     for lane in p.state.lanes.values():
-        if lane.dead > SWEEP_AT and lane.dead > lane.waiting():
-            _sweep(lane)
-    waiting = [lane for lane in p.state.lanes.values() if lane.heads and len(lane.holding) < lane.limit]
-    for lane in sorted(waiting, key=lambda lane: (len(lane.holding) / lane.limit, lane.heads[0][0])):
+        lane.sweep()
+        if len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
+            waiting.append((len(lane.holding) / lane.limit, line.heads[0][0], lane))
+    for _, _, lane in sorted(waiting, key=itemgetter(0, 1)):
         _fill_lane(p, lane)
 
 
 def _fill_lane(p: Pass, lane: Lane) -> None:
-    heads, blocked = lane.heads, []
-    while heads and len(lane.holding) < lane.limit:
-        head = heappop(heads)
-        if not _is_head(lane, head):
-            continue
-        # Runs of one key in a row are common: continue until another key has an older run, or no worker is left.
-        if not _hand_out(p, lane, head[1], heads[0][0] if heads else None):
-            blocked.append((lane.queues[head[1]][0][0], head[1]))
-            if not any(worker.has_room for worker in p.state.workers.values()):
-                break
-    for head in blocked:
-        heappush(heads, head)
+    aside: list[tuple[Line, Head]] = []  # heads that no worker takes
+    while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
+        most = 1 if len(lane.lines) > 1 else lane.limit
+        started = _hand_out(p, lane, line, most, aside)
+        if started:
+            lane.count(line, started, started)
+        elif not any(worker.has_room for worker in p.state.workers.values()):
+            break
+    for line, head in aside:
+        lane.add_head(line, head)
 
 
-def _is_head(lane: Lane, head: tuple[int, RouteKey]) -> bool:
-    """Return whether the head is the first waiting run of its queue; if not, push that one."""
-    order, key = head
-    queue = lane.queues.get(key)
-    if not queue or queue[0][0] != order:
-        return False
-    if lane.waits(queue[0]):
-        return True
-    _next_alive(lane, key, queue)
-    if queue:
-        heappush(lane.heads, (queue[0][0], key))
-    return False
-
-
-def _next_alive(lane: Lane, key: RouteKey, queue: "deque[tuple[int, Run]]") -> None:
-    """Drop dead entries from the front, and the queue if nothing is left."""
-    while queue and not lane.waits(queue[0]):
-        queue.popleft()
-        lane.dead -= 1
-    if not queue:
-        del lane.queues[key]
-
-
-def _hand_out(p: Pass, lane: Lane, key: RouteKey, until: int | None) -> bool:
-    """Dispatch the runs of one queue that are older than `until`; return False if no worker takes the next."""
-    queue = lane.queues[key]
-    while queue:
+def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line, Head]]) -> int:
+    """Dispatch up to `most` runs of a line's first queue, until another queue has an older one; return their number."""
+    _, key = heappop(line.heads)
+    until = line.heads[0][0] if line.heads else None
+    queue, started = line.queues[key], 0
+    while True:
         order, run = queue[0]
-        if len(lane.holding) >= lane.limit or (until is not None and order > until):
-            heappush(lane.heads, (order, key))
-            return True
+        if started == most or len(lane.holding) >= lane.limit or (until is not None and order > until):
+            lane.add_head(line, (order, key))
+            return started
         worker = pick(p.state, key)
         if worker is None:
-            return False
+            aside.append((line, (order, key)))
+            return started
         queue.popleft()
         dispatch(p, run, worker, key[1], order)
-        _next_alive(lane, key, queue)
-    lane.queues.pop(key, None)
-    return True
-
-
-def _sweep(lane: Lane) -> None:
-    for key, queue in list(lane.queues.items()):
-        alive = deque(entry for entry in queue if lane.waits(entry))
-        if alive:
-            lane.queues[key] = alive
-        else:
-            del lane.queues[key]
-    lane.heads = [(queue[0][0], key) for key, queue in lane.queues.items()]
-    heapify(lane.heads)
-    lane.dead = 0
+        started += 1
+        if not lane.drop_dead(line, key, queue):
+            return started

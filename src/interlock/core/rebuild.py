@@ -5,8 +5,10 @@ from math import inf
 
 import msgspec
 
+from interlock.core.lane import Room
+from interlock.core.lanes import enqueue
 from interlock.core.schedule_table import ScheduleRow, series_of
-from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, Room, SchedulerState, Worker
+from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import waits_for_span
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
@@ -94,7 +96,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
             worker.apart[run.id] = room
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
-        lane.add(state.route_key(run), state.arrival(), run)
+        enqueue(state, run)
     elif run.due_at is None:
         state.unsettled.append(run.id)
     elif not waits_for_span(run):

@@ -1,7 +1,8 @@
 """Routing: pick the worker that a run goes to, and dispatch it under a new fence."""
 
 from interlock.core.effects import ask
-from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, Room, RouteKey, SchedulerState, Worker
+from interlock.core.lane import Room, RouteKey
+from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, SchedulerState, Worker
 from interlock.core.transition import Pass
 from interlock.model.effect import ReadInputs
 from interlock.model.message import Dispatch

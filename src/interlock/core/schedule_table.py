@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
 
 ScheduleRow = tuple[str, str, float, float, float | None, bool, bool, float]  # from `Entry.row`
-FEW_QUEUES = 10  # most queues of a lane to count runs in; with more, the lane counts as busy
 GONE = ""  # identity in the row of a removed job, which keeps only its pause
 
 
@@ -117,7 +116,7 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
     if run.state is not State.PRERUN or run.origin != SCHEDULE or run.due_at is None or state.draining:
         return False
     lane = state.lanes[run.lane]
-    if len(lane.queues) > FEW_QUEUES or 2 * (len(lane.holding) + lane.waiting()) >= lane.limit:
+    if 2 * (len(lane.holding) + lane.waiting) >= lane.limit:
         return False
     series, job = state.series.get((run.job_id, "")), state.jobs.get(run.job_id)
     return series is None or (job is not None and len(series.live) < job.max_concurrent_runs)

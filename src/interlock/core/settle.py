@@ -1,6 +1,6 @@
 """The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
 
-from interlock.core.lanes import requeue
+from interlock.core.lanes import enqueue
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
@@ -197,7 +197,7 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
     if run.state is State.DISPATCHED:
         run.stop = None
         p.move(run, State.SCHEDULED, reason)
-        requeue(p.state, run, attempt.order)
+        enqueue(p.state, run, attempt.order)
         if run.is_held:
             p.move(run, State.PENDING, "held")
     else:

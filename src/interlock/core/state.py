@@ -1,37 +1,26 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
-from enum import IntEnum
 from heapq import heapify, heappush
 from itertools import islice
 from math import inf
 
 import msgspec
 
+from interlock.core.lane import Lane, LineKey, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
-from interlock.model.job import ExecutorKind, Job
+from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.run import Run, RunIds
-from interlock.model.state import State
 from interlock.model.work import JobWork, ProcessWork
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
-class Room(IntEnum):
-    """The place on a worker where a run executes. Each kind has its own slots."""
-
-    SHARED = 0  # in the shared process
-    OWN = 1  # in its own process, because its job demands one
-    SUSPECT = 2  # in its own process, because its last process died
-
-
-RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 
@@ -133,36 +122,6 @@ class Worker(msgspec.Struct, eq=False):
         self.apart.pop(run_id, None)
 
 
-class Lane(msgspec.Struct, eq=False):
-    """A bound on how many runs execute at once, and the queues before it."""
-
-    name: str
-    limit: int
-    holding: dict[str, Run] = {}  # runs that hold a slot; their number is the number of used slots
-    queues: dict[RouteKey, deque[tuple[int, Run]]] = {}  # in order of arrival; may contain dead entries
-    heads: list[tuple[int, RouteKey]] = []  # heap of the first entry of each queue; may contain stale ones
-    dead: int = 0  # dead entries; they stay until met or swept
-    moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
-
-    def add(self, key: RouteKey, order: int, run: Run) -> None:
-        queue = self.queues.get(key)
-        if queue is None:
-            queue = self.queues[key] = deque()
-        if not queue:
-            heappush(self.heads, (order, key))
-        queue.append((order, run))
-        if run.id in self.moved:
-            self.moved[run.id] = order
-
-    def waits(self, entry: tuple[int, Run]) -> bool:
-        """Return whether the entry is the current place of a waiting run."""
-        order, run = entry
-        return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
-
-    def waiting(self) -> int:
-        return sum(len(queue) for queue in self.queues.values()) - self.dead
-
-
 class SchedulerState:
     def __init__(self, limits: Limits, lanes: dict[str, int]) -> None:
         self.limits = limits
@@ -224,6 +183,10 @@ class SchedulerState:
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
         return worker_of, room
+
+    def line_key(self, run: Run) -> LineKey:
+        own = None if run.facets is None else run.facets.priority
+        return RANKS[own or self.job_of(run).priority], run.tenant
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.arrival(), run.id))

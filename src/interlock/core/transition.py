@@ -101,8 +101,7 @@ class Pass(Decisions, kw_only=True):
         if effect & REWRITES:
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS):
-            lane.dead += 1
-            lane.moved[run.id] = 0
+            lane.remove(self.state.line_key(run), run)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:

@@ -205,7 +205,7 @@ class Engine:
 
     def _note_starvation(self, now: float) -> None:
         served = any(worker.takes_work for worker in self.state.workers.values())
-        if served or not any(lane.holding or lane.waiting() for lane in self.state.lanes.values()):
+        if served or not any(lane.holding or lane.waiting for lane in self.state.lanes.values()):
             self._starved_since = None
         elif self._starved_since is None:
             self._starved_since = now

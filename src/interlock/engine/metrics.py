@@ -205,7 +205,7 @@ class Metrics:
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
             ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
-            ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting() for k, v in lanes.items()}),
+            ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
         )
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
         histograms = (

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.model.failure import Failure
+from interlock.model.job import Priority
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -38,6 +39,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     hold: Hold | None = None
     labels: dict[str, str] | None = None
     unique: Unique | None = None
+    priority: Priority | None = None  # if it is not the job's
     retry_of: RetryOf | None = None
     retried_as: RetriedAs | None = None
     failure: Failure | None = None

@@ -46,6 +46,16 @@ class ExecutorKind(StrEnum):
     PROCESS = "process"  # in a process of its own
 
 
+class Priority(StrEnum):
+    CRITICAL = "critical"
+    INTERACTIVE = "interactive"
+    BATCH = "batch"
+
+
+RANKS = {priority: rank for rank, priority in enumerate(Priority)}
+"""place of each priority in the order of a lane"""
+
+
 class Payload(Kind):
     """Arguments of a run, as JSON; only a document's are checked here."""
 
@@ -99,6 +109,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     schedule: Annotated[Schedule | None, doc("When it runs; without one, when it is submitted or triggered.")] = None
     payload: Annotated[dict[str, Any] | None, doc("Default arguments of its runs."), Payload()] = None
     lane: Annotated[str, doc("Lane whose slots its runs take."), Word(NAME.pattern, NAME_RULE.format(64))] = "main"
+    priority: Annotated[Priority, doc("Its runs' place in the lane: `critical`, `interactive` or `batch`.")] = (
+        Priority.INTERACTIVE
+    )
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)

@@ -16,7 +16,7 @@ from interlock.model.doc import doc
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
 from interlock.model.field_types import NAME_RULE
-from interlock.model.job import JOB_ID, NAME
+from interlock.model.job import JOB_ID, NAME, RANKS, Priority
 
 LONGEST_KEY = 256  # characters of an idempotency key or a session
 MOST_LABELS, LONGEST_LABEL = 16, 256
@@ -41,6 +41,7 @@ class PlainOptions(TypedDict, total=False):
 
     tenant: str | None
     lane: str | None
+    priority: Literal["critical", "interactive", "batch"] | None
     session: str | None
     idempotency_key: str | None
     labels: Mapping[str, str] | None
@@ -96,6 +97,9 @@ class TriggerBody(Body, frozen=True, kw_only=True):
     payload: Annotated[dict[str, Any] | None, doc("Arguments; by default the job's own.")] = None
     tenant: Annotated[Name | None, doc(TENANT)] = None
     lane: Annotated[Name | None, doc("Lane; by default the job's own.")] = None
+    priority: Annotated[
+        Priority | None, doc("Place in the lane: `critical`, `interactive` or `batch`; by default the job's own.")
+    ] = None
     session: Annotated[Key | None, doc("Name shared by runs that belong together.")] = None
     idempotency_key: Annotated[Key | None, doc("The same key in a tenant is the same run.")] = None
     labels: Annotated[
@@ -144,6 +148,7 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     origin: str | None = None  # as in `Run`
     delay: float | None = None
     labels: dict[str, str] | None = None
+    priority: str | None = None
     unique: str | None = None  # `WHILE_LIVE`: the key is free again once the run has ended
 
     @property
@@ -173,6 +178,8 @@ def check_plain(new: NewRun) -> None:
     """Raise the first plain option that breaks its rule."""
     check_name("tenant", new.tenant)
     check_name("lane", new.lane)
+    if new.priority is not None and new.priority not in RANKS:
+        raise BadValue("priority", new.priority, f"one of {', '.join(RANKS)}")
     for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
         if value is not None and not 1 <= len(value) <= LONGEST_KEY:
             raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
@@ -208,5 +215,5 @@ def check_times(new: NewRun) -> None:
 def is_plain(new: NewRun) -> bool:
     """Whether a run has no option that `check_plain` would look at."""
     return (
-        new.tenant == "default" and new.idempotency_key is new.session is new.lane is new.unique is None
+        new.tenant == "default" and new.idempotency_key is new.session is new.lane is new.unique is new.priority is None
     ) and not new.labels

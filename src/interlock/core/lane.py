@@ -1,0 +1,179 @@
+"""A lane: a bound on how many runs execute at once, and the runs that wait for it.
+
+Who is next: the highest priority; then the tenant that has had the fewest turns; then the first to arrive. But every
+`AGEING`th start of a lane goes to the run that has waited longest. So a run with n older ones before it in its lane
+starts within `AGEING * (n + 1)` starts, whatever its priority and tenant, if a worker takes it.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from enum import IntEnum
+from heapq import heappop, heappush, heapreplace
+from typing import Any
+
+import msgspec
+
+from interlock.model.run import Run
+from interlock.model.state import State
+
+AGEING = 8
+SWEEP_AT = 1000  # dead entries that a lane keeps before a sweep
+
+
+class Room(IntEnum):
+    """The place on a worker where a run executes. Each kind has its own slots."""
+
+    SHARED = 0  # in the shared process
+    OWN = 1  # in its own process, because its job demands one
+    SUSPECT = 2  # in its own process, because its last process died
+
+
+RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
+LineKey = tuple[int, str]  # priority and tenant
+Entry = tuple[int, Run]  # order of arrival, and the run
+Head = tuple[int, RouteKey]  # order of the first entry of a queue, and the key of the queue
+
+
+class Line(msgspec.Struct, eq=False):
+    """The waiting runs of one priority and tenant: at least one."""
+
+    key: LineKey
+    turn: int  # its turns so far; a new line begins with that of the latest start
+    waiting: int = 0
+    queues: dict[RouteKey, deque[Entry]] = {}  # in order of arrival; may contain dead entries
+    heads: list[Head] = []  # heap with the first entry of each queue; may contain stale ones
+
+
+class Lane(msgspec.Struct, eq=False):
+    name: str
+    limit: int
+    holding: dict[str, Run] = {}  # runs that hold a slot; their number is the number of used slots
+    lines: dict[LineKey, Line] = {}
+    # Two heaps of lines, in use while there are several. An entry is never greater than the true one of its line,
+    # which takes its place when the entry comes first.
+    turns: list[tuple[int, int, int, LineKey]] = []  # priority, turn, order of the first run
+    ages: list[tuple[int, LineKey]] = []  # order of the first run
+    clocks: dict[int, int] = {}  # priority → turn of the latest start
+    starts: int = 0
+    waiting: int = 0
+    dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
+    moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
+
+    def add(self, line_key: LineKey, key: RouteKey, order: int, run: Run) -> None:
+        """Add a run at its place: the last one, or an earlier one for a run that its worker never began."""
+        line = self.lines.get(line_key) or self.open(line_key)
+        queue = line.queues.get(key)
+        if queue is None:
+            queue = line.queues[key] = deque()
+        if queue and queue[0][0] < order:
+            place = len(queue) if queue[-1][0] < order else next(n for n, one in enumerate(queue) if one[0] > order)
+            queue.insert(place, (order, run))
+        else:
+            queue.appendleft((order, run))
+            self.add_head(line, (order, key))
+        line.waiting += 1
+        self.waiting += 1
+        if run.id in self.moved:
+            self.moved[run.id] = order
+
+    def open(self, key: LineKey) -> Line:
+        """Add a line."""
+        line = self.lines[key] = Line(key, self.clocks.get(key[0], 0))
+        if len(self.lines) == 2:
+            self._rebuild_heaps()
+        return line
+
+    def add_head(self, line: Line, head: Head) -> None:
+        heappush(line.heads, head)
+        if len(self.lines) > 1 and line.heads[0] is head:
+            heappush(self.turns, (line.key[0], line.turn, head[0], line.key))
+            heappush(self.ages, (head[0], line.key))
+            if len(self.turns) > 100 + 4 * len(self.lines):
+                self._rebuild_heaps()
+
+    def _rebuild_heaps(self) -> None:
+        known = [line for line in self.lines.values() if line.heads]
+        self.turns = sorted((line.key[0], line.turn, line.heads[0][0], line.key) for line in known)
+        self.ages = sorted((line.heads[0][0], line.key) for line in known)
+
+    def waits(self, entry: Entry) -> bool:
+        """Return whether the entry is the current place of a waiting run."""
+        order, run = entry
+        return run.state is State.SCHEDULED and (not self.moved or self.moved.get(run.id, order) == order)
+
+    def remove(self, line_key: LineKey, run: Run) -> None:
+        """Note that a run waits no longer; its entry is dead."""
+        self.dead += 1
+        self.moved[run.id] = 0
+        self.count(self.lines[line_key], 0, 1)
+
+    def count(self, line: Line, started: int, left: int) -> None:
+        """Count the starts of a line, and the runs that no longer wait in it. Remove it if none does."""
+        if started:
+            line.turn += started
+            self.clocks[line.key[0]] = line.turn - 1
+            self.starts += started
+        line.waiting -= left
+        self.waiting -= left
+        if not line.waiting:
+            self.dead -= sum(map(len, line.queues.values()))
+            del self.lines[line.key]
+
+    def queues(self) -> Iterator[deque[Entry]]:
+        for line in self.lines.values():
+            yield from line.queues.values()
+
+    def first(self, line: Line) -> Head | None:
+        """Return the head of the first waiting run of a line, after dropping stale heads and dead entries."""
+        heads = line.heads
+        while heads:
+            order, key = heads[0]
+            queue = line.queues.get(key)
+            if queue is None or queue[0][0] != order:
+                heappop(heads)
+            elif self.waits(queue[0]):
+                return heads[0]
+            elif self.drop_dead(line, key, queue):
+                heapreplace(heads, (queue[0][0], key))
+            else:
+                heappop(heads)
+        return None
+
+    def drop_dead(self, line: Line, key: RouteKey, queue: deque[Entry]) -> bool:
+        """Drop dead entries from the front, and the queue if nothing is left; return whether something is."""
+        while queue and not self.waits(queue[0]):
+            queue.popleft()
+            self.dead -= 1
+        if not queue:
+            del line.queues[key]
+        return bool(queue)
+
+    def next_line(self) -> Line | None:
+        """Return the line that starts a run next; None if no run waits, or all heads are set aside."""
+        if len(self.lines) == 1:
+            (only,) = self.lines.values()
+            return None if self.first(only) is None else only
+        ageing = self.starts % AGEING == AGEING - 1
+        heap: list[Any] = self.ages if ageing else self.turns
+        while heap:
+            line = self.lines.get(heap[0][-1])
+            head = None if line is None else self.first(line)
+            if line is None or head is None:
+                heappop(heap)
+                continue
+            true = (head[0], line.key) if ageing else (line.key[0], line.turn, head[0], line.key)
+            if heap[0] == true:
+                return line
+            heapreplace(heap, true)
+        return None
+
+    def sweep(self) -> None:
+        """Drop the dead entries once they are many."""
+        if self.dead <= SWEEP_AT or self.dead <= self.waiting:
+            return
+        for line in self.lines.values():
+            alive = {key: deque(filter(self.waits, queue)) for key, queue in line.queues.items()}
+            line.queues = {key: queue for key, queue in alive.items() if queue}
+            line.heads = sorted((queue[0][0], key) for key, queue in line.queues.items())
+        self._rebuild_heaps()
+        self.dead = 0
