@@ -25,7 +25,8 @@ from interlock.model.error import (
     InterlockError,
     NotConnected,
 )
-from interlock.model.job import Constraints, Job, Priority, Retry
+from interlock.model.field_types import Place, Rate
+from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
 from interlock.model.new_run import RunOptions
 from interlock.model.request import MOST_RUNS, DropJob
 from interlock.model.schedule import Schedule
@@ -68,6 +69,9 @@ class App:
         *,
         lane: str = "main",
         priority: Literal["critical", "interactive", "batch"] = "interactive",
+        rate: str | None = None,
+        burst: int = 1,
+        limit: KeyLimit | None = None,
         retry: Retry | None = None,
         deadline: Duration | None = None,
         max_runtime: Duration | None = None,
@@ -99,6 +103,9 @@ class App:
                 lane=lane,
                 priority=Priority(priority),
                 executor=kind_of(handler, processes),
+                rate=None if rate is None else Rate().check(rate, Place("rate")),
+                burst=burst,
+                limit=limit,
                 retry=retry or Retry(),
                 deadline=None if deadline is None else seconds(deadline, "deadline"),
                 max_runtime=None if max_runtime is None else seconds(max_runtime, "max_runtime"),

@@ -1,7 +1,7 @@
-"""Gates: the rate of a lane or a job, and the limit of a job for each value of a key.
+"""Gates: the rate of a lane or a job, and the limit of a job for each value of an argument.
 
-A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets one of its queues try
-again: the one with the highest priority, then the oldest. Nothing polls.
+A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets its queues try again, as
+many as it has room for: the highest priority first, then the oldest. Nothing polls.
 """
 
 from heapq import heappop, heappush
@@ -10,10 +10,23 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from interlock.core.lane import Lane, Line, LineKey, RouteKey
+from interlock.model.job import Job
 from interlock.model.run import Run
 
 if TYPE_CHECKING:
     from interlock.core.transition import Pass
+
+GATE = "gate"  # the kind of a span that ends when a rate has room again
+RATE = "rate:"  # prefix of the names of rates, and of their memos
+
+
+def gate_names(job: Job, run: Run) -> tuple[str, ...]:
+    rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
+    return (*rate, limit_name(run)) if job.limit is not None else rate
+
+
+def limit_name(run: Run) -> str:
+    return f"limit:{run.job_id}:{None if run.facets is None else run.facets.limit_value}"
 
 
 class Gate(msgspec.Struct, eq=False, kw_only=True):
@@ -21,32 +34,43 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
     parked: list[tuple[int, int, str, LineKey, RouteKey]] = []  # heap: priority, order, lane, line and queue
     known: set[tuple[str, LineKey, RouteKey]] = set()  # the queues in it
 
-    def park(self, lane: Lane, line: Line, key: RouteKey, order: int) -> None:
+    def room(self, elapsed: float) -> int:
+        """Return how many runs may start now."""
+        raise NotImplementedError
+
+    def take(self, p: "Pass") -> None:
+        """Note a start."""
+
+    def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
         place = (lane.name, line.key, key)
         if place not in self.known:
             self.known.add(place)
             heappush(self.parked, (line.key[0], order, *place))
 
-    def let_one_try(self, lanes: dict[str, Lane]) -> bool:
-        """Put one queue back into its lane; return False if none waits here."""
-        while self.parked:
+    def let_try(self, lanes: dict[str, Lane], most: int) -> None:
+        """Put up to `most` queues back into their lanes."""
+        while self.parked and most > 0:
             _, _, lane_name, line_key, key = heappop(self.parked)
             self.known.discard((lane_name, line_key, key))
             lane = lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
             if lane is not None and line is not None and key in line.queues:
                 lane.add_head(line, (line.queues[key][0][0], key))
-                return True
-        return False
+                most -= 1
 
 
 class RateGate(Gate, eq=False, kw_only=True):
-    """At most `burst + T / interval` starts in any span of time T."""
+    """At most `burst + T / interval` starts in any span of time T, restarts included: `due` is stored with each."""
 
-    interval: float
-    burst: int
-    due: float = 0.0  # elapsed time at which the starts so far are paid for, one every `interval`
+    interval: float = 0.0
+    burst: int = 1
+    due: float = 0.0  # elapsed time at which all starts so far are paid for, one every `interval`
     has_alarm: bool = False
+
+    def room(self, elapsed: float) -> int:
+        # More than a whole burst is owed only if the wall clock was set back before a restart.
+        self.due = min(self.due, elapsed + self.burst * self.interval)
+        return max(0, min(self.burst, int((elapsed - self.due) / self.interval + self.burst + 1e-9)))
 
     @property
     def opens_at(self) -> float:
@@ -56,7 +80,41 @@ class RateGate(Gate, eq=False, kw_only=True):
         self.due = max(self.due, p.elapsed) + self.interval
         p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
 
+    def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
+        super().park(p, lane, line, key, order)
+        self.set_alarm(p)
+
+    def set_alarm(self, p: "Pass") -> None:
+        if not self.has_alarm:
+            self.has_alarm = True
+            heappush(p.state.spans, (self.opens_at, p.state.arrival(), self.name, GATE, 0.0))
+
 
 class LimitGate(Gate, eq=False, kw_only=True):
-    most: int
+    most: int = 1
     holders: set[str] = set()  # runs that execute
+
+    def room(self, elapsed: float) -> int:
+        return max(0, self.most - len(self.holders))
+
+
+def ring(p: "Pass", name: str) -> None:
+    """Open a rate whose time has come."""
+    gate = p.state.gates.get(name)
+    if isinstance(gate, RateGate):
+        gate.has_alarm = False
+        p.state.open_gates[name] = gate
+
+
+def let_queues_try(p: "Pass") -> None:
+    """Let queues behind open gates try again, until these have no room or no queue."""
+    state = p.state
+    for gate in list(state.open_gates.values()):
+        room = gate.room(p.elapsed)
+        gate.let_try(state.lanes, room)
+        if not room or not gate.parked:
+            del state.open_gates[gate.name]
+        if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:
+            del state.gates[gate.name]
+        elif isinstance(gate, RateGate) and not room and gate.parked:
+            gate.set_alarm(p)

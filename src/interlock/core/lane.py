@@ -28,7 +28,8 @@ class Room(IntEnum):
     SUSPECT = 2  # in its own process, because its last process died
 
 
-RouteKey = tuple[str, Room]  # job id and room: runs with equal keys can go to the same workers
+RouteKey = tuple[str, Room, tuple[str, ...]]
+"""job id, room and names of gates: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant
 Entry = tuple[int, Run]  # order of arrival, and the run
 Head = tuple[int, RouteKey]  # order of the first entry of a queue, and the key of the queue

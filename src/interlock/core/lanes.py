@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from heapq import heappop
 from operator import itemgetter
 
+from interlock.core import gates
 from interlock.core.lane import Head, Lane, Line
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import SchedulerState
@@ -54,6 +55,7 @@ def fill(p: Pass) -> None:
     its limit goes first, so that no lane's backlog delays another."""
     if p.state.draining:
         return
+    gates.let_queues_try(p)
     waiting = []
     for lane in p.state.lanes.values():
         lane.sweep()
@@ -81,16 +83,23 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
     _, key = heappop(line.heads)
     until = line.heads[0][0] if line.heads else None
     queue, started = line.queues[key], 0
+    passing = p.state.gates_of(queue[0][1], key) if key[2] else ()
     while True:
         order, run = queue[0]
         if started == most or len(lane.holding) >= lane.limit or (until is not None and order > until):
             lane.add_head(line, (order, key))
             return started
+        for gate in passing:
+            if not gate.room(p.elapsed):
+                gate.park(p, lane, line, key, order)
+                return started
         worker = pick(p.state, key)
         if worker is None:
             aside.append((line, (order, key)))
             return started
         queue.popleft()
+        for gate in passing:
+            gate.take(p)
         dispatch(p, run, worker, key[1], order)
         started += 1
         if not lane.drop_dead(line, key, queue):

@@ -5,6 +5,7 @@ from math import inf
 
 import msgspec
 
+from interlock.core.gates import RATE, RateGate
 from interlock.core.lane import Room
 from interlock.core.lanes import enqueue
 from interlock.core.schedule_table import ScheduleRow, series_of
@@ -28,6 +29,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     put_jobs: list[Job] = []  # in order of arrival
     schedules: list[ScheduleRow] = []
     bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
+    memos: dict[str, bytes] = {}
 
 
 def rebuild(
@@ -47,6 +49,9 @@ def rebuild(
         if bulk.ended_at is None:
             tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
             state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
+    for name, due in snapshot.memos.items():
+        if name.startswith(RATE):
+            state.gates[name] = RateGate(name=name, due=now.elapsed + msgspec.json.decode(due, type=float) - now.wall)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         state.runs[run.id] = run
@@ -78,7 +83,6 @@ def _longest_wait(run: Run, job: Job) -> float:
 
 def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     """Put a run in the place of its state."""
-    lane = state.lanes[run.lane]
     series = None if run.origin is None else series_of(state.series, run)
     if series is not None and run.state is State.PRERUN:
         if run.due_at is None:
@@ -88,7 +92,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     elif series is not None:
         series.live.add(run.id)
     if run.state in HOLDS_SLOT:
-        lane.holding[run.id] = run
+        state.hold_slot(run)
     if run.state in ON_WORKER and run.worker_id is not None:
         worker = state.workers.setdefault(run.worker_id, Worker(run.worker_id))
         worker.attempts[run.id] = Attempt(run, elapsed, run.state is not State.DISPATCHED, state.arrival())

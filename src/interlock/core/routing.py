@@ -13,7 +13,7 @@ from interlock.model.state import State
 def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
     """Return the worker with the most free slots that knows the job. A silent worker is the last choice, so that it
     does not get back the work it lost; it is still a choice, because a worker without attempts sends no heartbeats."""
-    job_id, room = key
+    job_id, room, _ = key
     best: Worker | None = None
     silent: Worker | None = None
     most = 0

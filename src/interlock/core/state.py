@@ -8,6 +8,7 @@ from math import inf
 
 import msgspec
 
+from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
 from interlock.core.lane import Lane, LineKey, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.model.bulk import BulkRequest
@@ -136,6 +137,8 @@ class SchedulerState:
         self.bulks: dict[str, BulkRequest] = {}  # oldest first; includes finished ones, to recognise a repeat
         self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
         # (none for a retry, which reads them from the store)
+        self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
+        self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
@@ -169,8 +172,9 @@ class SchedulerState:
 
     def route_key(self, run: Run) -> RouteKey:
         job, worker_of = self.job_of(run), run.job_id
+        gates = gate_names(job, run) if job.rate is not None or job.limit is not None else ()
         if type(job.work) is ProcessWork:
-            return ANYWHERE, Room.SHARED
+            return ANYWHERE, Room.SHARED, gates
         if type(job.work) is JobWork:
             worker_of = job.work.job
             job = self.jobs.get(worker_of, job)  # its executor may have changed since
@@ -182,11 +186,48 @@ class SchedulerState:
             # Only a process that died during its attempt leaves an exit code without an outcome.
             died = run.crashes > 0 and run.exit_code is not None and run.outcome is None
             room = Room.SUSPECT if died else Room.SHARED
-        return worker_of, room
+        return worker_of, room, gates
 
     def line_key(self, run: Run) -> LineKey:
         own = None if run.facets is None else run.facets.priority
         return RANKS[own or self.job_of(run).priority], run.tenant
+
+    def hold_slot(self, run: Run) -> None:
+        self.lanes[run.lane].holding[run.id] = run
+        if run.facets is not None and run.facets.limit_value is not None:
+            self.limit_gate(run).holders.add(run.id)
+
+    def free_slot(self, run: Run) -> None:
+        del self.lanes[run.lane].holding[run.id]
+        if run.facets is not None and run.facets.limit_value is not None:
+            gate = self.limit_gate(run)
+            gate.holders.discard(run.id)
+            self.open_gates[gate.name] = gate
+
+    def limit_gate(self, run: Run) -> LimitGate:
+        name = limit_name(run)
+        gate = self.gates.get(name)
+        if not isinstance(gate, LimitGate):
+            gate = self.gates[name] = LimitGate(name=name)
+        return gate
+
+    def rate_gate(self, name: str, rate: float, burst: int) -> RateGate:
+        gate = self.gates.get(name)
+        if not isinstance(gate, RateGate):
+            gate = self.gates[name] = RateGate(name=name)
+        gate.interval, gate.burst = 1.0 / rate, burst
+        return gate
+
+    def gates_of(self, run: Run, key: RouteKey) -> list[Gate]:
+        """Return the gates of a queue with this run."""
+        job, found = self.job_of(run), list[Gate]()
+        if job.rate is not None:
+            found.append(self.rate_gate(f"{RATE}job:{job.id}", job.rate, job.burst))
+        if job.limit is not None:
+            limit = self.limit_gate(run)
+            limit.most = job.limit.max
+            found.append(limit)
+        return found
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.arrival(), run.id))
@@ -201,7 +242,7 @@ class SchedulerState:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
         if len(self.spans) > most:
-            self.spans = [span for span in self.spans if span[2] in self.runs]
+            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] == GATE]
             heapify(self.spans)
         if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}

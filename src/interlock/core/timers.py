@@ -4,6 +4,7 @@ from heapq import heappop, heappush
 
 from interlock.core import timetable
 from interlock.core.actions import has_expired, overrun
+from interlock.core.gates import GATE, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.state import WAIT
 from interlock.core.transition import Pass
@@ -67,6 +68,9 @@ def _end_spans(p: Pass) -> None:
     state = p.state
     while state.spans and state.spans[0][0] <= p.elapsed:
         _, _, run_id, kind, value = heappop(state.spans)
+        if kind == GATE:
+            ring(p, run_id)
+            continue
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:
             continue

@@ -62,6 +62,9 @@ class Pass(Decisions, kw_only=True):
         if run.job_version not in self.state.versions:
             job = self.state.versions[run.job_version] = self.state.jobs[run.job_id]
             self.batch.jobs.append(job)
+        limit = self.state.versions[run.job_version].limit
+        if limit is not None:
+            run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
@@ -95,9 +98,9 @@ class Pass(Decisions, kw_only=True):
     def _settle_effect(self, run: Run, before: State, effect: int) -> None:
         lane = self.state.lanes[run.lane]
         if effect & TAKES_SLOT:
-            lane.holding[run.id] = run
+            self.state.hold_slot(run)
         elif effect & FREES_SLOT:
-            del lane.holding[run.id]
+            self.state.free_slot(run)
         if effect & REWRITES:
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS):

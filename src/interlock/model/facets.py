@@ -40,6 +40,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] | None = None
     unique: Unique | None = None
     priority: Priority | None = None  # if it is not the job's
+    limit_value: str | None = None  # value that the limit of its job counts
     retry_of: RetryOf | None = None
     retried_as: RetriedAs | None = None
     failure: Failure | None = None

@@ -1,6 +1,7 @@
 """Kinds of values that a field may hold. Each checks a value, reads text, shows itself and gives its JSON Schema."""
 
 import json
+import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -276,6 +277,30 @@ class Span(Kind):
             if value >= size and value % size == 0:
                 return f"{value / size:g}{unit}"
         return f"{value * 1000:g}ms" if 0 < value < 1 else f"{value:g}s"
+
+
+class Rate(Kind):
+    """A number of starts in a unit of time; in the program it is starts a second."""
+
+    metavar = "N/s"
+
+    UNITS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+    FORM = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
+
+    def check(self, value: Any, place: Place) -> float:
+        if type(value) is float and 0 < value < math.inf:
+            return value  # as it comes from the store
+        match = self.FORM.fullmatch(value) if isinstance(value, str) else None
+        if match is None or float(match[1]) == 0:
+            raise BadValue(str(place), value, "a rate above 0; use 10/s, 5/m, 100/h or 1000/d")
+        return float(match[1]) / self.UNITS[match[2]]
+
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": f"^(?:{self.FORM.pattern})$"}
+
+    def show(self, value: float) -> str:
+        unit = next((unit for unit, size in self.UNITS.items() if value * size >= 1), "d")
+        return f"{value * self.UNITS[unit]:g}/{unit}"
 
 
 class Size(Kind):

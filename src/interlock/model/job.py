@@ -19,8 +19,10 @@ from interlock.model.field_types import (
     Kind,
     Number,
     Place,
+    Rate,
     Schema,
     Span,
+    Text,
     Whole,
     Word,
     did_you_mean,
@@ -32,6 +34,7 @@ from interlock.model.work import JobRun, ProcessWork, Work
 
 JOB_ID = re.compile(JOB_NAME)
 NAME = re.compile(SHORT_NAME)
+LONGEST_VALUE = 128  # bytes of a value that a limit counts; a longer one counts by its digest
 RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless the job says otherwise
 
 if TYPE_CHECKING:
@@ -101,6 +104,22 @@ class Retry(Checked, frozen=True, kw_only=True):
         return found.isdisjoint(self.never) and not (self.on and found.isdisjoint(self.on))
 
 
+class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
+    """A bound on the runs of a job with one value in their payload."""
+
+    where: ClassVar[str] = "limit"
+
+    key: Annotated[str, doc("Argument whose value is counted. Runs without it count as those with null."), Text()]
+    max: Annotated[int, doc("Runs with one value that may execute at once."), Whole(1)]
+
+    def value_of(self, payload: bytes | None) -> str:
+        """Return what a run with this payload counts as."""
+        found = msgspec.json.decode(payload) if payload else None
+        value = found.get(self.key) if isinstance(found, dict) else None
+        content = msgspec.json.encode(value)
+        return content.decode() if len(content) <= LONGEST_VALUE else hashlib.blake2b(content).hexdigest()
+
+
 class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """A definition as the scheduler knows it; `version` changes whenever anything else in it does. The fields with a
     description are those of a document `kind: Job` and of a body over HTTP."""
@@ -113,6 +132,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         Priority.INTERACTIVE
     )
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
+    rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
+    limit: Annotated[KeyLimit | None, doc("Most runs at once for each value of an argument.")] = None
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None

@@ -47,6 +47,7 @@ class MemoryStore(port.Store, Leases):
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
+        self.memos: dict[str, bytes] = {}
         """each with the number of the last run it has yet to look at"""
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
@@ -103,6 +104,14 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints.update(batch.checkpoints)
         self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
         self._apply_services(batch)
+        self._apply_memos(batch)
+
+    def _apply_memos(self, batch: Batch) -> None:
+        for name, value in batch.memos.items():
+            if value is None:
+                self.memos.pop(name, None)
+            else:
+                self.memos[name] = value
 
     def _apply_bulks(self, batch: Batch) -> None:
         for bulk_id in batch.dropped_bulks:
@@ -172,7 +181,7 @@ class MemoryStore(port.Store, Leases):
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks)
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, dict(self.memos))
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}

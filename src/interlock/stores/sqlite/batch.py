@@ -68,6 +68,8 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
     ("put_kept", _kept_rows),
     ("insert_service_row", _service_rows),
+    ("drop_memo", lambda batch: [(name,) for name, value in batch.memos.items() if value is None]),
+    ("put_memo", lambda batch: [(name, value) for name, value in batch.memos.items() if value is not None]),
     # Before the runs: a request covers those stored before it.
     ("drop_bulk", lambda batch: [(bulk_id,) for bulk_id in batch.dropped_bulks]),
     ("put_bulk", lambda batch: [(one.id, one.seq, _to_json(one)) for one in batch.bulks]),

@@ -339,3 +339,12 @@ SELECT request FROM bulk_requests WHERE id = ?;
 -- name: load_bulks
 SELECT request, (SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number <= last_number)
 FROM bulk_requests ORDER BY number;
+
+-- name: put_memo
+INSERT INTO memos (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
+
+-- name: drop_memo
+DELETE FROM memos WHERE name = ?;
+
+-- name: load_memos
+SELECT name, value FROM memos;

@@ -274,6 +274,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     put_jobs=read_jobs(connection, "load_put_jobs"),
                     schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
                     bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
+                    memos=dict(connection.execute(QUERIES["load_memos"])),
                 )
 
         return await self._read(work)

@@ -174,3 +174,9 @@ CREATE TABLE bulk_requests (
   last_number INTEGER NOT NULL,
   request BLOB NOT NULL
 );
+
+-- Small values of the scheduler that belong to no run: lanes, rates, sessions.
+CREATE TABLE memos (
+  name TEXT PRIMARY KEY,
+  value BLOB NOT NULL
+) WITHOUT ROWID;

@@ -1,0 +1,163 @@
+"""Rates, and limits for each value of an argument: never exceeded, whatever happens, and nothing stands still."""
+
+from collections import Counter
+from itertools import pairwise
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from interlock.model.error import BadValue
+from interlock.model.job import Job, KeyLimit
+from interlock.model.message import Dispatch
+from interlock.model.state import ON_WORKER, State
+from tests.core.machine import Machine
+
+LIMITED = Job(id="limited", limit=KeyLimit(key="who", max=2))
+RATED = Job(id="rated", rate=2.0, burst=3)
+BOTH = Job(id="both", rate=1.0, limit=KeyLimit(key="who", max=1))
+JOBS = [LIMITED, RATED, BOTH, Job(id="free")]
+
+
+def payload(who: str) -> bytes:
+    return f'{{"who": "{who}"}}'.encode()
+
+
+class GateMachine(RuleBasedStateMachine):
+    @initialize(limit=st.integers(1, 8))
+    def begin(self, limit: int) -> None:
+        self.machine = Machine(*JOBS, lanes={"main": limit})
+        self.machine.worker_up(slots=100)
+        self.starts: dict[str, list[float]] = {job.id: [] for job in JOBS}
+        self.who: dict[str, tuple[str, str]] = {}
+        self.seen = 0
+
+    @rule(
+        job=st.sampled_from(JOBS),
+        who=st.sampled_from("ab"),
+        tenant=st.sampled_from("xy"),
+        priority=st.sampled_from(["critical", "batch"]),
+    )
+    def submit(self, job: Job, who: str, tenant: str, priority: str) -> None:
+        run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority)
+        self.who[run_id] = (job.id, who)
+
+    @precondition(lambda self: self.executing())
+    @rule(place=st.integers(0, 100), outcome=st.sampled_from(["succeeded", "failed"]))
+    def finish(self, place: int, outcome: str) -> None:
+        runs = self.executing()
+        self.machine.finished(runs[place % len(runs)], outcome)
+
+    @precondition(lambda self: self.waiting())
+    @rule(place=st.integers(0, 100))
+    def cancel(self, place: int) -> None:
+        runs = self.waiting()
+        self.machine.cancel(runs[place % len(runs)])
+
+    @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
+    def wait(self, seconds: float) -> None:
+        self.machine.advance(seconds)
+
+    @rule()
+    def restart(self) -> None:
+        self.machine.restart()
+        self.machine.worker_up(slots=100)
+
+    def executing(self) -> list[str]:
+        return [run.id for run in self.machine.state.runs.values() if run.state in ON_WORKER]
+
+    def waiting(self) -> list[str]:
+        return [run.id for run in self.machine.state.runs.values() if run.state is State.SCHEDULED]
+
+    @invariant()
+    def nothing_is_exceeded(self) -> None:
+        if not hasattr(self, "seen"):
+            return
+        for _, message in self.machine.sent[self.seen :]:
+            if isinstance(message, Dispatch):
+                self.starts[message.job_id].append(self.machine.elapsed)
+        self.seen = len(self.machine.sent)
+        counted = Counter(self.who[run_id] for run_id in self.executing())
+        for job in JOBS:
+            if job.limit is not None:
+                assert all(number <= job.limit.max for (job_id, _), number in counted.items() if job_id == job.id)
+            if job.rate is not None:
+                starts = self.starts[job.id]
+                for first, begin in enumerate(starts):
+                    for last in range(first, len(starts)):
+                        allowed = job.burst + (starts[last] - begin) * job.rate
+                        assert last - first + 1 <= allowed + 1e-6
+
+    def teardown(self) -> None:
+        """Every run comes to its end, without a push from outside."""
+        for _ in range(1000):
+            if not hasattr(self, "machine") or not self.machine.state.runs:
+                return
+            for run_id in self.executing():
+                self.machine.finished(run_id)
+            if self.machine.state.runs and not self.executing():
+                assert self.machine.last.wake_at is not None, "it would sleep for ever"
+                self.machine.advance_to(self.machine.last.wake_at)
+        raise AssertionError(f"{len(self.machine.state.runs)} runs are left")
+
+
+@pytest.mark.behaviour("LAN-8", "LAN-9")
+def test_rates_and_limits_under_random_commands() -> None:
+    run_state_machine_as_test(
+        GateMachine,
+        settings=settings(max_examples=150, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
+    )
+
+
+@pytest.mark.behaviour("LAN-8")
+def test_a_rate_spaces_the_starts_and_allows_a_burst() -> None:
+    machine = Machine(RATED, lanes={"main": 100})
+    machine.worker_up(slots=100)
+    runs = machine.submit_many(7, "rated")
+    times = []
+    while len(times) < 7:
+        times += [machine.elapsed] * (len(machine.dispatched()) - len(times))
+        assert machine.dispatched() == runs[: len(times)]
+        if len(times) < 7:
+            assert machine.last.wake_at is not None
+            machine.advance_to(machine.last.wake_at)
+    assert [round(after - before, 3) for before, after in pairwise(times)] == [0, 0, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.behaviour("LAN-9")
+def test_runs_with_another_value_pass_by() -> None:
+    machine = Machine(LIMITED, lanes={"main": 100})
+    machine.worker_up(slots=100)
+    same = [machine.submit("limited", payload("a")) for _ in range(5)]
+    other = machine.submit("limited", payload("b"))
+    without = machine.submit("limited", b"{}")
+    assert machine.dispatched() == [*same[:2], other, without]
+    machine.finished(same[1])
+    assert machine.dispatched()[-1] == same[2]
+
+
+@pytest.mark.behaviour("LAN-8", "LAN-9")
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("rate", "0/s"),
+        ("rate", "-1/s"),
+        ("rate", "10"),
+        ("rate", "10/w"),
+        ("rate", 0.0),
+        ("burst", 0),
+        ("limit", {"key": "a"}),
+    ],
+)
+def test_what_is_no_rate_or_limit_is_refused(field: str, value: object) -> None:
+    with pytest.raises(BadValue) as caught:
+        Job(id="job", **{field: value})  # type: ignore[arg-type]  # on purpose
+    assert (caught.value.field, caught.value.value) == (field, value)
