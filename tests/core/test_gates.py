@@ -122,7 +122,7 @@ def test_a_rate_spaces_the_starts_and_allows_a_burst() -> None:
     machine = Machine(RATED, lanes={"main": 100})
     machine.worker_up(slots=100)
     runs = machine.submit_many(7, "rated")
-    times = []
+    times: list[float] = []
     while len(times) < 7:
         times += [machine.elapsed] * (len(machine.dispatched()) - len(times))
         assert machine.dispatched() == runs[: len(times)]
