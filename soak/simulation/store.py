@@ -173,6 +173,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.inputs(run_ids)
 
+    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.memos(names)
+
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         await self._work(self._faults.longest_read)
         return {} if self.sabotage.forgets_keys else await self._disk.known_keys(keys)

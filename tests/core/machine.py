@@ -22,6 +22,8 @@ from interlock.stores.memory import MemoryStore
 T = TypeVar("T")
 
 WORK = Job(id="work")
+AT_ONCE = {"*": {"debounce": 0.0, "max_concurrent": 1000, "cap": 1000}}
+"""patterns for sessions that hold nothing up"""
 START = 1_000_000.0
 """wall time at which every machine begins; elapsed time begins at another value, so that mixing them up shows"""
 ELAPSED = 500.0

@@ -8,7 +8,7 @@ from interlock.model.request import StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
-from tests.core.machine import START, Machine, retrying_job
+from tests.core.machine import AT_ONCE, START, Machine, retrying_job
 
 pytestmark = pytest.mark.behaviour("RUN-24")
 
@@ -103,7 +103,7 @@ def test_a_hold_does_not_stop_the_deadline_and_a_held_run_can_be_cancelled() -> 
 
 @pytest.mark.behaviour("RUN-25")
 def test_by_filter_over_a_restart() -> None:
-    machine = Machine()
+    machine = Machine(limits=Limits(session_patterns=AT_ONCE))
     held, other = machine.submit_many(3, session="a"), machine.submit(session="b")
     machine.step(("client", StartBulk(1, "b1", RunAction.HOLD, RunFilter(session="a"), "wait", "ann")))
     machine.step()

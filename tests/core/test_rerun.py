@@ -19,7 +19,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import State
 from interlock.ports.store import PruneLimits
-from tests.core.machine import START, Machine, at_once
+from tests.core.machine import AT_ONCE, START, Machine, at_once
 
 
 def command(run_id: str, key: str = "") -> Command:
@@ -64,7 +64,7 @@ def retries(m: Machine) -> list[str]:
 @pytest.mark.behaviour("RUN-23")
 @pytest.mark.parametrize("end", [failed, cancelled, succeeded])
 def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]) -> None:
-    m = Machine(lanes={"main": 4, "team": 1})
+    m = Machine(lanes={"main": 4, "team": 1}, limits=Limits(session_patterns=AT_ONCE))
     fields = {"payload": b'{"a":1}', "tenant": "blue", "lane": "team", "session": "s", "labels": {"by": "ann"}}
     old = end(m, **fields)
     before = m.store.runs_by_id[old].state, m.store.runs_by_id[old].result, m.path(old)
@@ -176,7 +176,7 @@ def request(bulk_id: str = "b1", **wanted: Any) -> Command:
 
 
 def small(*jobs: Job) -> Machine:
-    return Machine(*jobs, lanes={"main": 1000, "team": 10}, limits=Limits(bulk_runs=3))
+    return Machine(*jobs, lanes={"main": 1000, "team": 10}, limits=Limits(bulk_runs=3, session_patterns=AT_ONCE))
 
 
 def finish(m: Machine) -> int:

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 from interlock.core import rerun
 from interlock.core.facts import Needs
-from interlock.core.settle import ATTEMPT_TIMEOUT, CANCEL, TIMEOUT
+from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
+from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import RunPruned, UnknownRun
 from interlock.model.facets import Hold
-from interlock.model.message import Stop
 from interlock.model.outcome import Outcome
 from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run import Run
@@ -48,6 +48,7 @@ def hold(p: Pass, run: Run, reason: str, actor: str) -> bool:
     p.set_facet(run, hold=Hold(by=actor, at=p.now))
     if run.state is State.SCHEDULED:
         p.move(run, State.PENDING, reason, actor)
+        p.stepping_back.append(run)
     return True
 
 
@@ -65,18 +66,6 @@ def stays_held(p: Pass, run: Run) -> bool:
     return run.is_held
 
 
-def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
-    """End a waiting run, or ask the worker of an executing one; return False if it was already asked."""
-    if run.state not in ON_WORKER:
-        run.outcome = Outcome.CANCELLED
-        p.move(run, State.CANCELLED, reason, actor)
-    elif run.stop in (CANCEL, TIMEOUT):
-        return False
-    else:
-        _ask_to_stop(p, run, CANCEL, reason, actor)
-    return True
-
-
 def has_expired(p: Pass, run: Run) -> bool:
     """Stop a run past its deadline; also a stage of the entry."""
     if run.deadline_at is None or run.deadline_at > p.now:
@@ -90,7 +79,7 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run)
     elif run.state in ON_WORKER and run.stop is None:
-        _ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
+        ask_to_stop(p, run, ATTEMPT_TIMEOUT, "attempt ran too long", "scheduler")
 
 
 def _time_out(p: Pass, run: Run) -> None:
@@ -98,15 +87,7 @@ def _time_out(p: Pass, run: Run) -> None:
         run.outcome = Outcome.TIMEOUT
         p.move(run, State.TIMEOUT, f"deadline passed while {run.state}")
     elif run.stop in (None, ATTEMPT_TIMEOUT):
-        _ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
-
-
-def _ask_to_stop(p: Pass, run: Run, why: str, reason: str, actor: str) -> None:
-    run.stop = why
-    run.stop_reason = reason
-    run.stop_actor = actor
-    p.touch(run)
-    p.send(str(run.worker_id), Stop(run.id, run.fence, why))
+        ask_to_stop(p, run, TIMEOUT, "deadline passed", "scheduler")
 
 
 ACTIONS: dict[RunAction, Callable[[Pass, Run, str, str], bool]] = {

@@ -1,17 +1,19 @@
 """Admission: create new runs, and queue runs that pass the entry in their lane."""
 
+from collections import Counter
 from datetime import UTC, datetime
 
 import msgspec
 
 from interlock.core.facts import Needs
-from interlock.core.lanes import enqueue
+from interlock.core.session import memo_name
+from interlock.core.sessions import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
 from interlock.model.command import Create
 from interlock.model.error import Draining, IdempotencyConflict
-from interlock.model.facets import Facets, RetryOf, Unique
+from interlock.model.facets import Facets, RetryOf, SessionFacet, Unique
 from interlock.model.job import Job, Priority
 from interlock.model.request import Accepted, NewRun
 from interlock.model.run import Run, occurrence_id
@@ -22,6 +24,8 @@ def create_needs(state: SchedulerState, command: Create, needs: Needs) -> None:
     for new in command.runs:
         if new.idempotency_key is not None:
             needs.keys[new.tenant, new.idempotency_key] = None
+        if new.session is not None and (new.tenant, new.session) not in state.sessions and state.has_session_memos:
+            needs.memos[memo_name(new.tenant, new.session)] = None
         if new.occurrence is not None:
             run_id = occurrence_id(new.job_id, new.occurrence, new.tenant)
             needs.digests[run_id] = new.job_id
@@ -35,6 +39,7 @@ def create(p: Pass, origin: str, command: Create) -> None:
         raise Draining
     taken: dict[object, bytes] = {}
     digests: dict[int, bytes] = {}
+    coming: Counter[tuple[str, str]] = Counter()
     for place, new in enumerate(command.runs):
         p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
@@ -43,6 +48,8 @@ def create(p: Pass, origin: str, command: Create) -> None:
                 _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
             if new.occurrence is not None:
                 _check_occurrence(p, new, new.occurrence, digest, taken)
+        if new.session is not None and _existing(p, new) is None:
+            check_room(p, new, coming)
     ids = []
     for place, new in enumerate(command.runs):
         existing = _existing(p, new)
@@ -120,7 +127,7 @@ def create_run(
         actor,
         now,
         origin=new.origin,
-        facets=_facets(new, retry_of) if new.labels or new.unique or new.priority or retry_of else None,
+        facets=_facets(new, retry_of),
     )
     p.begin(run)
     if new.occurrence is not None and new.tenant == "default":
@@ -136,11 +143,15 @@ def create_run(
     return run
 
 
-def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets:
+def _facets(new: NewRun, retry_of: RetryOf | None) -> Facets | None:
+    session = SessionFacet(new.session_options, new.stamp) if new.session_options or new.stamp is not None else None
+    if not (new.labels or new.unique or new.priority or session or retry_of):
+        return None
     return Facets(
         labels=new.labels or None,
         unique=Unique() if new.unique else None,
         priority=None if new.priority is None else Priority(new.priority),
+        session=session,
         retry_of=retry_of,
     )
 
@@ -165,7 +176,7 @@ def _deadline(job: Job, since: float) -> float | None:
 def admit(p: Pass, run: Run) -> None:
     """Queue a run that has passed every stage of the entry."""
     p.move(run, State.SCHEDULED, "cleared")
-    enqueue(p.state, run)
+    queue(p, run)
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:

@@ -23,11 +23,12 @@ class Needs(msgspec.Struct):
     runs: dict[str, None] = {}  # ids of runs that are needed whole
     latest: dict[str, None] = {}  # jobs whose latest fire time is needed
     retries: dict[tuple[str, str], None] = {}  # runs to retry, and the keys of the new runs in their tenants
+    memos: dict[str, None] = {}  # names
     pages: dict[str, tuple[RunFilter, int | None, int]] = {}
     """bulk request → the ended runs it is for, where the next page begins, and its size"""
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.digests or self.states or self.runs or self.latest or self.pages)
+        return bool(self.keys or self.digests or self.states or self.runs or self.latest or self.pages or self.memos)
 
     def note_passed(self, state: "SchedulerState", run_id: str, job_id: str, at: float) -> None:
         """Record a run whose second is a fire time that the schedule has passed."""
@@ -46,5 +47,6 @@ class Facts(msgspec.Struct):
     runs: dict[str, Run] = {}
     pruned: set[str] = set()  # requested runs that were pruned
     latest: dict[str, float] = {}  # job → its latest fire time with a run, if in the future
+    memos: dict[str, bytes] = {}
     pages: dict[str, tuple[list[Run], int | None]] = {}
     """bulk request → a page of ended runs, with payloads, and where the next begins; None after the last"""

@@ -200,6 +200,7 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         enqueue(p.state, run, attempt.order)
         if run.is_held:
             p.move(run, State.PENDING, "held")
+            p.stepping_back.append(run)
     else:
         _again(p, run, reason)
 

@@ -5,12 +5,14 @@ from difflib import get_close_matches
 from heapq import heapify, heappush
 from itertools import islice
 from math import inf
+from typing import Any
 
 import msgspec
 
 from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
 from interlock.core.lane import Lane, LineKey, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
+from interlock.core.session import Session, memo_name, read_memo
 from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
@@ -36,6 +38,7 @@ class Limits(msgspec.Struct, frozen=True):
     log_bytes: int = 4 * 1024 * 1024  # bytes of text of these lines
     prerun: float = 10.0  # seconds ahead of its time that an occurrence becomes a run
     lead: float = 0.0  # seconds ahead of its time that an occurrence may go to a worker; half of it is for the commit
+    session_patterns: Mapping[str, Mapping[str, Any]] = {}  # pattern of session names → options
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property
@@ -139,6 +142,8 @@ class SchedulerState:
         # (none for a retry, which reads them from the store)
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
+        self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
+        self.has_session_memos = False
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart
@@ -228,6 +233,18 @@ class SchedulerState:
             limit.most = job.limit.max
             found.append(limit)
         return found
+
+    def open_session(self, tenant: str, name: str, memos: Mapping[str, bytes]) -> Session:
+        session = self.sessions.get((tenant, name))
+        if session is None:
+            memo = read_memo(memos.get(memo_name(tenant, name)))
+            session = self.sessions[tenant, name] = Session(tenant, name, memo)
+        return session
+
+    def waits_in_session(self, run: Run) -> bool:
+        """Return whether a cleared run waits for its turn, and not in its lane."""
+        session = None if run.session is None else self.sessions.get((run.tenant, run.session))
+        return session is not None and run.id in session.waiting
 
     def set_timer(self, when: float, run: Run) -> None:
         heappush(self.timers, (when, self.arrival(), run.id))

@@ -12,6 +12,7 @@ from interlock.core import (
     lanes,
     liveness,
     rerun,
+    sessions,
     settle,
     timers,
     timetable,
@@ -67,9 +68,11 @@ def step(
     timers.fire(p)
     release(p)
     timetable.fire_ahead(p)
+    sessions.release(p)
     while p.entering:
         _enter(p)
         release(p)
+        sessions.release(p)
     lanes.fill(p)
     return p.finish()
 
@@ -108,6 +111,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Leaving: liveness.worker_leaving,
     command.Create: admission.create,
     request.ActOnRun: actions.act,
+    request.ActOnSession: sessions.act,
     request.StartBulk: bulk.start,
     request.SetPaused: job_changes.pause,
     request.DropJob: job_changes.drop,
@@ -128,6 +132,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Create: admission.create_needs,
     request.ActOnRun: actions.needs_run,
     request.StartBulk: rerun.needs_page,
+    request.ActOnSession: sessions.act_needs,
     command.Quarantine: actions.needs_run,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,

@@ -6,6 +6,7 @@ from interlock.core import timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.gates import GATE, ring
 from interlock.core.schedule_table import goes_early
+from interlock.core.sessions import end_window
 from interlock.core.state import WAIT
 from interlock.core.transition import Pass
 from interlock.model.run import Run
@@ -74,7 +75,9 @@ def _end_spans(p: Pass) -> None:
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:
             continue
-        if kind == WAIT:
+        if kind == WAIT and run.state is State.SCHEDULED:
+            end_window(p, run)
+        elif kind == WAIT:
             _go_on(p, run)
         else:
             overrun(p, run, kind)

@@ -51,6 +51,8 @@ class Pass(Decisions, kw_only=True):
     marked: dict[str, Run] = {}  # ended runs with new facets and no other change
     answered: list[tuple[Asked, Any]] = []  # answers to effects of earlier passes
     entering: list[Run] = []  # runs that became pending, in order, for the entry
+    stepping_back: list[Run] = []  # runs of sessions that are held although their turn has come
+    left: int = 0  # number of ended runs that their sessions have noticed
     released: int = 0  # number of ended runs that the timetable has noticed
     occurrences: int = 0  # number of created runs
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
@@ -65,6 +67,8 @@ class Pass(Decisions, kw_only=True):
         limit = self.state.versions[run.job_version].limit
         if limit is not None:
             run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
+        if run.session is not None:
+            self.state.open_session(run.tenant, run.session, self.facts.memos).live += 1
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
@@ -103,12 +107,14 @@ class Pass(Decisions, kw_only=True):
             self.state.free_slot(run)
         if effect & REWRITES:
             self.rewritten.add(run.id)
-        if before is State.SCHEDULED and effect & (ENTERS | ENDS):
+        if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
             lane.remove(self.state.line_key(run), run)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:
             lane.moved.pop(run.id, None)
+            if run.session is not None:
+                self.state.sessions[run.tenant, run.session].waiting.pop(run.id, None)
             run.ended_at = run.changed_at
             run.due_at = None
             self.ended.append(run)
@@ -144,6 +150,10 @@ class Pass(Decisions, kw_only=True):
         changed = replace(run.facets or Facets(), **facets)
         run.facets = None if changed == Facets() else changed
         self.touch(run)
+
+    def collapse(self, into: Run, run: Run) -> None:
+        """End a run whose payload goes to another one of its session."""
+        self.move(run, State.SKIPPED, f"debounced into {into.id}")
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)

@@ -35,6 +35,8 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         known = await store.known_keys(keys)
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
+    if needs.memos:
+        facts.memos = await store.memos(list(needs.memos))
     for bulk_id, (wanted, before, size) in needs.pages.items():
         page = await store.runs(wanted, before, size)
         inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}

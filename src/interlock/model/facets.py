@@ -33,6 +33,17 @@ class RetriedAs(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Its place in its session."""
+
+    options: dict[str, Any] | None = None  # those that the submit gave
+    stamp: float | None = None  # when its message was sent
+    detached: bool = False  # whether the session was reset after its turn came
+
+
+PLAIN_SESSION = SessionFacet()
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -40,6 +51,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     labels: dict[str, str] | None = None
     unique: Unique | None = None
     priority: Priority | None = None  # if it is not the job's
+    session: SessionFacet | None = None
     limit_value: str | None = None  # value that the limit of its job counts
     retry_of: RetryOf | None = None
     retried_as: RetriedAs | None = None

@@ -135,6 +135,7 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
     burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
     limit: Annotated[KeyLimit | None, doc("Most runs at once for each value of an argument.")] = None
+    sessions: dict[str, Any] | None = None  # options of its runs' sessions
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None

@@ -149,6 +149,8 @@ class NewRun(msgspec.Struct, array_like=True, frozen=True, gc=False):
     delay: float | None = None
     labels: dict[str, str] | None = None
     priority: str | None = None
+    session_options: dict[str, Any] | None = None
+    stamp: float | None = None  # when the message of a session was sent
     unique: str | None = None  # `WHILE_LIVE`: the key is free again once the run has ended
 
     @property

@@ -22,6 +22,7 @@ from interlock.model.reload_report import Reloaded
 from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
+from interlock.model.session import SessionAction
 from interlock.model.state import State
 
 A_co = TypeVar("A_co", bound=Message, covariant=True)
@@ -315,6 +316,17 @@ class AskTimetable(Request[TimetableReport], frozen=True):
     until: float
     most_jobs: Count
     most_times: Count  # of one job
+
+
+class SessionReport(Answer, frozen=True):
+    acted: bool  # whether a run or the session changed
+
+
+class ActOnSession(Change[SessionReport], frozen=True):
+    action: SessionAction
+    session: str
+    tenant: str = "default"
+    actor: str | None = None
 
 
 class SetPaused(Change[JobsReport], frozen=True):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import Facets, shown
+from interlock.model.facets import PLAIN_SESSION, Facets, SessionFacet, shown
 from interlock.model.failure import Failure
 from interlock.model.state import ENTRY, EXECUTION, State
 
@@ -89,6 +89,10 @@ class Run(msgspec.Struct, gc=False):
     @property
     def failure(self) -> Failure | None:
         return None if self.facets is None else self.facets.failure
+
+    @property
+    def session_facet(self) -> SessionFacet:
+        return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 
     @property
     def is_held(self) -> bool:

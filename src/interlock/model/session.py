@@ -1,9 +1,9 @@
 """Sessions: runs that share a key are executed in order."""
 
+from collections.abc import Mapping
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Annotated, Any
-
-import msgspec
 
 from interlock.model.doc import doc
 from interlock.model.field import Checked
@@ -39,6 +39,27 @@ class SessionOptions(Checked, frozen=True, kw_only=True, omit_defaults=True):
     burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
 
 
-def changed(options: SessionOptions, given: dict[str, Any] | None) -> SessionOptions:
-    """Return the options with some replaced."""
-    return msgspec.structs.replace(options, **given) if given else options
+class SessionAction(StrEnum):
+    STOP = "stop"
+    STOP_ALL = "stopall"
+    RESET = "reset"
+    PAUSE = "pause"
+    RESUME = "resume"
+
+
+DEFAULT = SessionOptions()
+
+
+def effective(
+    patterns: Mapping[str, Mapping[str, Any]],
+    of_job: Mapping[str, Any] | None,
+    override: Mapping[str, Any] | None,
+    given: Mapping[str, Any] | None,
+    name: str,
+) -> SessionOptions:
+    """Return the options for a run: those of its submit, else the session's last ones, else the job's, else those of
+    the longest pattern that fits the name, else the default ones."""
+    fitting = max((one for one in patterns if fnmatchcase(name, one)), key=len, default=None) if patterns else None
+    layers = ({} if fitting is None else patterns[fitting], of_job, override, given)
+    found = {key: value for layer in layers if layer for key, value in layer.items()}
+    return SessionOptions(**found) if found else DEFAULT

@@ -226,6 +226,10 @@ class Store(Reader):
         """Return run id and digest of each (tenant, idempotency key) that was used."""
 
     @abstractmethod
+    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Return the memos of these names."""
+
+    @abstractmethod
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         """Return the digests of those of these runs, pruned ones too, that had a key or were an occurrence."""
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
+from interlock.core.session import PREFIX, memo_name
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.error import StaleEpoch, StoreUnavailable
@@ -47,7 +48,7 @@ class MemoryStore(port.Store, Leases):
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
         self.bulks: dict[str, tuple[BulkRequest, int]] = {}
-        self.memos: dict[str, bytes] = {}
+        self.memos_by_name: dict[str, bytes] = {}
         """each with the number of the last run it has yet to look at"""
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
@@ -109,9 +110,9 @@ class MemoryStore(port.Store, Leases):
     def _apply_memos(self, batch: Batch) -> None:
         for name, value in batch.memos.items():
             if value is None:
-                self.memos.pop(name, None)
+                self.memos_by_name.pop(name, None)
             else:
-                self.memos[name] = value
+                self.memos_by_name[name] = value
 
     def _apply_bulks(self, batch: Batch) -> None:
         for bulk_id in batch.dropped_bulks:
@@ -181,7 +182,17 @@ class MemoryStore(port.Store, Leases):
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, dict(self.memos))
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, *self._memos_for(runs))
+
+    def _memos_for(self, runs: list[Run]) -> tuple[dict[str, bytes], bool]:
+        """Return the memos but those of idle sessions, and whether any session has one."""
+        live = {memo_name(run.tenant, run.session) for run in runs if run.session is not None}
+        of_sessions = {name for name in self.memos_by_name if name.startswith(PREFIX)}
+        found = {name: value for name, value in self.memos_by_name.items() if name not in of_sessions - live}
+        return found, bool(of_sessions)
+
+    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
+        return {name: self.memos_by_name[name] for name in names if name in self.memos_by_name}
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}

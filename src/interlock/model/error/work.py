@@ -182,6 +182,14 @@ class IdempotencyConflict(Conflict, code="idempotency_conflict"):
         self.key, self.run_id = key, run_id
 
 
+class QueueFull(Conflict, code="queue_full"):
+    """As many runs as may wait in the session already do, and it drops new ones."""
+
+    def __init__(self, session: str, cap: int) -> None:
+        super().__init__(f"session: {session!r} has {cap} waiting runs, its cap; submit again later, or use drop: old")
+        self.session, self.cap = session, cap
+
+
 class InvalidTransition(InterlockError, code="invalid_transition"):
     """A run cannot go from one state to the other."""
 

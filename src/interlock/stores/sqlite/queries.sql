@@ -346,5 +346,16 @@ INSERT INTO memos (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET v
 -- name: drop_memo
 DELETE FROM memos WHERE name = ?;
 
+-- name: get_memo
+SELECT value FROM memos WHERE name = ?;
+
+-- Without those of idle sessions.
 -- name: load_memos
-SELECT name, value FROM memos;
+SELECT name, value FROM memos WHERE name < 'session:' OR name >= 'session;'
+UNION ALL SELECT name, value FROM memos JOIN (
+  SELECT DISTINCT 'session:' || tenant || ':' || session AS name FROM runs INDEXED BY runs_live
+  WHERE ended_at IS NULL AND session IS NOT NULL
+) USING (name);
+
+-- name: has_session_memos
+SELECT EXISTS (SELECT 1 FROM memos WHERE name >= 'session:' AND name < 'session;');

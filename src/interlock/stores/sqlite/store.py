@@ -275,6 +275,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     schedules=[_schedule(row) for row in connection.execute(QUERIES["load_schedules"])],
                     bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
                     memos=dict(connection.execute(QUERIES["load_memos"])),
+                    has_session_memos=bool(connection.execute(QUERIES["has_session_memos"]).fetchone()[0]),
                 )
 
         return await self._read(work)
@@ -285,6 +286,9 @@ class SqliteStore(SqliteReader, Store, Leases):
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
         return {one: Inputs(*row) for one, row in (await self._find("get_inputs", run_ids)).items()}
+
+    async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
+        return {name: row[0] for name, row in (await self._find("get_memo", names)).items()}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: (row[0], row[1]) for key, row in (await self._find("get_key", keys)).items()}

@@ -1,0 +1,55 @@
+"""A session in memory, and its memo: what its runs do not show, and what outlives them."""
+
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+
+from interlock.model.run import Run
+from interlock.model.state import State
+
+BUSY = 0.6  # share of its window from which a session starts one run at a time
+PREFIX = "session:"
+
+
+class SessionMemo(msgspec.Struct, frozen=True, omit_defaults=True):
+    override: dict[str, Any] | None = None  # the options that submits gave, the last ones win
+    cutoff: float = 0.0  # wall time; runs stamped before it are stale
+    generation: int = 0
+    paused: bool = False
+    usage: tuple[int, int] = (0, 0)  # used of the window, and the window
+
+
+NOTHING = SessionMemo()
+
+
+class Session(msgspec.Struct, eq=False):
+    """The runs of one key of a tenant. It is in memory while it has runs that have not ended."""
+
+    tenant: str
+    name: str
+    memo: SessionMemo
+    live: int = 0  # runs that have not ended, those ahead of their time included
+    active: dict[str, Run] = {}  # runs that have had their turn, in this order
+    waiting: OrderedDict[str, Run] = msgspec.field(default_factory=OrderedDict)
+    collector: Run | None = None  # the last waiting run, while others may join it
+    window: float = 0.0  # elapsed time until which they may
+    most: int = 1  # runs that may be active, as of the latest arrival
+
+    @property
+    def room(self) -> int:
+        used, window = self.memo.usage
+        return (1 if window > 0 and used >= BUSY * window else self.most) - len(self.active)
+
+    def collecting(self, elapsed: float) -> Run | None:
+        """Return the waiting run that one which arrives now would join."""
+        run = self.collector
+        return run if run is not None and run.state is State.SCHEDULED and elapsed < self.window else None
+
+
+def memo_name(tenant: str, name: str) -> str:
+    return f"{PREFIX}{tenant}:{name}"
+
+
+def read_memo(stored: bytes | None) -> SessionMemo:
+    return NOTHING if stored is None else msgspec.json.decode(stored, type=SessionMemo)

@@ -1,0 +1,238 @@
+"""Sessions: runs with one key of a tenant are executed in order.
+
+A cleared run waits here until its turn comes, and then in its lane. From its turn until it has ended it is active,
+however often it is retried: so the runs of a serial session never overlap, and a cancelled one keeps its place until it
+has really stopped.
+"""
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from interlock.core.facts import Needs
+from interlock.core.lanes import enqueue
+from interlock.core.session import NOTHING, Session, memo_name, read_memo
+from interlock.core.state import WAIT, SchedulerState
+from interlock.core.stop import cancel_run
+from interlock.core.transition import Pass
+from interlock.model.error import QueueFull
+from interlock.model.facets import SessionFacet
+from interlock.model.job import Job
+from interlock.model.request import ActOnSession, NewRun, SessionReport
+from interlock.model.run import Run
+from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, effective
+from interlock.model.state import State
+
+DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
+INTERRUPTED = "interrupted by a later run"
+
+
+def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
+    if state.has_session_memos and (command.tenant, command.session) not in state.sessions:
+        needs.memos[memo_name(command.tenant, command.session)] = None
+
+
+def options_of(state: SchedulerState, session: Session, job: Job, given: dict[str, Any] | None) -> SessionOptions:
+    return effective(state.limits.session_patterns, job.sessions, session.memo.override, given, session.name)
+
+
+def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
+    """Refuse a run that is due now if its session is full and drops new ones."""
+    if new.session is None or new.at is not None or new.delay:
+        return
+    key = new.tenant, new.session
+    session = p.state.sessions.get(key) or Session(*key, read_memo(p.facts.memos.get(memo_name(*key))))
+    options = options_of(p.state, session, p.state.jobs[new.job_id], new.session_options)
+    session.most = options.max_concurrent
+    if options.mode is Mode.INTERRUPT or session.collecting(p.elapsed) or (options.debounce and coming[key]):
+        return
+    coming[key] += 1
+    ahead = max(0, session.room) if options.debounce == 0 else 0
+    if options.drop is Drop.NEW and len(session.waiting) + coming[key] - ahead > options.cap:
+        raise QueueFull(new.session, options.cap)
+
+
+def queue(p: Pass, run: Run) -> None:
+    """Let a cleared run wait for its turn in its session, or in its lane if it has none or has had its turn."""
+    session = None if run.session is None else p.state.sessions[run.tenant, run.session]
+    facet = run.session_facet
+    if session is None or facet.detached or run.id in session.active:
+        enqueue(p.state, run)
+    elif run.id in session.waiting:
+        _proceed(p, session)
+    else:
+        session.waiting[run.id] = run
+        if _is_stale(p, session, run, facet):
+            cancel_run(p, run, STALE, "scheduler")
+        else:
+            _arrive(p, session, run, facet)
+
+
+def _is_stale(p: Pass, session: Session, run: Run, facet: SessionFacet) -> bool:
+    """Return whether a run was sent before its session was stopped. The first that was not ends the cutoff."""
+    if session.memo.cutoff:
+        if (run.created_at if facet.stamp is None else facet.stamp) < session.memo.cutoff:
+            return True
+        _note(p, session, cutoff=0.0)
+    return False
+
+
+def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
+    """Let a run wait as the last of its session, or join it to the one before. Another may give way to it."""
+    if facet.options:
+        _note(p, session, override={**(session.memo.override or {}), **facet.options})
+    options = options_of(p.state, session, p.state.job_of(run), facet.options)
+    session.most = options.max_concurrent
+    if options.mode is Mode.INTERRUPT:
+        session.collector = None
+        for other in [*session.active.values(), *session.waiting.values()]:
+            if other is not run and other.ended_at is None:
+                cancel_run(p, other, INTERRUPTED, "scheduler")
+    elif (collector := session.collecting(p.elapsed)) is not None:
+        p.collapse(collector, run)
+        _open_window(p, session, collector, options.debounce)
+    else:
+        session.collector = None
+        if options.debounce:
+            _open_window(p, session, run, options.debounce)
+    _proceed(p, session)
+    if len(session.waiting) > options.cap:
+        oldest = next(iter(session.waiting.values()))
+        cancel_run(p, *((run, FULL) if options.drop is Drop.NEW else (oldest, DROPPED)), "scheduler")
+
+
+def _open_window(p: Pass, session: Session, run: Run, debounce: float) -> None:
+    session.collector, session.window = run, p.elapsed + debounce
+    run.due_at = p.now + debounce
+    p.touch(run)
+    p.state.set_span(session.window, run, WAIT)
+
+
+def end_window(p: Pass, run: Run) -> None:
+    """Let a run proceed that has collected others, unless another arrival has made the time longer."""
+    _proceed(p, p.state.sessions[run.tenant, str(run.session)])
+
+
+def _proceed(p: Pass, session: Session) -> None:
+    """Give their turn to as many waiting runs as may be active."""
+    while session.room > 0 and not session.memo.paused:
+        run = next((one for one in session.waiting.values() if one.state is State.SCHEDULED), None)
+        if run is None or (run is session.collector and p.elapsed < session.window):
+            return
+        del session.waiting[run.id]
+        if run.due_at is not None:
+            run.due_at = None
+            p.touch(run)
+        if run is session.collector:
+            session.collector = None
+        session.active[run.id] = run
+        enqueue(p.state, run)
+
+
+def release(p: Pass) -> None:
+    """Take the runs that ended in this pass out of their sessions, and let others proceed."""
+    while p.stepping_back:
+        _step_back(p, p.stepping_back.pop())
+    while p.left < len(p.ended):
+        run = p.ended[p.left]
+        p.left += 1
+        session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
+        if session is None:
+            continue
+        session.live -= 1
+        session.active.pop(run.id, None)
+        if session.collector is run:
+            session.collector = None
+        _proceed(p, session)
+        if not session.live:
+            del p.state.sessions[run.tenant, session.name]
+
+
+def _step_back(p: Pass, run: Run) -> None:
+    """Let others of its session proceed past a run that is held although its turn has come."""
+    session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
+    if session is not None and run.is_held and session.active.pop(run.id, None) is not None:
+        session.waiting[run.id] = run
+        session.waiting.move_to_end(run.id, last=False)
+        _proceed(p, session)
+
+
+def _note(p: Pass, session: Session, **changes: Any) -> None:
+    session.memo = msgspec.structs.replace(session.memo, **changes)
+    name = memo_name(session.tenant, session.name)
+    p.batch.memos[name] = None if session.memo == NOTHING else msgspec.json.encode(session.memo)
+    p.state.has_session_memos = True
+
+
+def act(p: Pass, origin: str, command: ActOnSession) -> None:
+    session = p.state.open_session(command.tenant, command.session, p.facts.memos)
+    acted = _ACTIONS[command.action](p, session, command.actor or origin)
+    p.answers.append((origin, SessionReport(command.request, acted)))
+    if not session.live:
+        del p.state.sessions[command.tenant, command.session]
+
+
+def _stop(p: Pass, session: Session, actor: str) -> bool:
+    oldest = next(iter(session.active.values()), None)
+    return oldest is not None and cancel_run(p, oldest, "stopped", actor)
+
+
+def _stop_all(p: Pass, session: Session, actor: str) -> bool:
+    runs = [*session.active.values(), *session.waiting.values()]
+    _note(p, session, cutoff=p.now)
+    for run in runs:
+        cancel_run(p, run, "stopped", actor)
+    return bool(runs)
+
+
+def _reset(p: Pass, session: Session, actor: str) -> bool:
+    """Begin a new generation: waiting runs end, and active ones no longer belong to it."""
+    _note(p, session, generation=session.memo.generation + 1)
+    for run in list(session.waiting.values()):
+        cancel_run(p, run, CLEARED, actor)
+    for run in session.active.values():
+        p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))
+    session.active.clear()
+    return True
+
+
+def _pause(p: Pass, session: Session, actor: str) -> bool:
+    changed = not session.memo.paused
+    _note(p, session, paused=True)
+    return changed
+
+
+def _resume(p: Pass, session: Session, actor: str) -> bool:
+    changed = session.memo.paused
+    _note(p, session, paused=False)
+    _proceed(p, session)
+    return changed
+
+
+_ACTIONS = {
+    SessionAction.STOP: _stop,
+    SessionAction.STOP_ALL: _stop_all,
+    SessionAction.RESET: _reset,
+    SessionAction.PAUSE: _pause,
+    SessionAction.RESUME: _resume,
+}
+
+
+def place(state: SchedulerState, run: Run, elapsed: float, wall: float) -> None:
+    """Put a stored run that is cleared back into its session or lane. Runs come in order of arrival, and those that
+    have had their turn for certain are known."""
+    session = None if run.session is None else state.sessions[run.tenant, run.session]
+    if session is None or run.session_facet.detached or run.id in session.active:
+        enqueue(state, run)
+        return
+    options = options_of(state, session, state.job_of(run), run.session_facet.options)
+    session.waiting[run.id] = run
+    session.collector = None
+    if run.due_at is not None:
+        session.collector, session.window = run, elapsed + min(max(0.0, run.due_at - wall), options.debounce)
+        state.set_span(session.window, run, WAIT)
+    elif session.room > 0 and not session.memo.paused and len(session.waiting) == 1:
+        del session.waiting[run.id]
+        session.active[run.id] = run
+        enqueue(state, run)

@@ -1,0 +1,181 @@
+"""Sessions: the core against plain lists, and what a person sees of them."""
+
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from interlock.core.state import Limits
+from interlock.model.error import QueueFull
+from interlock.model.request import ActOnSession, SessionReport
+from interlock.model.session import SessionAction, SessionOptions
+from interlock.model.state import ON_WORKER, State
+from tests.core.machine import Machine, retrying_job
+from tests.core.plain_sessions import ACTIVE, PlainSession
+
+PATTERNS: dict[str, dict[str, Any]] = {
+    "serial": {"debounce": 0.0},
+    "two": {"debounce": 0.0, "max_concurrent": 2, "cap": 2},
+    "full": {"debounce": 0.0, "cap": 1, "drop": "new"},
+    "slow": {"debounce": 1.0, "cap": 2},
+    "chat": {"mode": "interrupt"},
+}
+
+
+def act(machine: Machine, action: SessionAction, session: str) -> bool:
+    answer = machine.step(("client", ActOnSession(7, action, session))).answers[-1][1]
+    assert isinstance(answer, SessionReport)
+    return answer.acted
+
+
+class SessionMachine(RuleBasedStateMachine):
+    @initialize()
+    def begin(self) -> None:
+        limits = Limits(session_patterns=PATTERNS)
+        self.machine = Machine(retrying_job(1), lanes={"main": 100}, limits=limits)
+        self.machine.worker_up(slots=100)
+        self.plain = {name: PlainSession(SessionOptions(**given)) for name, given in PATTERNS.items()}
+        self.of: dict[str, PlainSession] = {}
+
+    @rule(name=st.sampled_from(list(PATTERNS)), age=st.sampled_from([None, 0.0, 1.5]))
+    def submit(self, name: str, age: float | None) -> None:
+        plain = self.plain[name]
+        stamp = None if age is None else self.machine.wall - age
+        try:
+            run_id = self.machine.submit(session=name, stamp=stamp)
+        except QueueFull:
+            assert name == "full"
+            assert len(plain.at("waiting")) == 1
+            return
+        self.of[run_id] = plain
+        plain.submit(run_id, self.machine.elapsed, self.machine.wall if stamp is None else stamp)
+        self.settle()
+
+    @precondition(lambda self: self.executing())
+    @rule(place=st.integers(0, 100), outcome=st.sampled_from(["succeeded", "failed_fatal", "cancelled"]))
+    def finish(self, place: int, outcome: str) -> None:
+        run_id = self.executing()[place % len(self.executing())]
+        self.machine.finished(run_id, outcome)
+        self.of[run_id].end(run_id, str(self.machine.state_of(run_id)))
+        self.settle()
+
+    @precondition(lambda self: self.executing())
+    @rule(place=st.integers(0, 100))
+    def fail_and_retry(self, place: int) -> None:
+        """It keeps its place while it waits for its retry."""
+        run_id = self.executing()[place % len(self.executing())]
+        stopping = self.machine.run(run_id).stop is not None
+        self.machine.finished(run_id, "failed")
+        if stopping or self.machine.run(run_id).ended_at is not None:
+            self.of[run_id].end(run_id, str(self.machine.state_of(run_id)))
+        self.settle()
+
+    @precondition(lambda self: self.machine.state.runs)
+    @rule(place=st.integers(0, 100))
+    def cancel(self, place: int) -> None:
+        run_id = list(self.machine.state.runs)[place % len(self.machine.state.runs)]
+        self.machine.cancel(run_id)
+        plain = self.of[run_id]
+        if run_id in [one.run_id for one in plain.at("detached")] and self.machine.run(run_id).ended_at is not None:
+            plain.end(run_id, "cancelled")
+        else:
+            plain.cancel(run_id, "asked to")
+        self.settle()
+
+    @rule(name=st.sampled_from(list(PATTERNS)))
+    def stop(self, name: str) -> None:
+        plain = self.plain[name]
+        oldest = next(iter(plain.at(*ACTIVE)), None)
+        assert act(self.machine, SessionAction.STOP, name) == (oldest is not None and oldest.place != "stopping")
+        if oldest is not None:
+            plain.cancel(oldest.run_id, "stopped")
+        self.settle()
+
+    @rule(name=st.sampled_from(list(PATTERNS)))
+    def stop_all(self, name: str) -> None:
+        plain = self.plain[name]
+        plain.stop_all("stopped")
+        plain.cutoff = self.machine.wall
+        act(self.machine, SessionAction.STOP_ALL, name)
+        self.settle()
+
+    @rule(name=st.sampled_from(list(PATTERNS)))
+    def reset(self, name: str) -> None:
+        act(self.machine, SessionAction.RESET, name)
+        self.plain[name].reset()
+        self.settle()
+
+    @rule(name=st.sampled_from(list(PATTERNS)))
+    def pause_or_resume(self, name: str) -> None:
+        plain = self.plain[name]
+        plain.paused = not plain.paused
+        assert act(self.machine, SessionAction.PAUSE if plain.paused else SessionAction.RESUME, name)
+        self.settle()
+
+    @rule(seconds=st.sampled_from([0.25, 0.5, 1.0, 5.0]))
+    def wait(self, seconds: float) -> None:
+        self.machine.advance(seconds)
+        self.settle()
+
+    @rule()
+    def restart(self) -> None:
+        self.machine.restart()
+        self.machine.worker_up(slots=100, held=[self.machine.held(run_id) for run_id in self.executing()])
+
+    def settle(self) -> None:
+        for plain in self.plain.values():
+            for one in plain.at("active", "retrying"):
+                one.place = "retrying" if self.machine.state_of(one.run_id) is State.RETRYING else "active"
+            plain.proceed(self.machine.elapsed)
+
+    def executing(self) -> list[str]:
+        return [run.id for run in self.machine.state.runs.values() if run.state in ON_WORKER]
+
+    @invariant()
+    def all_is_as_in_the_plain_lists(self) -> None:
+        if not hasattr(self, "plain"):
+            return
+        state = self.machine.state
+        for name, plain in self.plain.items():
+            session = state.sessions.get(("default", name))
+            assert (session is None) == (not plain.runs), "an idle session takes no memory"
+            if session is None:
+                continue
+            assert sorted(session.active) == sorted(one.run_id for one in plain.at(*ACTIVE))
+            assert list(session.waiting) == [one.run_id for one in plain.at("waiting")]
+            for one in plain.runs:
+                run = state.runs[one.run_id]
+                assert (run.state is State.SCHEDULED) == (one.place == "waiting"), "there is room for all in the lane"
+            assert len(plain.at(*ACTIVE)) <= plain.options.max_concurrent
+        for plain in self.plain.values():
+            for run_id, how in plain.ended.items():
+                run = self.machine.run(run_id)
+                assert how in (str(run.state), f"{run.state} {run.reason}")
+
+
+@pytest.mark.behaviour("SES-1", "SES-2", "SES-3", "SES-4", "SES-5", "SES-6", "SES-7", "SES-10")
+def test_sessions_are_as_plain_lists_would_be() -> None:
+    run_state_machine_as_test(
+        SessionMachine,
+        settings=settings(max_examples=200, stateful_step_count=40, suppress_health_check=list(HealthCheck)),
+    )
+
+
+def test_a_full_session_refuses_a_whole_submit() -> None:
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    machine.submit(session="full")
+    machine.submit(session="full")
+    before = len(machine.store.runs_by_id)
+    with pytest.raises(QueueFull):
+        machine.submit(session="full")
+    assert len(machine.store.runs_by_id) == before
