@@ -90,7 +90,7 @@ async def _rest(cluster: Cluster, clients: Clients) -> None:
             return
         if cluster.loop.time() - begun > PATIENCE:
             runs = ", ".join(f"{run.id} {run.state} ({run.reason})" for run in unfinished)
-            waiting = ", ".join(clients.waiting)
+            waiting = ", ".join(clients.waiting())
             cluster.invariants.fail(
                 f"no rest after {PATIENCE:g}s: runs [{runs}], {running} attempts held, "
                 f"{clients.busy} clients wait for [{waiting}], the scheduler is empty: {_is_empty(cluster)}"
