@@ -15,8 +15,8 @@ from interlock.model.run import Run
 
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
-    lane_key, route = state.line_key(run), state.route_key(run)
-    state.lanes[run.lane].add(lane_key, route, state.arrival() if order is None else order, run)
+    arrival = state.arrival() if order is None else order
+    state.lanes[run.lane].add(state.line_key(run), state.route_key(run), arrival, run)
 
 
 def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:

@@ -55,9 +55,11 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
 
 def queue(p: Pass, run: Run) -> None:
     """Let a cleared run wait for its turn in its session, or in its lane if it has none or has had its turn."""
-    session = None if run.session is None else p.state.sessions[run.tenant, run.session]
-    facet = run.session_facet
-    if session is None or facet.detached or run.id in session.active:
+    if run.session is None:
+        enqueue(p.state, run)
+        return
+    session, facet = p.state.sessions[run.tenant, run.session], run.session_facet
+    if facet.detached or run.id in session.active:
         enqueue(p.state, run)
     elif run.id in session.waiting:
         _proceed(p, session)
