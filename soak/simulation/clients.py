@@ -32,6 +32,7 @@ from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
+from soak.simulation.sessions import NAMES
 
 AWAY = (StoreUnavailable, ConnectionLost, NotRunning)
 
@@ -48,6 +49,7 @@ class Clients:
         self._invariants = cluster.invariants
         self._scenario = cluster.scenario
         self._rng = cluster.random("clients")
+        self._session_rng = cluster.random("sessions")
         self._by_key: dict[str, str] = {}
         self._waiting: dict[str, None] = {}
         self.busy = 0
@@ -130,11 +132,17 @@ class Clients:
             arguments,
             occurrence=occurrence,
             now=self.cluster.clock.now().wall,
+            session=self._session(key, occurrence),
             lane=rng.choice((*LANES, "nowhere")) if rng.random() < 0.2 else None,
             idempotency_key=key,
             delay=round(rng.uniform(0.1, 20), 3) if occurrence is None and rng.random() < 0.2 else None,
             deadline=round(rng.uniform(1, 40), 3) if endless or rng.random() < 0.15 else None,
         )
+
+    def _session(self, key: str | None, occurrence: float | None) -> str | None:
+        if not self._scenario.sessions or key is not None or occurrence is not None:
+            return None
+        return self._session_rng.choice((None, *NAMES))
 
     async def _submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle[Any]]:
         while True:

@@ -45,6 +45,7 @@ from soak.simulation.scenario import (
     Scenario,
     jobs_of,
 )
+from soak.simulation.sessions import PATTERNS
 from soak.simulation.store import Disk, FaultyStore, StoreFaults, StoreSabotage
 from soak.simulation.trace import Trace
 
@@ -122,7 +123,8 @@ class ForgetfulEngine(Engine):
 
 
 class NegligentEngine(Engine):
-    """Does not go on with the bulk requests that were under way, or lets go of runs that are held."""
+    """Does not go on with the bulk requests that were under way, or lets go of runs that are held, or forgets
+    whose turn it was in a session."""
 
     sabotage = Sabotage()
 
@@ -130,6 +132,9 @@ class NegligentEngine(Engine):
         await super().start()
         if self.sabotage.engine_forgets_bulks:
             self.state.walks.clear()
+        elif self.sabotage.engine_forgets_turns:
+            for session in self.state.sessions.values():
+                session.active.clear()
         else:
             for run in self.state.runs.values():
                 run.facets = None if run.facets is None else msgspec.structs.replace(run.facets, hold=None)
@@ -252,7 +257,7 @@ class Cluster:
         if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
             kind = CarelessEngine
             CarelessEngine.sabotage = sabotage
-        if sabotage.engine_forgets_bulks or sabotage.engine_forgets_holds:
+        if sabotage.engine_forgets_bulks or sabotage.engine_forgets_holds or sabotage.engine_forgets_turns:
             kind = NegligentEngine
             NegligentEngine.sabotage = sabotage
         if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
@@ -267,7 +272,11 @@ class Cluster:
             catalog=self._catalog(),
             settings=EngineSettings(
                 limits=Limits(
-                    heartbeat_interval=HEARTBEAT, small_payload=200, lead=LEAD, bulk_runs=self.scenario.bulk_runs
+                    heartbeat_interval=HEARTBEAT,
+                    small_payload=200,
+                    lead=LEAD,
+                    bulk_runs=self.scenario.bulk_runs,
+                    session_patterns=PATTERNS,
                 ),
                 lease_ttl=LEASE_TTL,
                 batch_runs=self.scenario.batch_runs,

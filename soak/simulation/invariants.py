@@ -21,6 +21,7 @@ from soak.simulation.history import replay
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.reruns import Reruns
+from soak.simulation.sessions import Sessions
 from soak.simulation.spans import Spans
 from soak.simulation.store import Disk
 from soak.simulation.trace import Trace
@@ -61,6 +62,7 @@ class Invariants(Ledger):
         self.occurrences = Occurrences(disk, self._require)
         self.bulks = Bulks(disk, self._require)
         self.reruns = Reruns(disk, self._require)
+        self.sessions = Sessions(disk, self._require)
         self.spans = Spans(loop, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
@@ -109,6 +111,7 @@ class Invariants(Ledger):
         self.occurrences.after(touched)
         self.bulks.after(batch)
         self.reruns.after(batch, touched)
+        self.sessions.after(touched)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -187,7 +190,7 @@ class Invariants(Ledger):
             self._require(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED
-            asked = run.id in self.cancels or self.bulks.asked_for(run)
+            asked = run.id in self.cancels or self.bulks.asked_for(run) or self.sessions.gives_way(run)
             self._require(asked or gave_up, f"{run.id} is cancelled, and nobody asked for it")
         elif run.state is State.TIMEOUT:
             limited = run.deadline_at is not None or job.max_runtime is not None

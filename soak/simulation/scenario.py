@@ -117,6 +117,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_applies_answers_twice: bool = False
     engine_asks_once: bool = False  # an effect whose answer is lost is not asked again
     engine_forgets_unsent: bool = False  # runs that were dispatched when the scheduler died are left to themselves
+    engine_forgets_turns: bool = False  # runs of sessions that had their turn when the scheduler died wait again
     engine_ignores_delays: bool = False  # that a failed attempt asked for
     engine_ignores_types: bool = False  # of the exception that an attempt failed with
     engine_counts_wall_time: bool = False  # where elapsed time is meant
@@ -141,6 +142,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     bulks: int = 0  # requests that cancel many runs at once
     bulk_runs: int = 2000  # how many of them one pass ends
     retries: int = 0  # requests that retry a run, as many that retry by filter, and clients with unique keys
+    sessions: bool = False  # some runs have one
     prunes: bool = False  # hardly any run that has ended is kept
 
 
@@ -162,5 +164,6 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         bulks=rng.choice((0, 0, 1, 3)),
         bulk_runs=rng.choice((1, 1, 4)),
         prunes=rng.random() < 0.5,
+        sessions=seed % 4 == 2,
         retries=3 if seed % 3 == 1 else 0,  # not drawn, so that older seeds do what they did
     )

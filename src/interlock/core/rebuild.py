@@ -8,29 +8,14 @@ import msgspec
 from interlock.core import sessions
 from interlock.core.gates import RATE, RateGate
 from interlock.core.lane import Room
-from interlock.core.schedule_table import ScheduleRow, series_of
+from interlock.core.schedule_table import series_of
+from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import waits_for_span
-from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
-
-
-class Snapshot(msgspec.Struct, frozen=True):
-    """The live part of a store."""
-
-    runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
-    jobs: list[Job]  # every job version that these runs refer to
-    position: int  # highest one stored, or 0
-    log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
-    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
-    put_jobs: list[Job] = []  # in order of arrival
-    schedules: list[ScheduleRow] = []
-    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
-    memos: dict[str, bytes] = {}  # those of idle sessions are left out
-    has_session_memos: bool = False
 
 
 def rebuild(
@@ -53,36 +38,18 @@ def rebuild(
     for name, due in snapshot.memos.items():
         if name.startswith(RATE):
             state.gates[name] = RateGate(name=name, due=now.elapsed + msgspec.json.decode(due, type=float) - now.wall)
-    _open_sessions(state, snapshot)
+    sessions.open_all(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         state.runs[run.id] = run
         if run.lane not in state.lanes:
             run.lane = "main"
-        _place(state, run, now.elapsed, now.wall)
+        _place(state, run, now.elapsed)
         if run.deadline_at is not None:
             state.set_timer(run.deadline_at, run)
         for kind, left in _spans_left(run, state.job_of(run), now.wall):
             state.set_span(known.get((run.id, kind, getattr(run, kind)), now.elapsed + left), run, kind)
     return state
-
-
-def _open_sessions(state: SchedulerState, snapshot: Snapshot) -> None:
-    """Make the sessions of the live runs, with those that have had their turn for certain."""
-    state.has_session_memos = snapshot.has_session_memos
-    for run in snapshot.runs:
-        if run.session is None:
-            continue
-        session = state.open_session(run.tenant, run.session, snapshot.memos)
-        session.live += 1
-        if run.state is State.PRERUN or run.session_facet.detached:
-            continue
-        options = sessions.options_of(state, session, state.job_of(run), run.session_facet.options)
-        session.most = options.max_concurrent
-        if run.state is State.PENDING and run.is_held:
-            session.waiting[run.id] = run
-        elif run.attempt or run.state is not State.SCHEDULED:
-            session.active[run.id] = run
 
 
 def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
@@ -101,7 +68,7 @@ def _longest_wait(run: Run, job: Job) -> float:
     return max(job.retry.longest_delay, asked or 0.0)
 
 
-def _place(state: SchedulerState, run: Run, elapsed: float, wall: float) -> None:
+def _place(state: SchedulerState, run: Run, elapsed: float) -> None:
     """Put a run in the place of its state."""
     series = None if run.origin is None else series_of(state.series, run)
     if series is not None and run.state is State.PRERUN:
@@ -120,7 +87,7 @@ def _place(state: SchedulerState, run: Run, elapsed: float, wall: float) -> None
             worker.apart[run.id] = room
         state.watch_silence(elapsed)
     elif run.state is State.SCHEDULED:
-        sessions.place(state, run, elapsed, wall)
+        sessions.place(state, run, elapsed)
     elif run.due_at is None:
         state.unsettled.append(run.id)
     elif not waits_for_span(run):

@@ -34,6 +34,7 @@ class Session(msgspec.Struct, eq=False):
     waiting: OrderedDict[str, Run] = msgspec.field(default_factory=OrderedDict)
     collector: Run | None = None  # the last waiting run, while others may join it
     window: float = 0.0  # elapsed time until which they may
+    arrivals: int = 0
     most: int = 1  # runs that may be active, as of the latest arrival
 
     @property

@@ -5,7 +5,8 @@ however often it is retried: so the runs of a serial session never overlap, and 
 has really stopped.
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from interlock.core.facts import Needs
 from interlock.core.lanes import enqueue
 from interlock.core.session import NOTHING, Session, memo_name, read_memo
+from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
@@ -20,7 +22,7 @@ from interlock.model.error import QueueFull
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
 from interlock.model.request import ActOnSession, NewRun, SessionReport
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, effective
 from interlock.model.state import State
 
@@ -65,6 +67,8 @@ def queue(p: Pass, run: Run) -> None:
         _proceed(p, session)
     else:
         session.waiting[run.id] = run
+        session.arrivals += 1
+        p.set_facet(run, session=msgspec.structs.replace(facet, place=session.arrivals))
         if _is_stale(p, session, run, facet):
             cancel_run(p, run, STALE, "scheduler")
         else:
@@ -118,18 +122,23 @@ def end_window(p: Pass, run: Run) -> None:
 
 def _proceed(p: Pass, session: Session) -> None:
     """Give their turn to as many waiting runs as may be active."""
-    while session.room > 0 and not session.memo.paused:
-        run = next((one for one in session.waiting.values() if one.state is State.SCHEDULED), None)
-        if run is None or (run is session.collector and p.elapsed < session.window):
-            return
-        del session.waiting[run.id]
+    for run in give_turns(p.state, session, p.elapsed):
         if run.due_at is not None:
             run.due_at = None
             p.touch(run)
+
+
+def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Iterator[Run]:
+    while session.room > 0 and not session.memo.paused:
+        run = next((one for one in session.waiting.values() if one.state is State.SCHEDULED), None)
+        if run is None or (run is session.collector and elapsed < session.window):
+            return
+        del session.waiting[run.id]
         if run is session.collector:
             session.collector = None
         session.active[run.id] = run
-        enqueue(p.state, run)
+        enqueue(state, run)
+        yield run
 
 
 def release(p: Pass) -> None:
@@ -221,20 +230,42 @@ _ACTIONS = {
 }
 
 
-def place(state: SchedulerState, run: Run, elapsed: float, wall: float) -> None:
-    """Put a stored run that is cleared back into its session or lane. Runs come in order of arrival, and those that
-    have had their turn for certain are known."""
+def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
+    """Make the sessions of the stored runs, with those that have had their turn for certain, and those that wait."""
+    state.has_session_memos = snapshot.has_session_memos
+    waiting: dict[tuple[str, str], list[Run]] = {}
+    for run in snapshot.runs:
+        if run.session is None:
+            continue
+        session, facet = state.open_session(run.tenant, run.session, snapshot.memos), run.session_facet
+        session.live += 1
+        if facet.detached or not facet.place:
+            continue
+        if facet.place > session.arrivals:
+            session.arrivals = facet.place
+            session.most = options_of(state, session, state.job_of(run), facet.options).max_concurrent
+        if run.state is State.PENDING and run.is_held:
+            waiting.setdefault((run.tenant, run.session), []).append(run)
+        elif run.attempt or run.state is not State.SCHEDULED:
+            session.active[run.id] = run
+        else:
+            waiting.setdefault((run.tenant, run.session), []).append(run)
+    for key, runs in waiting.items():
+        session = state.sessions[key]
+        session.waiting = OrderedDict((run.id, run) for run in sorted(runs, key=lambda run: run.session_facet.place))
+        last = next(reversed(session.waiting.values()))
+        if last.due_at is not None and last.state is State.SCHEDULED:
+            options = options_of(state, session, state.job_of(last), last.session_facet.options)
+            left = min(max(0.0, last.due_at - now.wall), options.debounce)
+            session.collector, session.window = last, now.elapsed + left
+            state.set_span(session.window, last, WAIT)
+
+
+def place(state: SchedulerState, run: Run, elapsed: float) -> None:
+    """Put a stored run that is cleared back into its lane, or let its session go on."""
     session = None if run.session is None else state.sessions[run.tenant, run.session]
-    if session is None or run.session_facet.detached or run.id in session.active:
+    if session is None or run.session_facet.detached or run.attempt:
         enqueue(state, run)
-        return
-    options = options_of(state, session, state.job_of(run), run.session_facet.options)
-    session.waiting[run.id] = run
-    session.collector = None
-    if run.due_at is not None:
-        session.collector, session.window = run, elapsed + min(max(0.0, run.due_at - wall), options.debounce)
-        state.set_span(session.window, run, WAIT)
-    elif session.room > 0 and not session.memo.paused and len(session.waiting) == 1:
-        del session.waiting[run.id]
-        session.active[run.id] = run
-        enqueue(state, run)
+    else:
+        for _ in give_turns(state, session, elapsed):
+            pass

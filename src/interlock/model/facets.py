@@ -38,6 +38,7 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
 
     options: dict[str, Any] | None = None  # those that the submit gave
     stamp: float | None = None  # when its message was sent
+    place: int = 0  # in the order of arrival in the session
     detached: bool = False  # whether the session was reset after its turn came
 
 

@@ -1,0 +1,61 @@
+"""What must hold of sessions: order, and never more at once than they allow."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from interlock.model.run import Run
+from interlock.model.session import effective
+from interlock.model.state import ON_WORKER, State
+from soak.simulation.store import Disk
+
+PATTERNS: dict[str, dict[str, Any]] = {
+    "serial-*": {"debounce": 0.0, "cap": 100},
+    "pair-*": {"debounce": 0.0, "cap": 3, "max_concurrent": 2},
+    "slow-*": {"debounce": 0.8},
+    "chat-*": {"mode": "interrupt"},
+}
+NAMES = ("serial-1", "serial-2", "pair-1", "slow-1", "chat-1")
+
+
+class Sessions:
+    def __init__(self, disk: Disk, require: Callable[[bool, str], None]) -> None:
+        self._disk = disk
+        self._require = require
+        self._places: dict[str, list[int]] = {}  # run → commits in which it was cleared
+        self._commits = 0
+        self._cleared: dict[str, dict[str, Run]] = {}  # session → runs that wait for their first attempt, in order
+        self.ordered = 0
+
+    def after(self, touched: Iterable[str]) -> None:
+        self._commits += 1
+        runs = [self._disk.runs_by_id[run_id] for run_id in touched]
+        of_sessions = [run for run in runs if run.session is not None]
+        for run in of_sessions:
+            waiting = self._cleared.setdefault(str(run.session), {})
+            times = sum(entry.after is State.SCHEDULED for entry in self._disk.entries[run.id])
+            known = self._places.setdefault(run.id, [])
+            known += [self._commits] * (times - len(known))
+            if run.attempt == 0 and run.state is State.SCHEDULED:
+                waiting.setdefault(run.id, run)
+            elif waiting.pop(run.id, None) is not None and run.state is State.DISPATCHED:
+                self._check_order(run, waiting)
+        for name in {str(run.session) for run in of_sessions}:
+            most = effective(PATTERNS, None, None, None, name).max_concurrent
+            live = [run for run in self._disk.runs_by_id.values() if run.session == name]
+            begun = [run for run in live if run.state in ON_WORKER or (run.state is State.RETRYING and run.attempt)]
+            self._require(len(begun) <= most, f"session {name} has {len(begun)} active runs, it allows {most}")
+
+    @staticmethod
+    def gives_way(run: Run) -> bool:
+        """Whether a run was cancelled for a later one, as its session demands."""
+        ways = {"chat-": "interrupted by a later run", "pair-": "queue_dropped"}
+        return any(str(run.session).startswith(name) and run.reason.startswith(why) for name, why in ways.items())
+
+    def _check_order(self, run: Run, waiting: dict[str, Run]) -> None:
+        """Check that no run of the session still waits that was cleared in an earlier commit. One that was held keeps
+        its place, although it was cleared again. Two that may execute at once can be in lanes of different length."""
+        own = self._places[run.id]
+        if len(own) == 1 and not str(run.session).startswith("pair-"):
+            self.ordered += 1
+            earlier = [one for one in waiting if self._places[one][-1] < own[0]]
+            self._require(not earlier, f"{run.id} overtakes {', '.join(earlier)} in session {run.session}")

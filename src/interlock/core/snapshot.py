@@ -1,0 +1,23 @@
+"""The live part of a store, from which a scheduler that takes over builds its state."""
+
+import msgspec
+
+from interlock.core.schedule_table import ScheduleRow
+from interlock.model.bulk import BulkRequest
+from interlock.model.job import Job
+from interlock.model.run import Run
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """The live part of a store."""
+
+    runs: list[Run]  # runs that have not ended, in the order stored; payloads above the requested size are None
+    jobs: list[Job]  # every job version that these runs refer to
+    position: int  # highest one stored, or 0
+    log_sizes: dict[str, tuple[int, int]]  # run id → log lines and bytes of their text, for live runs with a log
+    log_marks: dict[str, tuple[int, int]] = {}  # run → its attempt and the last log line before any missing one
+    put_jobs: list[Job] = []  # in order of arrival
+    schedules: list[ScheduleRow] = []
+    bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
+    memos: dict[str, bytes] = {}  # those of idle sessions are left out
+    has_session_memos: bool = False
