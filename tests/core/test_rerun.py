@@ -11,7 +11,7 @@ from interlock.core.state import Limits
 from interlock.core.step import Command
 from interlock.model.command import Define, StartDraining
 from interlock.model.error import InterlockError, UnknownJob
-from interlock.model.facets import Facets, RetriedAs, RetryOf
+from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
 from interlock.model.job import Job
 from interlock.model.request import ActOnRun, BulkReport, StartBulk, StateReport
 from interlock.model.run import RETRY
@@ -71,12 +71,14 @@ def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]
     new = m.run(retry(m, old))
     assert new.id > old
     assert (new.job_id, new.payload, new.tenant, new.lane, new.session) == ("work", b'{"a":1}', "blue", "team", "s")
-    assert new.facets == Facets(labels={"by": "ann"}, retry_of=RetryOf(run_id=old))
+    assert new.facets == Facets(labels={"by": "ann"}, session=SessionFacet(place=1), retry_of=RetryOf(run_id=old))
     first = m.history(new.id)[0]
     assert (first.after, first.reason, first.actor, new.origin) == (State.PENDING, "try again", "ann", RETRY)
     stored = m.store.runs_by_id[old]
     assert (stored.state, stored.result, m.path(old)) == before
-    assert stored.facets == Facets(labels={"by": "ann"}, retried_as=RetriedAs(run_id=new.id))
+    assert stored.facets == Facets(
+        labels={"by": "ann"}, session=SessionFacet(place=1), retried_as=RetriedAs(run_id=new.id)
+    )
 
 
 @pytest.mark.behaviour("RUN-23")
