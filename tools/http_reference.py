@@ -16,6 +16,7 @@ MARK = "<!-- From here on written by `python -m tools.http_reference`; do not ed
 INSIDE = {
     "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
+    "Priority", "LaneStatus",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -23,6 +24,8 @@ WORDS = {
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",
     "RunAction": "A bulk request's `action`",
+    "Priority": "A run's `priority`",
+    "LaneStatus": "A lane's `status`",
 }
 """types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another

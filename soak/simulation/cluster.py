@@ -23,6 +23,7 @@ from interlock.model import message as m
 from interlock.model.command import Answered
 from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
+from interlock.model.lane import with_limits
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
 from interlock.worker.host import Host, HostSettings
@@ -312,7 +313,7 @@ class Cluster:
     def _catalog(self) -> Catalog:
         jobs = jobs_of(self.starts, self.timetable)
         factor = 3 if self.sabotage.engine_forgets_limits else 1
-        lanes = {name: limit * factor for name, limit in LANES.items()}
+        lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
         return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes)
 
     async def end_timetable(self) -> None:

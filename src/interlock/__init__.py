@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         NotPrivate, NotPut, NotRunning, Overloaded, PayloadTooLarge, PortTaken, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined, RunSkipped,
         RunTimeout, SocketInUse, StaleEpoch, StoreInUse, StoreUnavailable, TokensNeeded, TooLarge, Unauthorized,
-        Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownRun, UnsupportedMediaType, WaitTimeout,
-        WrongOrigin, WrongStatus,
+        Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType,
+        WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
@@ -59,8 +59,8 @@ __all__ = [
     "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped",
     "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SocketInUse", "StaleEpoch", "State",
     "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownField", "UnknownJob", "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin",
-    "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType", "WaitTimeout",
+    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.

@@ -10,6 +10,7 @@ import msgspec
 import schemathesis
 
 from interlock.api.openapi import job_schemas
+from interlock.core.state import DEFAULT_LANES
 from interlock.model.bodies import BulkBody
 from interlock.model.new_run import DurationText
 from interlock.model.queries import WAIT
@@ -33,10 +34,15 @@ def before_call(context: Any, case: Any, **options: Any) -> None:
     if (case.path_parameters or {}).get("name") == WORKER:
         # Found in the tree; once it is stopped there is nobody left to do the work of other tests.
         case.path_parameters["name"] = "nobody"
+    if (case.path_parameters or {}).get("lane") in DEFAULT_LANES:
+        # Found in the list of lanes; runs of other tests need them.
+        case.path_parameters["lane"] = "nobody"
     operation = case.operation.definition.raw.get("operationId")
     for values in (case.query, case.body):
         _keep_in_range(values)
     _adjust_jobs(case, operation)
+    if operation in ("create_lane", "set_lane") and isinstance(case.body, dict):
+        _have_whole_numbers(case.body, "limit", "burst")
     if operation in BULK:
         case.body = _harmless(operation, case.body)
     if operation in ("submit", "submit_many") and isinstance(case.body, dict):
@@ -151,11 +157,15 @@ def _have_one_kind(query: dict[str, Any] | None) -> None:
         query["every"] = "10m"
 
 
+def _have_whole_numbers(body: dict[str, Any], *names: str) -> None:
+    """Turn 5.0 into 5, which is the same to a description."""
+    for name in names:
+        if isinstance(body.get(name), float) and body[name].is_integer():
+            body[name] = int(body[name])
+
+
 def _have_a_past_range(body: dict[str, Any]) -> None:
-    most = body.get("max_parallel")
-    if isinstance(most, float) and most.is_integer():
-        # A whole number to a description, which knows no other numbers.
-        body["max_parallel"] = int(most)
+    _have_whole_numbers(body, "max_parallel")
     if isinstance(body.get("payload"), dict):
         body["payload"] = _fitting(body["payload"])
     if all(_is_time("at", body.get(name)) for name in ("from", "to")):

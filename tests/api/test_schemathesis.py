@@ -11,6 +11,7 @@ import jsonschema_rs
 import pytest
 
 from interlock.model.child_info import ServiceAction
+from interlock.model.lane import LaneAction
 from interlock.model.run_action import RunAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
@@ -27,7 +28,7 @@ EVENTS = {
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 42) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 47) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -40,7 +41,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 42) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 43 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 48 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -100,7 +101,8 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     }
     every |= {"tree", "services", "service", "service_logs", "reload", *(f"{one}_service" for one in ServiceAction)}
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
-    every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes"}
+    every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane"}
+    every |= {f"{one}_lane" for one in LaneAction}
     assert secured(server.http) == set()
     assert secured(guarded.http) == every
 

@@ -85,14 +85,58 @@ def test_jobs_as_rows(command: Run) -> None:
 
 @pytest.mark.behaviour("LAN-6")
 def test_lanes_as_rows_as_json_and_as_a_table(command: Run, timed: Server) -> None:
-    assert command("lanes").rows[1] == ["subagent", "50", "0", "0", ""]
+    assert command("lanes").rows[1] == ["subagent", "50", "0", "0", "", "", "open", ""]
     found = {one.pop("id"): one for one in printed(command, "lanes")["lanes"]}
-    assert found["team"] == {"limit": 100, "active": 0, "waiting": 0, "oldest_wait": None}
+    values = {"limit": 100, "rate": None, "burst": 1}
+    counts = {"active": 0, "waiting": 0, "oldest_wait": None}
+    assert found["team"] == {**values, **counts, "status": "open", "declared": values}
     title, *rows = in_a_terminal(timed.folder, "lanes").splitlines()
     assert all(one in title for one in ("lane", "limit", "active", "waiting", "oldest wait"))
     assert [row.split()[:2] for row in rows if row.strip()] == [
         [lane, str(one["limit"])] for lane, one in found.items()
     ]
+
+
+@pytest.mark.behaviour("LAN-2", "LAN-7", "LAN-8")
+def test_a_lane_is_created_set_paused_drained_and_resumed(command: Run, timed: Server) -> None:
+    def row(*arguments: str) -> list[str]:
+        ended = command("lane", *arguments)
+        assert ended.returncode == 0, ended.stderr
+        return ended.rows[0]
+
+    assert row("create", "gpu", "--limit", "2") == ["gpu", "2", "0", "0", "", "", "open", "no"]
+    assert row("create", "gpu", "--limit", "9", "--rate", "1/s")[1] == "2"
+    assert row("set", "gpu", "--rate", "10/s", "--burst", "20")[5] == "10/s burst 20"
+    assert row("set", "gpu", "--rate", "none")[5] == ""
+    assert row("pause", "gpu")[6] == "paused"
+    assert row("drain", "gpu")[6] == "draining"
+    assert row("resume", "gpu")[6] == "open"
+    assert row("set", "team", "--limit", "5")[-1] == "100"
+    assert printed(command, "lane", "set", "team", "--limit", "100")["limit"] == 100
+    assert in_a_terminal(timed.folder, "lane", "pause", "gpu").split()[-2:] == ["paused", "no"]
+
+
+@pytest.mark.behaviour("LAN-1", "LAN-2", "LAN-8")
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("create", "x"), 2, "--limit: missing"),
+        (("create", "a b", "--limit", "1"), 2, "id: 'a b' is not"),
+        (("create", "x", "--limit", "0"), 2, "--limit: '0' is not"),
+        (("set", "main", "--limit", "-1"), 2, "--limit: '-1' is not"),
+        (("set", "main", "--limit", "many"), 2, "--limit: 'many' is not"),
+        (("set", "main", "--rate", "0/s"), 2, "rate: '0/s' is not"),
+        (("set", "main"), 2, "set: needs --limit, --rate or --burst"),
+        (("pause", "main", "--limit", "1"), 2, "--limit: cannot be combined with pause"),
+        (("puase", "main"), 2, "action: 'puase' is not"),
+        (("pause", "mian"), 3, "lane: 'mian' does not exist; did you mean 'main'?"),
+        (("pause", ""), 3, "lane: '' does not exist"),
+    ],
+)
+def test_a_wrong_lane_command_is_refused(command: Run, arguments: tuple[str, ...], code: int, says: str) -> None:
+    ended = command("lane", *arguments)
+    assert ended.returncode == code
+    assert ended.stderr.startswith(f"error: {says}")
 
 
 def test_one_job_as_a_line_for_each_field(command: Run, timed: Server) -> None:

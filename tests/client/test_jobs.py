@@ -21,6 +21,7 @@ from interlock.config.job_documents import read_job
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.job import JOB_FIELDS
 from interlock.model.job_info import JobInfo, JobPage
+from interlock.model.lane import LaneAction
 from interlock.model.run import CALL_KEY
 from interlock.model.schedule import Schedule
 from tests.client.faces import KINDS, Face, face
@@ -175,7 +176,29 @@ def test_jobs_and_their_times(client: Face) -> None:
 
 @pytest.mark.behaviour("LAN-6")
 def test_lanes(client: Face) -> None:
-    assert {one.id: one.limit for one in client("lanes")} == DEFAULT_LANES
+    found = {one.id: one.limit for one in client("lanes")}
+    assert {name: found[name] for name in DEFAULT_LANES} == DEFAULT_LANES
+
+
+@pytest.mark.behaviour("LAN-2", "LAN-7")
+def test_lanes_at_run_time(client: Face) -> None:
+    made = client("create_lane", "gpu", 2, rate="10/s", burst=3)
+    assert (made.limit, made.rate, made.burst, made.declared) == (2, "10/s", 3, None)
+    changed = client("set_lane", "gpu", limit=5, rate=None)
+    assert (changed.limit, changed.rate, changed.burst) == (5, None, 3)
+    for action, status in (("pause", "paused"), ("drain", "draining"), (LaneAction.RESUME, "open")):
+        assert client("act_on_lane", "gpu", action).status == status
+    client("set_lane", "gpu", limit=2, rate="10/s")
+    for method, arguments, error in (
+        ("set_lane", ("gpuu",), il.UnknownLane),
+        ("act_on_lane", ("gpu", "stop"), il.BadValue),
+        ("create_lane", ("x", 0), il.BadValue),
+        ("create_lane", ("x", 1, "0/s"), TypeError),
+    ):
+        with pytest.raises(error):
+            client(method, *arguments)
+    with pytest.raises(TypeError, match="'limits'"):
+        client("set_lane", "gpu", limits=5)
 
 
 @pytest.mark.behaviour("TIM-11")

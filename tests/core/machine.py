@@ -1,6 +1,6 @@
 """A scheduler reduced to its core: the state, a store that every batch is applied to, and a clock that tests move."""
 
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from math import inf, nextafter
 from random import Random
 from typing import Any, TypeVar
@@ -12,6 +12,7 @@ from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
 from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
 from interlock.model.job import Job, Retry
+from interlock.model.lane import LaneSpec
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
 from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
@@ -29,6 +30,10 @@ START = 1_000_000.0
 ELAPSED = 500.0
 
 
+def specs(lanes: Mapping[str, int | LaneSpec]) -> dict[str, LaneSpec]:
+    return {name: one if isinstance(one, LaneSpec) else LaneSpec(limit=one) for name, one in lanes.items()}
+
+
 def at_once(call: Coroutine[Any, Any, T]) -> T:
     """The result of a coroutine that waits for nothing, as those of the memory store do."""
     try:
@@ -43,16 +48,16 @@ class Machine:
     def __init__(
         self,
         *jobs: Job,
-        lanes: dict[str, int] | None = None,
+        lanes: Mapping[str, int | LaneSpec] | None = None,
         limits: Limits | None = None,
         seed: int = 0,
     ) -> None:
         self.jobs = list(jobs) or [WORK]
-        self.lanes = dict(DEFAULT_LANES if lanes is None else lanes)
+        self.lanes = dict[str, int | LaneSpec](DEFAULT_LANES if lanes is None else lanes)
         self.limits = limits or Limits()
         self.rng = Random(seed)
         self.store = MemoryStore()
-        self.state = SchedulerState(self.limits, self.lanes)
+        self.state = SchedulerState(self.limits, specs(self.lanes))
         self.wall, self.elapsed = START, ELAPSED
         self.sent: list[tuple[str, Message]] = []
         """every message to a worker, oldest first"""
@@ -125,7 +130,7 @@ class Machine:
 
     def _begin_again(self, before: SchedulerState | None) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
-        self.state = rebuild(self.limits, self.lanes, snapshot, self.now, before)
+        self.state = rebuild(self.limits, specs(self.lanes), snapshot, self.now, before)
         self.step(("", Define(0, self.jobs)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,9 @@ from hypothesis.stateful import (
 
 from interlock.model.error import BadValue
 from interlock.model.job import Job, KeyLimit
+from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
 from interlock.model.message import Dispatch
+from interlock.model.request import ActOnLane
 from interlock.model.state import ON_WORKER, State
 from tests.core.machine import Machine
 
@@ -25,18 +27,27 @@ LIMITED = Job(id="limited", limit=KeyLimit(key="who", max=2))
 RATED = Job(id="rated", rate=2.0, burst=3)
 BOTH = Job(id="both", rate=1.0, limit=KeyLimit(key="who", max=1))
 JOBS = [LIMITED, RATED, BOTH, Job(id="free")]
+SLOW = LaneSpec(limit=5, rate=4.0, burst=2)
 
 
 def payload(who: str) -> bytes:
     return f'{{"who": "{who}"}}'.encode()
 
 
+def check_rate(starts: list[float], rate: float | None, burst: int) -> None:
+    """Check every window that begins and ends with a start."""
+    assert rate is not None
+    for first, begin in enumerate(starts):
+        for last in range(first, len(starts)):
+            assert last - first + 1 <= burst + (starts[last] - begin) * rate + 1e-6
+
+
 class GateMachine(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 8))
     def begin(self, limit: int) -> None:
-        self.machine = Machine(*JOBS, lanes={"main": limit})
+        self.machine = Machine(*JOBS, lanes={"main": limit, "slow": SLOW})
         self.machine.worker_up(slots=100)
-        self.starts: dict[str, list[float]] = {job.id: [] for job in JOBS}
+        self.starts: dict[str, list[float]] = {name: [] for name in (*(job.id for job in JOBS), "slow")}
         self.who: dict[str, tuple[str, str]] = {}
         self.seen = 0
 
@@ -45,9 +56,10 @@ class GateMachine(RuleBasedStateMachine):
         who=st.sampled_from("ab"),
         tenant=st.sampled_from("xy"),
         priority=st.sampled_from(["critical", "batch"]),
+        lane=st.sampled_from(["main", "slow"]),
     )
-    def submit(self, job: Job, who: str, tenant: str, priority: str) -> None:
-        run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority)
+    def submit(self, job: Job, who: str, tenant: str, priority: str, lane: str) -> None:
+        run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority, lane=lane)
         self.who[run_id] = (job.id, who)
 
     @precondition(lambda self: self.executing())
@@ -66,6 +78,10 @@ class GateMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.machine.advance(seconds)
 
+    @rule(lane=st.sampled_from(["main", "slow"]), action=st.sampled_from([LaneAction.PAUSE, LaneAction.RESUME]))
+    def act_on_lane(self, lane: str, action: LaneAction) -> None:
+        self.machine.step(("client", ActOnLane(7, lane, action)))
+
     @rule()
     def restart(self) -> None:
         self.machine.restart()
@@ -83,21 +99,23 @@ class GateMachine(RuleBasedStateMachine):
             return
         for _, message in self.machine.sent[self.seen :]:
             if isinstance(message, Dispatch):
-                self.starts[message.job_id].append(self.machine.elapsed)
+                lane = self.machine.state.lanes[self.machine.run(message.run_id).lane]
+                assert lane.status is LaneStatus.OPEN
+                for name in (message.job_id, *([lane.name] if lane.name in self.starts else [])):
+                    self.starts[name].append(self.machine.elapsed)
         self.seen = len(self.machine.sent)
         counted = Counter(self.who[run_id] for run_id in self.executing())
         for job in JOBS:
             if job.limit is not None:
                 assert all(number <= job.limit.max for (job_id, _), number in counted.items() if job_id == job.id)
             if job.rate is not None:
-                starts = self.starts[job.id]
-                for first, begin in enumerate(starts):
-                    for last in range(first, len(starts)):
-                        allowed = job.burst + (starts[last] - begin) * job.rate
-                        assert last - first + 1 <= allowed + 1e-6
+                check_rate(self.starts[job.id], job.rate, job.burst)
+        check_rate(self.starts["slow"], SLOW.rate, SLOW.burst)
 
     def teardown(self) -> None:
-        """Every run comes to its end, without a push from outside."""
+        """Every run comes to its end, without a push from outside, once the lanes are open."""
+        for lane in ("main", "slow") if hasattr(self, "machine") else ():
+            self.machine.step(("client", ActOnLane(7, lane, LaneAction.RESUME)))
         for _ in range(1000):
             if not hasattr(self, "machine") or not self.machine.state.runs:
                 return
@@ -118,10 +136,11 @@ def test_rates_and_limits_under_random_commands() -> None:
 
 
 @pytest.mark.behaviour("LAN-8")
-def test_a_rate_spaces_the_starts_and_allows_a_burst() -> None:
-    machine = Machine(RATED, lanes={"main": 100})
+@pytest.mark.parametrize(("job", "lane"), [("rated", 100), ("free", LaneSpec(limit=100, rate=2.0, burst=3))])
+def test_a_rate_spaces_the_starts_and_allows_a_burst(job: str, lane: int | LaneSpec) -> None:
+    machine = Machine(RATED, Job(id="free"), lanes={"main": lane})
     machine.worker_up(slots=100)
-    runs = machine.submit_many(7, "rated")
+    runs = machine.submit_many(7, job)
     times: list[float] = []
     while len(times) < 7:
         times += [machine.elapsed] * (len(machine.dispatched()) - len(times))
@@ -130,6 +149,25 @@ def test_a_rate_spaces_the_starts_and_allows_a_burst() -> None:
             assert machine.last.wake_at is not None
             machine.advance_to(machine.last.wake_at)
     assert [round(after - before, 3) for before, after in pairwise(times)] == [0, 0, 0.5, 0.5, 0.5, 0.5]
+
+
+@pytest.mark.behaviour("LAN-3", "LAN-8")
+def test_a_paused_or_full_lane_does_not_take_the_turn_of_another_at_a_rate() -> None:
+    machine = Machine(RATED, lanes={"main": 1, "other": 100, "third": 100})
+    machine.worker_up(slots=100)
+    holder = machine.submit("rated")
+    full, last = machine.submit("rated"), machine.submit_many(3, "rated", lane="other")
+    paused = machine.submit("rated", lane="third")
+    machine.step(("client", ActOnLane(7, "third", LaneAction.PAUSE)))
+    assert machine.dispatched() == [holder, *last[:2]]
+    machine.advance(0.5)
+    assert machine.dispatched()[3:] == [last[2]]
+    machine.finished(holder)
+    machine.advance(0.5)
+    assert machine.dispatched()[4:] == [full]
+    machine.step(("client", ActOnLane(7, "third", LaneAction.RESUME)))
+    machine.advance(0.5)
+    assert machine.dispatched()[5:] == [paused]
 
 
 @pytest.mark.behaviour("LAN-9")

@@ -20,7 +20,7 @@ from interlock.model.error import BadValue
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
 from interlock.model.new_run import NewRun, check_plain
 from interlock.model.run_action import RunAction
-from tests.core.machine import Machine
+from tests.core.machine import Machine, specs
 from tests.core.plain_lane import PlainLane
 
 JOBS = [Job(id="work"), Job(id="other"), Job(id="own", executor=ExecutorKind.PROCESS)]
@@ -75,7 +75,7 @@ class LaneMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 4))
     def resize(self, limit: int) -> None:
         self.lanes["main"] = limit
-        self.machine.step(("", Define(1, self.machine.jobs, lanes=self.lanes)))
+        self.machine.step(("", Define(1, self.machine.jobs, lanes=specs(self.lanes))))
         self.plain.limit = limit
         self.plain.fill()
 

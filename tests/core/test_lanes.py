@@ -11,9 +11,10 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.model.command import Define
 from interlock.model.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
-from interlock.model.request import AskLanes, LaneInfo
+from interlock.model.lane import LaneInfo, LaneStatus, LaneValues
+from interlock.model.request import AskLanes
 from interlock.model.state import State
-from tests.core.machine import START, WORK, Machine, retrying_job
+from tests.core.machine import START, WORK, Machine, retrying_job, specs
 
 
 def holding(machine: Machine, lane: str = "main") -> int:
@@ -36,7 +37,8 @@ def test_a_lane_bounds_how_many_runs_execute_at_once() -> None:
 
 @pytest.mark.behaviour("LAN-1")
 def test_the_lanes_and_limits_by_default() -> None:
-    assert config.lanes({}) == DEFAULT_LANES == {"main": 30, "subagent": 50, "team": 100, "cron": 30}
+    assert config.lanes({}) == specs(DEFAULT_LANES)
+    assert DEFAULT_LANES == {"main": 30, "subagent": 50, "team": 100, "cron": 30}
     machine = Machine(lanes=config.lanes({}))
     machine.worker_up(slots=1000)
     for lane, limit in DEFAULT_LANES.items():
@@ -48,7 +50,7 @@ def test_the_lanes_and_limits_by_default() -> None:
 @pytest.mark.behaviour("LAN-1")
 def test_limits_come_from_the_environment_and_flags_win() -> None:
     environment = {"INTERLOCK_LANE_MAIN": "2", "INTERLOCK_LANE_GPU": "4", "PATH": "/bin"}
-    assert config.lanes(environment) == {**DEFAULT_LANES, "main": 2, "gpu": 4}
+    assert config.lanes(environment) == specs({**DEFAULT_LANES, "main": 2, "gpu": 4})
     assert config.resolve({"lanes": ["main=7", "night-work=1"]}, None, environment).settings.lanes == {
         "main": 7,
         "gpu": 4,
@@ -324,8 +326,8 @@ def test_a_full_lane_with_many_jobs_costs_a_pass_little() -> None:
 
 
 def redefine(machine: Machine, **lanes: int) -> None:
-    machine.lanes = lanes
-    machine.step(("", Define(1, machine.jobs, lanes=lanes)))
+    machine.lanes = {**lanes}
+    machine.step(("", Define(1, machine.jobs, lanes=specs(lanes))))
 
 
 @pytest.mark.behaviour("LAN-1")
@@ -391,6 +393,18 @@ def test_live_runs_of_a_lane_that_is_gone_use_main_after_a_reload_as_after_a_res
     assert machine.state.lanes["main"].dead == 0
 
 
+def info(name: str, limit: int, active: int, waiting: int, oldest_wait: float | None) -> LaneInfo:
+    return LaneInfo(
+        id=name,
+        limit=limit,
+        status=LaneStatus.OPEN,
+        active=active,
+        waiting=waiting,
+        oldest_wait=oldest_wait,
+        declared=LaneValues(limit=limit),
+    )
+
+
 def lane_infos(machine: Machine) -> list[LaneInfo]:
     return job_queries.lanes(AskLanes(7), machine.state, machine.wall).found.lanes
 
@@ -399,19 +413,19 @@ def lane_infos(machine: Machine) -> list[LaneInfo]:
 def test_a_lane_reports_limit_active_waiting_and_the_oldest_wait() -> None:
     machine = Machine(WORK, Job(id="other", executor=ExecutorKind.PROCESS), lanes={"main": 1, "gpu": 2})
     machine.worker_up()
-    idle = LaneInfo(id="gpu", limit=2, active=0, waiting=0, oldest_wait=None)
-    assert lane_infos(machine) == [LaneInfo(id="main", limit=1, active=0, waiting=0, oldest_wait=None), idle]
+    idle = info("gpu", 2, 0, 0, None)
+    assert lane_infos(machine) == [info("main", 1, 0, 0, None), idle]
     first, second = machine.submit_many(2)
     machine.advance(5.0)
     third = machine.submit("other")
     machine.advance(2.0)
-    assert lane_infos(machine) == [LaneInfo(id="main", limit=1, active=1, waiting=2, oldest_wait=7.0), idle]
+    assert lane_infos(machine) == [info("main", 1, 1, 2, 7.0), idle]
     # A run that no longer waits is still in its queue, and is not the oldest.
     machine.cancel(second)
-    assert lane_infos(machine)[0] == LaneInfo(id="main", limit=1, active=1, waiting=1, oldest_wait=2.0)
+    assert lane_infos(machine)[0] == info("main", 1, 1, 1, 2.0)
     machine.wall -= 100.0
     assert lane_infos(machine)[0].oldest_wait == 0.0
     machine.wall += 100.0
     for run_id in (first, third):
         machine.finished(run_id)
-    assert lane_infos(machine)[0] == LaneInfo(id="main", limit=1, active=0, waiting=0, oldest_wait=None)
+    assert lane_infos(machine)[0] == info("main", 1, 0, 0, None)

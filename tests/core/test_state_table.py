@@ -12,6 +12,7 @@ from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import InvalidTransition
 from interlock.model.job import Job
+from interlock.model.lane import with_limits
 from interlock.model.run import Run
 from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
 from soak.simulation.history import replay
@@ -47,7 +48,7 @@ PAIRS = list(itertools.product(CONTRACT, CONTRACT))
 
 def run_in(state: State) -> tuple[Pass, Run]:
     """A run in any state; one that has not ended is in books of its own."""
-    scheduler = SchedulerState(Limits(), dict(DEFAULT_LANES))
+    scheduler = SchedulerState(Limits(), with_limits(DEFAULT_LANES))
     p = Pass(state=scheduler, now=2000.0, elapsed=10.0, rng=Random(0), facts=Facts())
     run = Run(
         "r1",

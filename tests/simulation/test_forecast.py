@@ -29,6 +29,7 @@ from interlock.simulation.forecast_model import (
     RunForecast,
     TooManyRuns,
 )
+from tests.core.machine import specs
 from tests.simulation.remembered import ended, remember
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -49,6 +50,7 @@ def plan_of(
 ) -> Plan:
     known = {job.id: Length((lengths or {}).get(job.id, 1.0), "given") for job in jobs}
     given: dict[str, Any] = {"lanes": LANES} | options
+    given["lanes"] = specs(given["lanes"])
     return Plan(start=start, until=start + seconds(span, "span"), lengths=known, **given)
 
 

@@ -11,6 +11,7 @@ from interlock.api.events import open_stream
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
 from interlock.api.jobs import Jobs, ReadJob
+from interlock.api.lanes import Lanes
 from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
@@ -28,6 +29,7 @@ class Backend:
             **dict.fromkeys(forwarded, partial(forward, connection)),
             **self._runs.handlers,
             **Jobs(reader, connection, read_job).handlers,
+            **Lanes(connection).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),

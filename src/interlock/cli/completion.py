@@ -1,4 +1,4 @@
-"""Shell completion of jobs, runs, states and services. It asks the server, and offers nothing if none answers."""
+"""Shell completion of jobs, runs, states, lanes and services. Without a server, it offers nothing."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -31,6 +31,10 @@ def runs(ctx: typer.Context, incomplete: str) -> Found:
 
 def services(ctx: typer.Context, incomplete: str) -> Found:
     return _ask(ctx, incomplete, lambda client: ((one.name, one.status.value) for one in client.services()))
+
+
+def lanes(ctx: typer.Context, incomplete: str) -> Found:
+    return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
 
 
 def logged(ctx: typer.Context, incomplete: str) -> Found:

@@ -41,7 +41,7 @@ def effective(flags: Flags) -> list[tuple[str, Any, str, str]]:
         for name, setting in table.items():
             value = getattr(struct, name)
             if name == "lanes":
-                lanes = ((f"lanes.{lane}", limit) for lane, limit in sorted(resolved.settings.every_lane().items()))
+                lanes = ((f"lanes.{lane}", spec.limit) for lane, spec in sorted(resolved.settings.every_lane().items()))
                 rows += [(lane, limit, str(limit), resolved.sources[lane]) for lane, limit in lanes]
                 continue
             text = setting.kind.show(value)

@@ -20,6 +20,7 @@ from interlock.model.duration import seconds
 from interlock.model.error import BadConfig, BadDuration, BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
+from interlock.model.lane import LaneSpec
 from interlock.model.schedule import instant
 from interlock.model.state import State
 from interlock.ports.store import Reader, RunFilter
@@ -89,7 +90,7 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
     return forecast(jobs.values(), plan)
 
 
-def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, int]]:
+def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, LaneSpec]]:
     """Return the scheduled jobs of the app and of the files, and the lanes of the files."""
     files, target = resolved.settings.files, resolved.settings.app
     if not files and target is None:

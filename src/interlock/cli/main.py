@@ -14,6 +14,7 @@ COMMANDS = {
     "pause": "Act",
     "resume": "Act",
     "backfill": "Act",
+    "lane": "Act",
     "service": "Act",
     "reload": "Act",
     "jobs": "Look",

@@ -11,8 +11,9 @@ from interlock.core.state import DEFAULT_LANES
 from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import Checked, read_fields, settable
-from interlock.model.field_types import NAME_RULE, Kind, Place, Schema, Whole, Word
+from interlock.model.field_types import NAME_RULE, Kind, Place, Schema, Word
 from interlock.model.job import NAME
+from interlock.model.lane import LIMIT, LaneSpec, with_limits
 
 LANE_PREFIX = "INTERLOCK_LANE_"
 
@@ -22,12 +23,10 @@ class Lanes(Kind):
 
     metavar = "NAME=LIMIT"
 
-    LIMIT = Whole(1, 999_999_999)
-
     def check(self, value: Any, place: Place) -> dict[str, int]:
         if not isinstance(value, dict):
             raise BadValue(str(place), value, "a mapping of lanes to their limits")
-        return {self.name(name, place): self.LIMIT.check(limit, place.at(name)) for name, limit in value.items()}
+        return {self.name(name, place): LIMIT.check(limit, place.at(name)) for name, limit in value.items()}
 
     @staticmethod
     def name(name: object, place: Place) -> str:
@@ -39,36 +38,34 @@ class Lanes(Kind):
         return {
             "type": "object",
             "propertyNames": {"pattern": f"^{NAME.pattern}$"},
-            "additionalProperties": self.LIMIT.schema(),
+            "additionalProperties": LIMIT.schema(),
         }
 
     def show(self, value: dict[str, int]) -> str:
         return ", ".join(f"{name} {limit}" for name, limit in value.items())
 
 
-class LaneFields(Checked, frozen=True, kw_only=True):
+class LaneId(Checked, frozen=True, kw_only=True):
     id: Annotated[str, doc("Name of the lane."), Word(NAME.pattern, NAME_RULE.format(64))]
-    limit: Annotated[int, doc("Runs that may execute in it at once."), Lanes.LIMIT]
 
 
-LANE_FIELDS = settable(LaneFields)
+LANE_FIELDS = {**settable(LaneId), **settable(LaneSpec)}
 
 
 class DeclaredLane(msgspec.Struct, frozen=True, kw_only=True):
     name: str
-    limit: int | None  # None if it has a fault
+    spec: LaneSpec | None  # None if it has a fault
     spot: Spot
 
 
 def read_lane(document: Document) -> DeclaredLane:
-    found = LaneFields(**read_fields(LANE_FIELDS, document.values, document.place))
-    return DeclaredLane(name=found.id, limit=found.limit, spot=document.spot("id"))
+    found = read_fields(LANE_FIELDS, document.values, document.place)
+    return DeclaredLane(name=found.pop("id"), spec=LaneSpec(**found), spot=document.spot("id"))
 
 
-def lanes(environment: Mapping[str, str], declared: Mapping[str, int] = {}) -> dict[str, int]:
-    """Return every lane and the number of runs that may execute in it at once. The environment overrides the declared
-    limits, and those override the defaults."""
-    return {**DEFAULT_LANES, **declared, **from_environment(environment)}
+def lanes(environment: Mapping[str, str], declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:
+    """Return every lane. The limits of the environment override those declared, and these override the defaults."""
+    return with_limits(from_environment(environment), with_limits(DEFAULT_LANES) | dict(declared))
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
@@ -77,7 +74,7 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, int]:
         if name.startswith(LANE_PREFIX):
             place = Place(name)
             lane = Lanes.name(name.removeprefix(LANE_PREFIX).lower(), place)
-            found[lane] = Lanes.LIMIT.read(value, place)
+            found[lane] = LIMIT.read(value, place)
     return found
 
 
@@ -87,5 +84,5 @@ def from_flags(flags: Sequence[str]) -> dict[str, int]:
         name, separator, value = flag.partition("=")
         if not separator:
             raise BadValue("--lane", flag, "of the form NAME=LIMIT")
-        found[Lanes.name(name, Place("--lane"))] = Lanes.LIMIT.read(value, Place(f"--lane {name}"))
+        found[Lanes.name(name, Place("--lane"))] = LIMIT.read(value, Place(f"--lane {name}"))
     return found

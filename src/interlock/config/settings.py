@@ -13,6 +13,7 @@ from interlock.model.doc import doc
 from interlock.model.error import BadValue
 from interlock.model.field import fields_of
 from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
+from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.secret import SECRET_NAMES
 from interlock.model.sockets import http_socket, scheduler_socket
 
@@ -137,10 +138,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check(self)
 
-    def every_lane(self, declared: Mapping[str, int] = {}) -> dict[str, int]:
-        """Return all lanes with their limits: the defaults, then documents, then the environment, then flags and file;
-        a later source overrides an earlier one."""
-        return lanes(os.environ, declared) | (self.lanes or {})
+    def every_lane(self, declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:
+        """Return all lanes: the defaults, then documents, then the environment, then flags and file; the limit of a
+        later source overrides that of an earlier one."""
+        return with_limits(self.lanes or {}, lanes(os.environ, declared))
 
     def socket_path(self) -> Path:
         """Return an absolute path, valid for processes started in other folders."""

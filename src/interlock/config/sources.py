@@ -14,6 +14,7 @@ from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
 from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
+from interlock.model.lane import LaneSpec
 from interlock.model.work import JobWork
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
@@ -40,7 +41,7 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     children: Sequence[Child] = ()  # services and groups
     jobs: Sequence[FileJob] = ()  # jobs of the files
     definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
-    lanes: Mapping[str, int] = {}  # lanes of the files, with their limits; settings override them
+    lanes: Mapping[str, LaneSpec] = {}  # lanes of the files; settings override their limits
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
@@ -115,7 +116,7 @@ def build(
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
-        lanes={one.name: one.limit for one in in_files if one.limit is not None},
+        lanes={one.name: one.spec for one in in_files if one.spec is not None},
         warnings=faults.warnings,
     )
 
@@ -140,7 +141,7 @@ def _declared(document: Document) -> AnyDeclared | None:
     if document.kind == "Job":
         return DeclaredJob(name=name, job=None, spot=document.spot("id"))
     if document.kind == "Lane":
-        return DeclaredLane(name=name, limit=None, spot=document.spot("id"))
+        return DeclaredLane(name=name, spec=None, spot=document.spot("id"))
     return service_documents.declared(document, None)
 
 

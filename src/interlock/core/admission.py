@@ -41,13 +41,16 @@ def create(p: Pass, origin: str, command: Create) -> None:
     digests: dict[int, bytes] = {}
     coming: Counter[tuple[str, str]] = Counter()
     for place, new in enumerate(command.runs):
-        p.state.job(new.job_id)
+        job = p.state.job(new.job_id)
         if new.idempotency_key is not None or new.occurrence is not None:
             digest = digests[place] = payload.digest(new.job_id, new.payload)
             if new.idempotency_key is not None:
                 _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
             if new.occurrence is not None:
                 _check_occurrence(p, new, new.occurrence, digest, taken)
+        lane, _ = lane_of(p, new.lane or job.lane)
+        if p.state.is_draining(lane) and _existing(p, new) is None:
+            raise Draining(lane)
         if new.session is not None and _existing(p, new) is None:
             check_room(p, new, coming)
     ids = []

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 GATE = "gate"  # the kind of a span that ends when a rate has room again
 RATE = "rate:"  # prefix of the names of rates, and of their memos
+LANE_RATE = "rate:lane:{}"
 
 
 def gate_names(job: Job, run: Run) -> tuple[str, ...]:
@@ -38,8 +39,8 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
         """Return how many runs may start now."""
         raise NotImplementedError
 
-    def take(self, p: "Pass") -> None:
-        """Note a start."""
+    def take(self, p: "Pass", starts: int = 1) -> None:
+        """Note starts."""
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
         place = (lane.name, line.key, key)
@@ -48,7 +49,7 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
             heappush(self.parked, (line.key[0], order, *place))
 
     def let_try(self, lanes: dict[str, Lane], most: int) -> None:
-        """Put up to `most` queues back into their lanes."""
+        """Put queues back into their lanes, until `most` of them are in lanes with a free slot."""
         while self.parked and most > 0:
             _, _, lane_name, line_key, key = heappop(self.parked)
             self.known.discard((lane_name, line_key, key))
@@ -56,7 +57,7 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
             line = None if lane is None else lane.lines.get(line_key)
             if lane is not None and line is not None and key in line.queues:
                 lane.add_head(line, (line.queues[key][0][0], key))
-                most -= 1
+                most -= lane.has_slot
 
 
 class RateGate(Gate, eq=False, kw_only=True):
@@ -76,8 +77,8 @@ class RateGate(Gate, eq=False, kw_only=True):
     def opens_at(self) -> float:
         return self.due - (self.burst - 1) * self.interval
 
-    def take(self, p: "Pass") -> None:
-        self.due = max(self.due, p.elapsed) + self.interval
+    def take(self, p: "Pass", starts: int = 1) -> None:
+        self.due = max(self.due, p.elapsed) + starts * self.interval
         p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
-from interlock.core.admission import adopt, note_reached
+from interlock.core.admission import adopt, lane_of, note_reached
 from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
-from interlock.core.lanes import adopt_limits
+from interlock.core.lane_changes import adopt_lanes
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
@@ -61,7 +61,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     state, jobs = p.state, command.jobs
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
-    adopt_limits(p, command.lanes)
+    adopt_lanes(p, command.lanes)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries
@@ -263,6 +263,9 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     if p.state.draining:
         raise Draining
     job = p.state.job(command.job_id)
+    lane, _ = lane_of(p, job.lane)
+    if p.state.is_draining(lane):
+        raise Draining(lane)
     created: list[str] = []
     existing: list[str] = []
     for at in command.times:

@@ -6,12 +6,15 @@ from itertools import islice
 from typing import Any
 
 from interlock.core.fire_times import following, times_between
+from interlock.core.lane import Lane
 from interlock.core.schedule_table import Entry, Table
 from interlock.core.state import SchedulerState
 from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue
+from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
+from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
 from interlock.model.message import Message
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
@@ -76,14 +79,26 @@ def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
 
 
 def lanes(question: r.AskLanes, state: SchedulerState, now: float) -> r.LanesReport:
-    found = []
-    for lane in state.lanes.values():
-        # Each queue is in order of arrival.
-        oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
-        waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
-        counts = {"limit": lane.limit, "active": len(lane.holding), "waiting": lane.waiting}
-        found.append(r.LaneInfo(id=lane.name, **counts, oldest_wait=max(waits, default=None)))
-    return r.LanesReport(question.request, r.LaneList(lanes=found))
+    found = [lane_info(state, lane, now) for lane in state.lanes.values()]
+    return r.LanesReport(question.request, LaneList(lanes=found))
+
+
+def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
+    # Each queue is in order of arrival.
+    oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
+    waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
+    declared = state.declared_lanes.get(lane.name)
+    return LaneInfo(
+        id=lane.name,
+        limit=lane.limit,
+        rate=shown_rate(lane.rate),
+        burst=lane.burst,
+        status=lane.status,
+        active=len(lane.holding),
+        waiting=lane.waiting,
+        oldest_wait=max(waits, default=None),
+        declared=None if declared is None else copy_fields(LaneValues, declared, rate=shown_rate(declared.rate)),
+    )
 
 
 def next_times(question: r.AskNext, state: SchedulerState, now: float) -> r.NextReport:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.model.lane import LaneStatus
 from interlock.model.run import Run
 from interlock.model.state import State
 
@@ -47,7 +48,10 @@ class Line(msgspec.Struct, eq=False):
 
 class Lane(msgspec.Struct, eq=False):
     name: str
-    limit: int
+    limit: int = 1
+    rate: float | None = None  # starts a second
+    burst: int = 1
+    status: LaneStatus = LaneStatus.OPEN
     holding: dict[str, Run] = {}  # runs that hold a slot; their number is the number of used slots
     lines: dict[LineKey, Line] = {}
     # Two heaps of lines, in use while there are several. An entry is never greater than the true one of its line,
@@ -59,6 +63,11 @@ class Lane(msgspec.Struct, eq=False):
     waiting: int = 0
     dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
     moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether a run may start as far as limit and status go."""
+        return len(self.holding) < self.limit and self.status is LaneStatus.OPEN
 
     def add(self, line_key: LineKey, key: RouteKey, order: int, run: Run) -> None:
         """Add a run at its place: the last one, or an earlier one for a run that its worker never began."""

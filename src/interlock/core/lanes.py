@@ -1,11 +1,10 @@
 """Lanes: which runs wait and which start. Only the states of runs decide who holds a slot."""
 
-from collections import deque
-from collections.abc import Mapping
 from heapq import heappop
 from operator import itemgetter
 
 from interlock.core import gates
+from interlock.core.gates import LANE_RATE
 from interlock.core.lane import Head, Lane, Line
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import SchedulerState
@@ -19,37 +18,6 @@ def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     state.lanes[run.lane].add(state.line_key(run), state.route_key(run), arrival, run)
 
 
-def adopt_limits(p: Pass, limits: Mapping[str, int]) -> None:
-    """Add new lanes, change limits, and move the live runs of removed lanes to main, as a restart does. A lowered limit
-    stops nothing; the lane starts nothing until it has room."""
-    lanes = p.state.lanes
-    for name, limit in limits.items():
-        lanes.setdefault(name, Lane(name, limit)).limit = limit
-    gone = [lanes.pop(name) for name in list(lanes) if limits and name not in limits]
-    moved = [run for run in p.state.runs.values() if run.lane not in lanes] if gone else []
-    for lane in gone:
-        count = sum(run.lane == lane.name for run in moved)
-        p.warnings.append(f"lane {lane.name!r} is no longer declared: {count:,} live runs use main")
-        _merge(lanes["main"], lane)
-    for run in moved:
-        run.lane = "main"
-        p.touch(run)
-
-
-def _merge(main: Lane, gone: Lane) -> None:
-    """Take over the runs of a lane; waiting ones keep their order of arrival."""
-    main.holding |= gone.holding
-    main.moved |= gone.moved
-    main.dead += gone.dead
-    main.waiting += gone.waiting
-    for line_key, line in gone.lines.items():
-        own = main.lines.get(line_key) or main.open(line_key)
-        own.waiting += line.waiting
-        for key, queue in line.queues.items():
-            merged = own.queues[key] = deque(sorted([*own.queues.get(key, ()), *queue], key=itemgetter(0)))
-            main.add_head(own, (merged[0][0], key))
-
-
 def fill(p: Pass) -> None:
     """Dispatch as many waiting runs as lanes and workers take. When workers are short, the lane that uses the least of
     its limit goes first, so that no lane's backlog delays another."""
@@ -59,7 +27,7 @@ def fill(p: Pass) -> None:
     waiting = []
     for lane in p.state.lanes.values():
         lane.sweep()
-        if len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
+        if lane.has_slot and (line := lane.next_line()) is not None:
             waiting.append((len(lane.holding) / lane.limit, line.heads[0][0], lane))
     for _, _, lane in sorted(waiting, key=itemgetter(0, 1)):
         _fill_lane(p, lane)
@@ -67,11 +35,17 @@ def fill(p: Pass) -> None:
 
 def _fill_lane(p: Pass, lane: Lane) -> None:
     aside: list[tuple[Line, Head]] = []  # heads that no worker takes
+    rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE.format(lane.name), lane.rate, lane.burst)
     while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
-        most = 1 if len(lane.lines) > 1 else lane.limit
-        started = _hand_out(p, lane, line, most, aside)
+        room = lane.limit if rate is None else rate.room(p.elapsed)
+        if rate is not None and not room:
+            rate.set_alarm(p)
+            break
+        started = _hand_out(p, lane, line, 1 if len(lane.lines) > 1 else room, aside)
         if started:
             lane.count(line, started, started)
+            if rate is not None:
+                rate.take(p, started)
         elif not any(worker.has_room for worker in p.state.workers.values()):
             break
     for line, head in aside:

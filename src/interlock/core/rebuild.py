@@ -1,6 +1,6 @@
 """Build the state of a scheduler that takes over from the store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import inf
 
 import msgspec
@@ -13,17 +13,23 @@ from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import waits_for_span
 from interlock.model.job import Job
+from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 
 
 def rebuild(
-    limits: Limits, lanes: dict[str, int], snapshot: Snapshot, now: Now, before: SchedulerState | None = None
+    limits: Limits, lanes: Mapping[str, LaneSpec], snapshot: Snapshot, now: Now, before: SchedulerState | None = None
 ) -> SchedulerState:
     """Make the state that the store describes. An attempt counts as live until its worker is silent for too long. Spans
     continue from `before`, the previous state of this same scheduler; without it, the wall clock shows the rest."""
-    state = SchedulerState(limits, lanes)
+    lane_memos = {
+        name.removeprefix(LaneMemo.PREFIX): msgspec.json.decode(memo, type=LaneMemo)
+        for name, memo in snapshot.memos.items()
+        if name.startswith(LaneMemo.PREFIX)
+    }
+    state = SchedulerState(limits, lanes, lane_memos)
     state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
     state.log_sizes = dict(snapshot.log_sizes)
     state.lines = {run_id: Lines(*mark) for run_id, mark in snapshot.log_marks.items()}

@@ -9,7 +9,7 @@ import hashlib
 
 from msgspec.structs import replace
 
-from interlock.core.admission import create_run
+from interlock.core.admission import create_run, lane_of
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
@@ -47,6 +47,9 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
         raise RunNotEnded(run.id, run.state)
     key = key_of(command)
     known = None if key is None else p.run_of_key((run.tenant, key))
+    lane, _ = lane_of(p, run.lane)
+    if known is None and p.state.is_draining(lane):
+        raise Draining(lane)
     if known is None:
         again = _run_again(p, run, key, command.reason or command.action.done, command.actor or origin)
     elif (found := p.find(known[0])) is not None:
@@ -64,12 +67,13 @@ def key_of(command: ActOnRun) -> str | None:
 
 
 def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
-    """Retry the runs of the page that was read, except those that were retried before or have no job any more."""
+    """Retry the runs of the page that was read, except those that were retried before, have no job any more, or have a
+    draining lane."""
     runs, before = p.facts.pages.pop(bulk.id)
     done = bulk.done
     for old in runs:
         is_retried = old.id in p.marked or (old.facets is not None and old.facets.retried_as is not None)
-        if not is_retried and old.job_id in p.state.jobs:
+        if not is_retried and old.job_id in p.state.jobs and not p.state.is_draining(lane_of(p, old.lane)[0]):
             _run_again(p, old, None, bulk.reason, bulk.actor)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)

@@ -112,11 +112,11 @@ def series_key(run: Run) -> tuple[str, str] | None:
 
 def goes_early(state: "SchedulerState", run: Run) -> bool:
     """Return whether a run may go to a worker early. It holds a slot while it waits there, so it must be an occurrence
-    that waits for nothing but its time, in a lane that is less than half full."""
+    that waits for nothing but its time, in an open lane without a rate that is less than half full."""
     if run.state is not State.PRERUN or run.origin != SCHEDULE or run.due_at is None or state.draining:
         return False
     lane = state.lanes[run.lane]
-    if 2 * (len(lane.holding) + lane.waiting) >= lane.limit:
+    if lane.rate is not None or not lane.has_slot or 2 * (len(lane.holding) + lane.waiting) >= lane.limit:
         return False
     series, job = state.series.get((run.job_id, "")), state.jobs.get(run.job_id)
     return series is None or (job is not None and len(series.live) < job.max_concurrent_runs)

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
+from interlock.core.gates import GATE, LANE_RATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
 from interlock.core.lane import Lane, LineKey, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
@@ -17,6 +17,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import RANKS, ExecutorKind, Job
+from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
 
@@ -127,9 +128,11 @@ class Worker(msgspec.Struct, eq=False):
 
 
 class SchedulerState:
-    def __init__(self, limits: Limits, lanes: dict[str, int]) -> None:
+    def __init__(self, limits: Limits, lanes: Mapping[str, LaneSpec], lane_memos: Mapping[str, LaneMemo] = {}) -> None:
         self.limits = limits
-        self.lanes = {name: Lane(name, limit) for name, limit in lanes.items()}
+        self.lanes: dict[str, Lane] = {}
+        self.declared_lanes = lanes
+        self.lane_memos = dict(lane_memos)
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
         self.jobs: dict[str, Job] = {}  # the current definitions by id, in order of declaration
         self.declared: dict[str, str] = {}  # job declared at each start → version, in order
@@ -160,6 +163,24 @@ class SchedulerState:
         self.effects_due = inf  # no later than the earliest of these
         self.stale_messages = 0
         self._arrivals = 0
+        self.settle_lanes()
+
+    def settle_lanes(self) -> list[Lane]:
+        """Make the lanes that are declared or were created, with the values that count now; return removed ones."""
+        before, self.lanes = self.lanes, {}
+        created = [name for name, memo in self.lane_memos.items() if memo.created]
+        for name in dict.fromkeys([*self.declared_lanes, *created]):
+            lane = self.lanes[name] = before.pop(name) if name in before else Lane(name)
+            memo = self.lane_memos.get(name) or LaneMemo()
+            spec = memo.spec_over(self.declared_lanes.get(name))
+            gate = self.gates.get(LANE_RATE.format(name))
+            if isinstance(gate, RateGate) and (lane.rate, lane.burst) != (spec.rate, spec.burst):
+                gate.has_alarm = False  # it may open earlier now
+            lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
+        return list(before.values())
+
+    def is_draining(self, lane: str) -> bool:
+        return self.lanes[lane].status is LaneStatus.DRAINING
 
     def arrival(self) -> int:
         """Return the next number in the order of everything that queues."""

@@ -16,6 +16,7 @@ from interlock.model.command import Define
 from interlock.model.error import BadConfig, BadPayload, BadValue
 from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
+from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.reload_report import Difference
 from interlock.model.work import JobWork
 
@@ -35,7 +36,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    def __init__(self, entries: Iterable[Entry], lanes: dict[str, int] = DEFAULT_LANES) -> None:
+    def __init__(self, entries: Iterable[Entry], lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES)) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
         self.jobs = [entry.job for entry in self._entries.values()]
         self.sources = {entry.job.id: entry.source for entry in self._entries.values()}

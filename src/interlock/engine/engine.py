@@ -32,6 +32,7 @@ from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
 from interlock.model.exposition import Family
+from interlock.model.lane import LaneStatus
 from interlock.model.request import StatusReport
 from interlock.model.secret import SECRET_NAMES
 from interlock.ports.clock import Clock
@@ -205,7 +206,8 @@ class Engine:
 
     def _note_starvation(self, now: float) -> None:
         served = any(worker.takes_work for worker in self.state.workers.values())
-        if served or not any(lane.holding or lane.waiting for lane in self.state.lanes.values()):
+        lanes = self.state.lanes.values()
+        if served or not any(lane.holding or (lane.waiting and lane.status is LaneStatus.OPEN) for lane in lanes):
             self._starved_since = None
         elif self._starved_since is None:
             self._starved_since = now

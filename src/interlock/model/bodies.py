@@ -3,10 +3,12 @@
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from interlock.model.child_info import ChildInfo
 from interlock.model.doc import doc
+from interlock.model.field_types import Rate
+from interlock.model.lane import LIMIT
 from interlock.model.new_run import TENANT, Body, Moment, Name, NewRunBody
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
 from interlock.model.state import State
@@ -14,6 +16,8 @@ from interlock.model.state import State
 MOST_JOBS = 10_000  # jobs in one request
 
 FilterText = Annotated[str, Meta(max_length=256)]
+LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
+RateText = Annotated[str, Meta(extra_json_schema={"pattern": Rate().schema()["pattern"]})]
 Reason = Annotated[str, Meta(max_length=1000)]
 
 
@@ -62,6 +66,26 @@ class JobsBody(Body, frozen=True, kw_only=True):
     jobs: Annotated[
         list[dict[str, Any]], doc("Jobs, each as it is put alone, with its `id`.", min_length=1, max_length=MOST_JOBS)
     ]
+
+
+class LaneBody(Body, frozen=True, kw_only=True):
+    """A lane to create."""
+
+    id: Annotated[Name, doc("Name of the lane.")]
+    limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
+    rate: Annotated[RateText | None, doc("Most starts of its runs in a unit of time, such as `10/s`.")] = None
+    burst: Annotated[LaneCount, doc("Starts at once that the rate allows after a pause.")] = 1
+
+
+class LaneChangeBody(Body, frozen=True, kw_only=True):
+    """Values of a lane; those left out stay as they are."""
+
+    limit: Annotated[LaneCount | UnsetType, doc("Runs that may execute in it at once.")] = UNSET
+    rate: Annotated[
+        RateText | UnsetType | None,
+        doc("Most starts of its runs in a unit of time, such as `10/s`; null for no bound."),
+    ] = UNSET
+    burst: Annotated[LaneCount | UnsetType, doc("Starts at once that the rate allows after a pause.")] = UNSET
 
 
 class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ import msgspec
 from interlock.model.child_info import Kept
 from interlock.model.effect import Effect
 from interlock.model.job import Job
+from interlock.model.lane import LaneSpec
 from interlock.model.message import Held, Message
 from interlock.model.request import NewRun
 
@@ -30,7 +31,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     jobs: list[Job]
     actor: str = "scheduler"
     sources: dict[str, str] = {}  # job → where it is declared
-    lanes: dict[str, int] = {}  # lane → its limit; if empty, lanes stay as they are
+    lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

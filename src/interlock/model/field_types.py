@@ -285,13 +285,13 @@ class Rate(Kind):
     metavar = "N/s"
 
     UNITS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-    FORM = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
+    FORM = re.compile(r"(?![0.]+ ?/)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
 
     def check(self, value: Any, place: Place) -> float:
         if type(value) is float and 0 < value < math.inf:
             return value  # as it comes from the store
         match = self.FORM.fullmatch(value) if isinstance(value, str) else None
-        if match is None or float(match[1]) == 0:
+        if match is None:
             raise BadValue(str(place), value, "a rate above 0; use 10/s, 5/m, 100/h or 1000/d")
         return float(match[1]) / self.UNITS[match[2]]
 
@@ -300,7 +300,7 @@ class Rate(Kind):
 
     def show(self, value: float) -> str:
         unit = next((unit for unit, size in self.UNITS.items() if value * size >= 1), "d")
-        return f"{value * self.UNITS[unit]:g}/{unit}"
+        return f"{value * self.UNITS[unit]:.9f}".rstrip("0").rstrip(".") + f"/{unit}"
 
 
 class Size(Kind):

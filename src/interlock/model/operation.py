@@ -5,8 +5,16 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from interlock.model.access import Permission
-from interlock.model.error import InterlockError, RunPruned, UnknownBulk, UnknownChild, UnknownJob, UnknownRun
-from interlock.model.job import JOB_ID
+from interlock.model.error import (
+    InterlockError,
+    RunPruned,
+    UnknownBulk,
+    UnknownChild,
+    UnknownJob,
+    UnknownLane,
+    UnknownRun,
+)
+from interlock.model.job import JOB_ID, NAME
 from interlock.model.new_run import Body
 from interlock.model.request import LONGEST_KEY, Request
 
@@ -28,6 +36,7 @@ PATH_PARAMETERS = {
     "run_id": PathParameter("The id of the run.", 256, (UnknownRun, RunPruned)),
     "bulk_id": PathParameter("The id of the bulk request.", 256, (UnknownBulk,)),
     "job_id": PathParameter("The id of the job.", 128, (UnknownJob,), f"^{JOB_ID.pattern}$"),
+    "lane": PathParameter("The name of the lane.", 64, (UnknownLane,), f"^{NAME.pattern}$"),
     "name": PathParameter("The name of the service or group.", 256, (UnknownChild,)),
 }
 

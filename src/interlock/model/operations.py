@@ -8,6 +8,7 @@ from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
+from interlock.model.lane import LaneAction, LaneInfo, LaneList
 from interlock.model.new_run import NewRunBody, TriggerBody
 from interlock.model.operation import Key, Operation
 from interlock.model.reload_report import Reloaded
@@ -16,6 +17,7 @@ from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunI
 
 API = "/api/v1"
 JOB = f"{API}/jobs/{{job_id}}"
+LANE = f"{API}/lanes/{{lane}}"
 RUN = f"{API}/runs/{{run_id}}"
 SERVICE = f"{API}/services/{{name}}"
 
@@ -209,10 +211,44 @@ delete_job = Operation(
 lanes = Operation(
     f"GET {API}/lanes",
     "List lanes. Lanes with their limits and the runs in them, which are of all tenants.",
-    r.LaneList,
+    LaneList,
     asks=r.AskLanes,
     every_tenant="lanes",
 )
+create_lane = Operation(
+    f"POST {API}/lanes",
+    "Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged.",
+    LaneInfo,
+    body=b.LaneBody,
+    asks=r.CreateLane,
+    every_tenant="lanes",
+)
+set_lane = Operation(
+    f"PATCH {LANE}",
+    "Set values of a lane. They outlast restarts and reloads, whatever is declared. A value that is set to the "
+    "declared one follows the declaration again. A lowered limit stops no run.",
+    LaneInfo,
+    body=b.LaneChangeBody,
+    asks=r.SetLane,
+    every_tenant="lanes",
+)
+_LANE_ACTIONS = {
+    LaneAction.PAUSE: "Start no runs in the lane until it is resumed. Active runs finish.",
+    LaneAction.RESUME: "Let a paused or draining lane start runs again.",
+    LaneAction.DRAIN: "Start no runs in the lane, and refuse new ones with `draining`, until it is resumed. Active "
+    "runs finish, and waiting runs stay. Occurrences of schedules wait too.",
+}
+lane_actions = {
+    action: Operation(
+        f"POST {LANE}/{action}",
+        f"{action.capitalize()} a lane. {meaning} It outlasts restarts and reloads. May be repeated.",
+        LaneInfo,
+        name=f"{action}_lane",
+        asks=r.ActOnLane,
+        every_tenant="lanes",
+    )
+    for action, meaning in _LANE_ACTIONS.items()
+}
 
 tree = Operation(
     f"GET {API}/tree",
@@ -306,7 +342,7 @@ openapi = Operation("GET /openapi.json", "Show this description.", dict[str, Any
 GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "runs": (submit, submit_many, runs, run, history, logs, *run_actions.values(), *bulk_actions.values(), bulk),
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
-             put_jobs, delete_job, lanes),
+             put_jobs, delete_job, lanes, create_lane, set_lane, *lane_actions.values()),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

@@ -4,17 +4,17 @@ The class is the whole declaration. Links, gateway and clients read it; `engine/
 """
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from interlock.model.access import Permission
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
-from interlock.model.doc import doc
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
+from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
 from interlock.model.message import Count, Message
 from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.model.new_run import NewRun as NewRun
@@ -148,20 +148,12 @@ class JobsReport(Answer, frozen=True):
     more: bool
 
 
-class LaneInfo(msgspec.Struct, frozen=True, kw_only=True):
-    id: Annotated[str, doc("Name.")]
-    limit: Annotated[int, doc("Runs that may execute in it at once.")]
-    active: Annotated[int, doc("Runs that hold a slot.")]
-    waiting: Annotated[int, doc("Runs that wait for a slot.")]
-    oldest_wait: Annotated[float | None, doc("Seconds that the oldest of these has waited; null without any.")]
-
-
-class LaneList(msgspec.Struct, frozen=True, kw_only=True):
-    lanes: Annotated[list[LaneInfo], doc("Every lane.")]
-
-
 class LanesReport(Answer, frozen=True):
     found: LaneList
+
+
+class LaneReport(Answer, frozen=True):
+    lane: LaneInfo
 
 
 class NextReport(Answer, frozen=True):
@@ -300,6 +292,28 @@ class AskJob(Request[JobsReport], frozen=True):
 
 class AskLanes(Request[LanesReport], frozen=True):
     pass
+
+
+class CreateLane(Change[LaneReport], frozen=True):
+    """Create a lane; one that exists stays as it is."""
+
+    lane: str
+    spec: LaneSpec
+    actor: str = ""
+
+
+class SetLane(Change[LaneReport], frozen=True):
+    """Set values of a lane, whatever is declared."""
+
+    lane: str
+    change: LaneChange
+    actor: str = ""
+
+
+class ActOnLane(Change[LaneReport], frozen=True):
+    lane: str
+    action: LaneAction
+    actor: str = ""
 
 
 class AskNext(Request[NextReport], frozen=True):

@@ -1,9 +1,12 @@
 """The question a forecast answers, and its answer: jobs, lanes, notable findings, every run."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from interlock.model.error import BadInput
 from interlock.model.json_form import Time
+from interlock.model.lane import LaneSpec
 from interlock.model.state import State
 
 LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
@@ -20,7 +23,7 @@ class Length(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
-    lanes: dict[str, int]
+    lanes: Mapping[str, LaneSpec]
     lengths: dict[str, Length]  # for every job
     workers: int = 1
     slots: int = 64

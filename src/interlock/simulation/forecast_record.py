@@ -100,7 +100,7 @@ class Record:
     def __init__(self, jobs: Mapping[str, Job], plan: Plan) -> None:
         self._until = plan.until
         self._offsets = {job.id: 0.0 if job.schedule is None else job.schedule.offset(job.id) for job in jobs.values()}
-        self._lanes = {name: _Slots(name, limit, plan.until) for name, limit in plan.lanes.items()}
+        self._lanes = {name: _Slots(name, spec.limit, plan.until) for name, spec in plan.lanes.items()}
         self._live: dict[str, _Life] = {}
         self._running: Counter[str] = Counter()  # job → runs that have started and not ended
         self.runs: list[RunForecast] = []

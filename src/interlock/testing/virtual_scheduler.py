@@ -21,6 +21,7 @@ from interlock.engine.catalog import Catalog, Entry
 from interlock.model import request as r
 from interlock.model.duration import Duration, seconds
 from interlock.model.job import Job
+from interlock.model.lane import with_limits
 from interlock.model.new_run import RunOptions
 from interlock.model.run_view import RunInfo, info_of
 from interlock.ports.clock import Clock
@@ -88,7 +89,7 @@ class VirtualScheduler:
         definitions = self._app.definitions
         jobs = [one.job if schedules else _unscheduled(one.job) for one in definitions.values()]
         checks = [(one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
-        lanes = {job.lane: 30 for job in jobs} | DEFAULT_LANES
+        lanes = with_limits({job.lane: 30 for job in jobs} | DEFAULT_LANES)
         catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
         self._cluster = VirtualCluster(self._store, catalog, self._start, _Middle(0), prerun=0.0)
         clock = self._cluster.clock

@@ -13,14 +13,14 @@ from interlock.client.http.request import Submitted, filled, request_of, run_fie
 from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import operations as table
 from interlock.model import payload as payloads
-from interlock.model.bodies import BackfillBody, JobsBody
+from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
+from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
 from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
 from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
-from interlock.model.request import LaneInfo
 from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
 
@@ -73,6 +73,26 @@ class JobOperations(RunAccess):
     async def lanes(self) -> list[LaneInfo]:
         """Return every lane with its limit and the runs in it."""
         return (await self._call(table.lanes)).lanes
+
+    async def create_lane(self, name: str, limit: int, *, rate: str | None = None, burst: int = 1) -> LaneInfo:
+        """Create a lane that outlasts restarts and reloads; one that exists is returned unchanged."""
+        return await self._call(table.create_lane, body=filled(LaneBody, id=name, limit=limit, rate=rate, burst=burst))
+
+    async def set_lane(self, name: str, **values: Unpack[LaneOptions]) -> LaneInfo:
+        """Set values of a lane, whatever is declared; a rate of None removes it. A value that is set to the declared
+        one follows the declaration again."""
+        check_options(values, LaneOptions)
+        body = filled(LaneChangeBody, **values)
+        if "rate" in values and values["rate"] is None:
+            body = msgspec.structs.replace(body, rate=None)
+        return await self._call(table.set_lane, name, body=body)
+
+    async def act_on_lane(self, name: str, action: LaneAction | str) -> LaneInfo:
+        """Pause, resume or drain a lane. A paused lane starts no runs; a draining one also refuses new ones. Active
+        runs finish, and waiting runs stay until it is resumed."""
+        if action not in table.lane_actions:
+            raise BadValue("action", action, f"one of {', '.join(LaneAction)}")
+        return await self._call(table.lane_actions[LaneAction(action)], name)
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""

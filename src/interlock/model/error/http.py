@@ -75,10 +75,14 @@ class HeadTooLarge(InterlockError, code="head_too_large", status=431):
 
 
 class Draining(Unavailable, code="draining"):
-    """The server is stopping and takes no new work. Nothing was changed."""
+    """The server is stopping, or the lane is draining, and takes no new work. Nothing was changed."""
 
-    def __init__(self) -> None:
-        super().__init__("scheduler: stopping, and takes no new work; submit again once it is back")
+    def __init__(self, lane: str | None = None) -> None:
+        super().__init__(
+            "scheduler: stopping, and takes no new work; submit again once it is back"
+            if lane is None
+            else f"lane: {lane!r} is draining, and takes no new runs; use another lane, or resume it"
+        )
 
 
 class NotRunning(Unavailable, code="not_running", exit_code=ExitCode.NO_SERVER):

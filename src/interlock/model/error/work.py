@@ -93,6 +93,14 @@ class UnknownJob(Missing, code="unknown_job", status=400):
         self.job_id = job_id
 
 
+class UnknownLane(Missing, code="unknown_lane"):
+    """No lane has this name; a close one is suggested."""
+
+    def __init__(self, name: str, suggestion: str = "") -> None:
+        super().__init__(f"lane: {shown(name)} does not exist{suggestion}")
+        self.lane = name
+
+
 class DuplicateJob(Conflict, code="duplicate_job", exit_code=ExitCode.USAGE):
     """Another job has this id."""
 

@@ -1,0 +1,33 @@
+"""Operations that change lanes."""
+
+from typing import Any
+
+from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.patience import ask
+from interlock.client.connection import Connection
+from interlock.model import operations as op
+from interlock.model import request as r
+from interlock.model.bodies import LaneBody, LaneChangeBody
+from interlock.model.field import copy_fields
+from interlock.model.field_types import Place, Rate
+from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec
+
+
+class Lanes:
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.handlers: Handlers = {**handlers_of(self), **dict.fromkeys(op.lane_actions.values(), self.act)}
+
+    async def create_lane(self, call: Call[Any, LaneBody]) -> LaneInfo:
+        spec = copy_fields(LaneSpec, call.body)
+        return (await ask(self._connection, r.CreateLane(0, call.body.id, spec, call.caller.name))).lane
+
+    async def set_lane(self, call: Call[Any, LaneChangeBody]) -> LaneInfo:
+        rate = call.body.rate
+        number = Rate().check(rate, Place("rate")) if isinstance(rate, str) else rate
+        change = copy_fields(LaneChange, call.body, rate=number)
+        return (await ask(self._connection, r.SetLane(0, call.path["lane"], change, call.caller.name))).lane
+
+    async def act(self, call: Call[Any, None]) -> LaneInfo:
+        action = LaneAction(call.operation.path.rpartition("/")[2])
+        return (await ask(self._connection, r.ActOnLane(0, call.path["lane"], action, call.caller.name))).lane

@@ -1,0 +1,107 @@
+"""A lane as it is declared, changed at run time and shown."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any, ClassVar, TypedDict
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from interlock.model.doc import doc
+from interlock.model.field import Checked
+from interlock.model.field_types import Rate, Whole
+
+LIMIT = Whole(1, 999_999_999)
+
+
+class LaneSpec(Checked, frozen=True, kw_only=True):
+    limit: Annotated[int, doc("Runs that may execute in it at once."), LIMIT]
+    rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), LIMIT] = 1
+
+
+def with_limits(limits: Mapping[str, int], declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:
+    """Return the declared lanes with these limits instead of their own, and a lane for each other limit."""
+    found = dict(declared)
+    for name, limit in limits.items():
+        known = declared.get(name)
+        found[name] = LaneSpec(limit=limit) if known is None else msgspec.structs.replace(known, limit=limit)
+    return found
+
+
+class LaneAction(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    DRAIN = "drain"
+
+
+class LaneStatus(StrEnum):
+    OPEN = "open"
+    PAUSED = "paused"  # starts nothing
+    DRAINING = "draining"  # starts nothing, and refuses submits
+
+
+STATUS_AFTER = {
+    LaneAction.PAUSE: LaneStatus.PAUSED,
+    LaneAction.RESUME: LaneStatus.OPEN,
+    LaneAction.DRAIN: LaneStatus.DRAINING,
+}
+
+
+class LaneChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The values of a lane that were set at run time."""
+
+    limit: int | UnsetType = UNSET
+    rate: float | UnsetType | None = UNSET
+    burst: int | UnsetType = UNSET
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value is not UNSET}
+
+
+class LaneMemo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The part of a lane that outlasts restarts and reloads, whatever is declared."""
+
+    PREFIX: ClassVar[str] = "lane:"
+
+    created: bool = False  # at run time, so that it exists without a declaration
+    change: LaneChange = LaneChange()
+    status: LaneStatus = LaneStatus.OPEN
+
+    def spec_over(self, declared: LaneSpec | None) -> LaneSpec:
+        return LaneSpec(**({} if declared is None else msgspec.structs.asdict(declared)) | self.change.given)
+
+
+class LaneOptions(TypedDict, total=False):
+    """The values of a lane that clients set."""
+
+    limit: int
+    rate: str | None  # such as `10/s`; None removes it
+    burst: int
+
+
+class LaneValues(msgspec.Struct, frozen=True, kw_only=True):
+    limit: Annotated[int, doc("Runs that may execute in it at once.")]
+    rate: Annotated[str | None, doc("Most starts in a unit of time, such as `10/s`; null for no bound.")] = None
+    burst: Annotated[int, doc("Starts at once that the rate allows after a pause.")] = 1
+
+
+def shown_rate(rate: float | None) -> str | None:
+    return None if rate is None else Rate().show(rate)
+
+
+class LaneInfo(LaneValues, frozen=True, kw_only=True):
+    id: Annotated[str, doc("Name.")]
+    status: Annotated[LaneStatus, doc("`open`, `paused` or `draining`.")]
+    active: Annotated[int, doc("Runs that hold a slot.")]
+    waiting: Annotated[int, doc("Runs that wait for a slot.")]
+    oldest_wait: Annotated[float | None, doc("Seconds that the oldest of these has waited; null without any.")]
+    declared: Annotated[
+        LaneValues | None,
+        doc("Values of the settings and files, for which others may be set; null for a lane created at run time."),
+    ]
+
+
+class LaneList(msgspec.Struct, frozen=True, kw_only=True):
+    lanes: Annotated[list[LaneInfo], doc("Every lane.")]
