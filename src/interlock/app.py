@@ -33,6 +33,7 @@ from interlock.model.schedule import Schedule
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
+from interlock.worker.merge import check_merge
 
 if TYPE_CHECKING:
     from interlock.client.http.event_stream import EventFilter
@@ -82,10 +83,12 @@ class App:
         schedule: Schedule | None = None,
         payload: Mapping[str, Any] | None = None,
         constraints: Constraints | None = None,
+        merge: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None,
     ) -> JobDecorator:
         """Define a job by its function. The function becomes a `JobFunction`, and calling it still works.
 
         `schedule` comes from `interlock.cron`, `every`, `at` or `once`. `payload` is the default, also when scheduled.
+        `merge` makes one payload of all that a debounced run has collected; without it, the last one has the arguments.
         """
         if not isinstance(job_id, str):
             raise BadHandler("use @app.job('name'), with the name of the job")
@@ -95,6 +98,8 @@ class App:
             raise BadValue("schedule", schedule, "a schedule from interlock.cron, every, at or once")
         if constraints is not None and not isinstance(constraints, Constraints):
             raise BadValue("constraints", constraints, "an interlock.Constraints")
+        if merge is not None:
+            check_merge(job_id, merge)
 
         def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
             handler = function.function if isinstance(function, JobFunction) else function
@@ -114,9 +119,9 @@ class App:
                 grace=seconds(grace, "grace"),
                 schedule=schedule,
                 max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
-                code=code_digest(handler),
+                code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )
-            definition = Definition(job, handler)
+            definition = Definition(job, handler, merge)
             set_default_payload(definition, payload)
             known = self.definitions.get(job_id)
             if known is not None:

@@ -55,6 +55,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
+    batch.collapsed = [(run.id, run.id) for run in runs]
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
@@ -260,7 +261,7 @@ def test_nothing_is_left_of_a_run_and_nothing_of_others_is_touched(with_store: W
 
         await put(store, ended("old", 3000.0, tenant="default", idempotency_key="k"))
         assert len(await store.logs("old")) == 2
-        assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1")}
+        assert await store.inputs(["old"]) == {"old": Inputs(b"{}", b"1", (b"{}",))}
 
     with_store(body)
 
@@ -348,7 +349,7 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
                 found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
         assert found.pop("dead_letters") == set()
         assert found.pop("idempotency_keys") == {"old", "older", "live"}, "keys outlive their runs"
-        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints")}
+        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints", "further_payloads")}
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 

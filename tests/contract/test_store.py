@@ -181,7 +181,7 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
         assert dead_letters(store) == [("old", 1100.0, "orphaned", "lost")]
         assert await store.inputs(["old", "new", "unknown"]) == {
             "old": Inputs(b'{"a":1}', b'{"at":7}'),
-            "new": Inputs(b"{}", None),
+            "new": Inputs(b"{}", None, (b"{}", b'{"a":1}')),
         }
         assert await store.known_keys([("blue", "k"), ("red", "k"), ("blue", "other")]) == {
             ("blue", "k"): ("keyed", b"digest")

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import ENDS, BadResult, RemoteError
+from interlock.model.error import ENDS, BadResult, RemoteError, RunDebounced
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
@@ -33,7 +33,10 @@ class Ending(msgspec.Struct, frozen=True):
         if self.state is State.SUCCEEDED:
             return self.result
         text = (self.error or "").strip()
-        error = ENDS[self.state](self.run_id, self.state, text.splitlines()[-1] if text else self.reason)
+        end = self.run_id, self.state, text.splitlines()[-1] if text else self.reason
+        if "collapsed_into" in self.facets:
+            raise RunDebounced(*end, self.facets["collapsed_into"]["run_id"])
+        error = ENDS[self.state](*end)
         if "failure" in self.facets:
             failure = msgspec.convert(self.facets["failure"], Failure)
             raise error from RemoteError(failure.types, failure.message, text)

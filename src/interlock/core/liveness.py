@@ -89,8 +89,8 @@ def _forget(p: Pass, worker: Worker) -> None:
         p.state.workers.pop(worker.id, None)
 
 
-def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None]) -> None:
-    """Send a dispatch after its payload and checkpoint were read."""
+def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
+    """Send a dispatch after its payloads and checkpoint were read."""
     worker = p.state.workers[str(run.worker_id)]
     if run.stop is not None or run.is_held:
         give_back(p, worker.attempts[run.id], "not yet sent to its worker")

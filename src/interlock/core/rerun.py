@@ -67,13 +67,14 @@ def key_of(command: ActOnRun) -> str | None:
 
 
 def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
-    """Retry the runs of the page that was read, except those that were retried before, have no job any more, or have a
-    draining lane."""
+    """Retry the runs of the page that was read, except those that were retried before, were collapsed into another,
+    have no job any more, or have a draining lane."""
     runs, before = p.facts.pages.pop(bulk.id)
     done = bulk.done
     for old in runs:
-        is_retried = old.id in p.marked or (old.facets is not None and old.facets.retried_as is not None)
-        if not is_retried and old.job_id in p.state.jobs and not p.state.is_draining(lane_of(p, old.lane)[0]):
+        facets = old.facets or Facets()
+        is_done = old.id in p.marked or facets.retried_as is not None or facets.collapsed_into is not None
+        if not is_done and old.job_id in p.state.jobs and not p.state.is_draining(lane_of(p, old.lane)[0]):
             _run_again(p, old, None, bulk.reason, bulk.actor)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)
@@ -93,6 +94,9 @@ def _run_again(p: Pass, old: Run, key: str | None, reason: str, actor: str) -> R
     new = NewRun(old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=labels)
     digest = None if key is None else payload.digest(old.job_id, data)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
+    if old.facets is not None and old.facets.collected is not None:
+        p.set_facet(again, collected=old.facets.collected)
+        p.batch.inherited.append((again.id, old.id))
     _mark(p, old, RetriedAs(run_id=again.id))
     return again
 

@@ -36,13 +36,15 @@ def dispatch(p: Pass, run: Run, worker: Worker, room: Room, order: int) -> None:
     worker.attempts[run.id] = Attempt(run, NOT_OUT, False, order)
     if room is not Room.SHARED:
         worker.apart[run.id] = room
-    if run.payload is None or run.has_checkpoint:
+    if run.payload is None or run.has_checkpoint or run.has_collected:
         ask(p, ReadInputs(run.id, run.seq))
     else:
-        send(p, run, worker, run.payload, None)
+        send(p, run, worker, run.payload, None, ())
 
 
-def send(p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None) -> None:
+def send(
+    p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | None, further: tuple[bytes, ...]
+) -> None:
     job = p.state.job_of(run)
     message = Dispatch(
         run.id,
@@ -58,5 +60,6 @@ def send(p: Pass, run: Run, worker: Worker, payload: bytes, checkpoint: bytes | 
         run.scheduled_at,
         0.0 if run.due_at is None else max(0.0, run.due_at - p.now),
         p.elapsed + p.state.limits.silence,
+        further,
     )
     p.send(worker.id, message)

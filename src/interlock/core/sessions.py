@@ -95,8 +95,7 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
         for other in [*session.active.values(), *session.waiting.values()]:
             if other is not run and other.ended_at is None:
                 cancel_run(p, other, INTERRUPTED, "scheduler")
-    elif (collector := session.collecting(p.elapsed)) is not None:
-        p.collapse(collector, run)
+    elif (collector := session.collecting(p.elapsed)) is not None and p.collapse(collector, run):
         _open_window(p, session, collector, options.debounce)
     else:
         session.collector = None

@@ -14,11 +14,12 @@ from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
-from interlock.model.facets import Facets
+from interlock.model.facets import CollapsedInto, Collected, Facets
 from interlock.model.job import Job
 from interlock.model.message import Message
+from interlock.model.payload import LIMIT
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
-from interlock.model.state import EFFECTS, Effect, State
+from interlock.model.state import EFFECTS, HOLDS_SLOT, Effect, State
 
 if TYPE_CHECKING:
     from random import Random
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 # Plain numbers: operators of an enum are calls, and this is the innermost loop.
 TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES_SLOT, Effect.ENDS, Effect.ENTERS))
 REWRITES = int(Effect.REWRITES)
+
+MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
 
 _DEFAULTS = Run.__struct_defaults__[Run.PLAIN - len(Run.__struct_fields__) :]
 UPDATE_ROW = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
@@ -151,9 +154,20 @@ class Pass(Decisions, kw_only=True):
         run.facets = None if changed == Facets() else changed
         self.touch(run)
 
-    def collapse(self, into: Run, run: Run) -> None:
-        """End a run whose payload goes to another one of its session."""
+    def collapse(self, into: Run, run: Run) -> bool:
+        """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False
+        if that one has been dispatched, is of another job, or has no room for them."""
+        own = Collected(1, LIMIT if run.payload is None else len(run.payload))
+        known = [one.facets.collected for one in (into, run) if one.facets is not None]
+        parts = [own, *(one for one in known if one is not None)]
+        total = Collected(sum(one.payloads for one in parts), sum(one.bytes for one in parts))
+        if into.state in HOLDS_SLOT or into.job_id != run.job_id or total.bytes > MOST_COLLECTED:
+            return False
         self.move(run, State.SKIPPED, f"debounced into {into.id}")
+        self.set_facet(run, collapsed_into=CollapsedInto(into.id))
+        self.set_facet(into, collected=total)
+        self.batch.collapsed.append((into.id, run.id))
+        return True
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)

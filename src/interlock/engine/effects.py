@@ -56,7 +56,7 @@ class Effects:
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     found = await store.inputs([effect.run_id for effect in effects])
     known = ((effect, found.get(effect.run_id)) for effect in effects)
-    return [(effect, (one.payload, one.checkpoint)) for effect, one in known if one is not None]
+    return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
 
 
 Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]

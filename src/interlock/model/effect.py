@@ -14,4 +14,4 @@ class Effect(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReadInputs(Effect, frozen=True, gc=False):
-    """Read the payload and the last checkpoint of a dispatched run. The answer has both."""
+    """Read the payloads and the last checkpoint of a dispatched run. The answer has them all."""

@@ -45,6 +45,19 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
 PLAIN_SESSION = SessionFacet()
 
 
+class Collected(msgspec.Struct, frozen=True):
+    """The payloads of other runs that this run got, after its own."""
+
+    payloads: int
+    bytes: int
+
+
+class CollapsedInto(msgspec.Struct, frozen=True):
+    """The run that got the payload of this one."""
+
+    run_id: str
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -57,6 +70,8 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     retry_of: RetryOf | None = None
     retried_as: RetriedAs | None = None
     failure: Failure | None = None
+    collected: Collected | None = None
+    collapsed_into: CollapsedInto | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.failure import Failure
+from interlock.model.payload import EMPTY
 from interlock.model.work import JobWork, Work
 
 PROTOCOL = 1
@@ -142,6 +143,12 @@ class Dispatch(OfAttempt, frozen=True):
     begin_by: float = inf
     """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
     executor processes the worker's own"""
+    further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """All payloads, in order."""
+        return [self.payload or EMPTY, *self.further]
 
     @property
     def handler(self) -> str:

@@ -95,6 +95,11 @@ class Run(msgspec.Struct, gc=False):
         return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 
     @property
+    def has_collected(self) -> bool:
+        """Whether other runs were collapsed into it."""
+        return self.facets is not None and self.facets.collected is not None
+
+    @property
     def is_held(self) -> bool:
         return self.facets is not None and self.facets.hold is not None
 

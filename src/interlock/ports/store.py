@@ -45,6 +45,7 @@ class PruneLimits(msgspec.Struct, frozen=True):
 class Inputs(msgspec.Struct, frozen=True):
     payload: bytes
     checkpoint: bytes | None
+    further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
 
 
 class LogEntry(msgspec.Struct, frozen=True):
@@ -205,7 +206,9 @@ class Store(Reader):
         neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
         attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
         request covers the runs stored before the batch it first came with, and after each entry in `walked` those
-        before that run. New rows need positions above every stored one, or `StoreUnavailable` is raised.
+        before that run. The first run of a pair in `collapsed` gets copies of the payload and the further payloads of
+        the second, and that of a pair in `inherited` copies of the further ones; each comes once, whatever its run
+        becomes. New rows need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -219,7 +222,7 @@ class Store(Reader):
 
     @abstractmethod
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        """Return payload and last checkpoint of these runs."""
+        """Return payload, last checkpoint and further payloads of these runs."""
 
     @abstractmethod
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:

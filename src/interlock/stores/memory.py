@@ -21,6 +21,7 @@ from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Tran
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
+from interlock.stores.memory_payloads import copy_payloads
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -41,15 +42,15 @@ class MemoryStore(port.Store, Leases):
         self.keys: dict[tuple[str, str], tuple[str, bytes]] = {}
         self._submitted: dict[str, _KeyRow] = {}  # run → its key, in order of creation
         self.checkpoints: dict[str, bytes] = {}
+        self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
         self.letters: dict[str, tuple[str, float, str, str]] = {}
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.put_jobs: dict[str, Job] = {}
         self.schedules: dict[str, ScheduleRow] = {}
-        self.bulks: dict[str, tuple[BulkRequest, int]] = {}
+        self.bulks: dict[str, tuple[BulkRequest, int]] = {}  # each with the number of the last run left to it
         self.memos_by_name: dict[str, bytes] = {}
-        """each with the number of the last run it has yet to look at"""
         self.kept_by_name: dict[str, Kept] = {}
         self._events: list[port.StoredEvent | port.ServiceEntry] = []
         self._events_of: dict[str, list[port.StoredEvent | port.ServiceEntry]] = {}
@@ -103,6 +104,7 @@ class MemoryStore(port.Store, Leases):
         self._apply_keys(batch)
         self._apply_timetable(batch)
         self.checkpoints.update(batch.checkpoints)
+        copy_payloads(batch, self.runs_by_id, self.further)
         self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
         self._apply_services(batch)
         self._apply_memos(batch)
@@ -196,7 +198,8 @@ class MemoryStore(port.Store, Leases):
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, port.Inputs]:
         found = {one: self.runs_by_id[one].payload for one in run_ids if one in self.runs_by_id}
-        return {one: port.Inputs(payload or b"", self.checkpoints.get(one)) for one, payload in found.items()}
+        further = {one: tuple(self.further.get(one, {}).values()) for one in found}
+        return {one: port.Inputs(found[one] or b"", self.checkpoints.get(one), further[one]) for one in found}
 
     async def known_keys(self, keys: Sequence[tuple[str, str]]) -> dict[tuple[str, str], tuple[str, bytes]]:
         return {key: self.keys[key] for key in keys if key in self.keys}
@@ -266,7 +269,7 @@ class MemoryStore(port.Store, Leases):
 
     def _forget(self, run: Run) -> None:
         del self.runs_by_id[run.id]
-        for kept in (self.entries, self.checkpoints, self.lines, self._events_of):
+        for kept in (self.entries, self.checkpoints, self.further, self.lines, self._events_of):
             kept.pop(run.id, None)
 
     async def run(self, run_id: str) -> Run | None:

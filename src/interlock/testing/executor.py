@@ -7,7 +7,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from interlock.model import message as m
-from interlock.model import payload
 from interlock.model.outcome import Outcome
 from interlock.ports.clock import Clock
 from interlock.ports.executor import Executor, Report
@@ -39,17 +38,17 @@ class LocalExecutor(Executor):
         definition = self._definitions[attempt.handler]
         context = Context(attempt, self._send, definition.job.secrets)
         context.state = self._state
-        task = self._loop.create_task(self._run(key, attempt, definition, context))
+        task = self._loop.create_task(self._run(key, definition, context))
         # A task that is cancelled before its first step never runs, so it cannot report itself.
         task.add_done_callback(lambda _: self._finish(key, End(Outcome.CANCELLED)))
         self._attempts[key] = task, context
         self._report(m.Started(*key))
 
-    async def _run(self, key: Key, attempt: m.Dispatch, definition: Definition, context: Context) -> None:
+    async def _run(self, key: Key, definition: Definition, context: Context) -> None:
         capture = Capture(context)
         capture.enter()
         try:
-            arguments = definition.arguments(attempt.payload or payload.EMPTY, context)
+            arguments = definition.arguments_of(context)
             if definition.is_async:
                 result = await definition.handler(**arguments)
             else:

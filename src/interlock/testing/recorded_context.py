@@ -1,6 +1,7 @@
 """A context to call a job's function with, in a test."""
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -45,12 +46,13 @@ def context(
     attempt: int = 1,
     deadline: datetime | Duration | None = None,
     checkpoint: Any = None,
+    payloads: Sequence[Mapping[str, Any]] = ({},),
     state: Any = None,
 ) -> RecordedContext:
     """Make a context for a direct call: `report(testing.context(attempt=2), pages=3)`.
 
-    `deadline` is an instant, or a duration from now. `checkpoint` is the value that an earlier attempt stored, and
-    `state` the value that the app's lifespan would yield.
+    `deadline` is an instant, or a duration from now. `checkpoint` is the value that an earlier attempt stored,
+    `payloads` are those that the run has collected, and `state` is the value that the app's lifespan would yield.
     """
     if not isinstance(attempt, int) or isinstance(attempt, bool) or attempt < 1:
         raise BadValue("attempt", attempt, "a whole number of 1 or more")
@@ -59,4 +61,8 @@ def context(
     else:
         until = time.time() + seconds(deadline, "deadline")
     stored = None if checkpoint is None else payload.encode(checkpoint, "checkpoint")
-    return RecordedContext(Dispatch(run_id, attempt, job_id, attempt, None, until, False, 0.0, stored), state)
+    if not payloads or not isinstance(payloads, Sequence) or not all(isinstance(one, Mapping) for one in payloads):
+        raise BadValue("payloads", "…", "a list of at least one mapping of arguments")
+    first, *further = (payload.encode(dict(one), f"payloads[{place}]") for place, one in enumerate(payloads))
+    dispatch = Dispatch(run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(further))
+    return RecordedContext(dispatch, state)

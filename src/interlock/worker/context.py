@@ -79,6 +79,17 @@ class Context:
         """Whether this attempt must stop: it is cancelled or out of time, or its worker is leaving."""
         return self.stop_reason is not None
 
+    @property
+    def payloads(self) -> list[dict[str, Any]]:
+        """The payload of the run, followed by those of the runs that were collapsed into it, in order. A `Secret` in
+        them is one again."""
+        return [_read(one) for one in self._dispatch.payloads]
+
+    @property
+    def last_payload(self) -> bytes:
+        """The last of `payloads`, as JSON."""
+        return self._dispatch.payloads[-1]
+
     def progress(self, percent: float, message: str = "") -> None:
         """Report progress, limited to 0 to 100, because a sum of floats may be slightly off."""
         if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
@@ -125,8 +136,7 @@ class Context:
         """The latest checkpoint of this run, or None; a `Secret` in it is one again."""
         if self._checkpoint is None:
             return None
-        value = payload.decode(self._checkpoint)
-        return from_json(value) if is_marked(self._checkpoint) else value
+        return _read(self._checkpoint)
 
     def redact(self, text: str) -> str:
         """Return the text without the secrets of this attempt. Logs, reports and errors are redacted by themselves."""
@@ -134,9 +144,15 @@ class Context:
         return redaction(text) if redaction.secrets else text
 
     def _find_secrets(self) -> Redaction:
-        given = payload.decode(self._dispatch.payload or payload.EMPTY)
-        found = texts_of(given, self.secret_arguments, self._is_secret)
+        found: set[str] = set()
+        for given in self._dispatch.payloads:
+            found |= texts_of(payload.decode(given), self.secret_arguments, self._is_secret)
         if self._checkpoint is not None and is_marked(self._checkpoint):
             found |= texts_of(payload.decode(self._checkpoint), (), _IS_MARK)
         self._redaction = Redaction(found) if found else NO_SECRETS
         return self._redaction
+
+
+def _read(data: bytes) -> Any:
+    value = payload.decode(data)
+    return from_json(value) if is_marked(data) else value

@@ -18,6 +18,7 @@ from interlock.model.job import ExecutorKind, Job
 from interlock.model.secret import DEEPEST, MARK, MARKED, SECRET_NAMES, BadSecret, Secret, from_json, matcher
 from interlock.model.value import ResultType, check_annotation, is_json, parts_of, plain, read_one
 from interlock.worker.context import Context
+from interlock.worker.merge import Merge, merged
 from interlock.worker.redaction import Redaction, texts_of
 
 Handler = Callable[..., Any]
@@ -32,8 +33,9 @@ _TAKES_SECRET = "got `Secret`"
 class Definition:
     """Reads the signature once; `arguments` then turns JSON into keyword arguments, or names the wrong one."""
 
-    def __init__(self, job: Job, handler: Handler) -> None:
+    def __init__(self, job: Job, handler: Handler, merge: Merge | None = None) -> None:
         self.job = job
+        self.merge = merge
         self.handler = handler
         self.is_async = is_async(handler)
         self.where = where_of(handler)
@@ -153,6 +155,10 @@ class Definition:
             # A payload that cannot be read is not quoted either.
             return Redaction(())
         return Redaction(texts_of(value, self.job.secrets, matcher(tuple(secret_names))))
+
+    def arguments_of(self, context: Context) -> dict[str, Any]:
+        """Return the keyword arguments of an attempt: from its merged payload, or else from the last one."""
+        return self.arguments(context.last_payload if self.merge is None else merged(self.merge, context), context)
 
     def arguments(self, payload: bytes, context: Context) -> dict[str, Any]:
         """Return the keyword arguments for the handler."""

@@ -18,12 +18,12 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import msgspec
 
 from interlock import runtime
-from interlock.model import frames, payload
+from interlock.model import frames
 from interlock.model import message as m
 from interlock.model.error import InterlockError
 from interlock.model.failure import Failure
@@ -251,7 +251,7 @@ class ExecutorProcess:
         attempt.entered = True
         attempt.capture.enter()
         try:
-            result = await definition.handler(**_arguments_of(attempt, definition))
+            result = await definition.handler(**definition.arguments_of(attempt.context))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             if isinstance(error, asyncio.CancelledError) and attempt.context.cancelled:
                 self._report(attempt, Outcome.CANCELLED)
@@ -272,7 +272,7 @@ class ExecutorProcess:
             self._loop.call_soon_threadsafe(self._go_on_async, attempt, definition)
             return
         try:
-            result = definition.handler(**_arguments_of(attempt, definition))
+            result = definition.handler(**definition.arguments_of(attempt.context))
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its outcome
             self._report(attempt, *end_of_error(error, attempt.context))
         else:
@@ -327,10 +327,6 @@ class ExecutorProcess:
 def _start(attempt: Attempt) -> m.Started:
     """Reported before it begins, because a message on the link outlives this process."""
     return m.Started(*attempt.key, elapsed())
-
-
-def _arguments_of(attempt: Attempt, definition: Definition) -> dict[str, Any]:
-    return definition.arguments(attempt.dispatch.payload or payload.EMPTY, attempt.context)
 
 
 def main() -> None:

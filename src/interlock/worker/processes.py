@@ -31,6 +31,7 @@ from interlock.worker.redaction import NO_SECRETS
 
 NOT_HANDED_ON = OWN_VARIABLES | {"INTERLOCK_URL", "INTERLOCK_TOKEN", "INTERLOCK_RESUME_ID", "INTERLOCK_PREV_EXIT"}
 """variables of the worker itself, which its programs do not get"""
+FURTHER = 3  # descriptor with all payloads of a run that has collected some
 XCPU_IN_SHELL = 128 + signal.SIGXCPU  # exit code of a shell whose command was ended by that signal
 
 
@@ -125,11 +126,11 @@ class ProgramAttempt:
 
     async def _start(self) -> Spawned:
         """Return when it executes its program."""
-        given = self._dispatch.payload or payload.EMPTY
+        payloads = self._dispatch.payloads
         command = Command().check(self._work.command, Place("command"))
         env = Environment().check(self._work.env, Place("env"))
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
-        self._redact = secrets_of(payload.decode(given), env, inherited, self._programs.is_secret)
+        self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._programs.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
         variables = {**inherited, **env, **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
@@ -137,7 +138,10 @@ class ProgramAttempt:
             for number, stream in STREAMS.items():
                 descriptors[number] = log.open(stream)
             if self._work.stdin:
-                descriptors[0] = _file_of(_line_of(given))
+                descriptors[0] = _file_of(_line_of(payloads[-1]))
+            if len(payloads) > 1:
+                descriptors[FURTHER] = _file_of(b"".join(map(_line_of, payloads)))
+                variables["INTERLOCK_PAYLOADS"] = f"/dev/fd/{FURTHER}"
             program = Program(
                 command=command,
                 environment={name: value for name, value in variables.items() if value is not None},

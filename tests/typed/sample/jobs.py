@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
+from typing import Any
 
 import interlock as il
 
@@ -40,3 +41,12 @@ async def halve(number: int) -> float:
 @app.job("stop")
 def stop(ctx: il.Context) -> None:
     ctx.log("stopped")
+
+
+def join(payloads: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"text": "\n".join(str(one["text"]) for one in payloads)}
+
+
+@app.job("chat", merge=join)
+async def chat(ctx: il.Context, text: str) -> int:
+    return len(ctx.payloads)

@@ -4,7 +4,7 @@ from datetime import date
 from typing import Any, assert_type
 
 import interlock as il
-from tests.typed.sample.jobs import Report, Style, app, halve, report, square, stop
+from tests.typed.sample.jobs import Report, Style, app, chat, halve, report, square, stop
 
 DAY = date(2026, 1, 2)
 
@@ -66,6 +66,8 @@ async def call_the_functions(ctx: il.Context) -> None:
     assert_type(await halve(3), float)
     assert_type(await report(ctx, DAY, 2), Report)
     assert_type(stop(ctx), None)
+    assert_type(await chat(il.testing.context(payloads=[{"text": "a"}, {"text": "b"}]), "b"), int)
+    assert_type(ctx.payloads, list[dict[str, Any]])
 
 
 def take(job: il.JobFunction[[int], int]) -> str:
@@ -89,6 +91,7 @@ async def mistakes(client: il.Client, ctx: il.Context) -> None:
     client.submit(square.call("3"))  # type: ignore[arg-type]
     client.submit(square.call(3), delay="5m")  # type: ignore[call-overload]
     square("3")  # type: ignore[arg-type]
+    app.job("chat", merge=len)  # type: ignore[arg-type]
     await report(DAY)  # type: ignore[arg-type, call-arg]
     text: str = client.submit(square.call(3)).result()  # type: ignore[assignment]
     print(text)  # noqa: T201 - the value must be used

@@ -231,7 +231,15 @@ class RunDenied(RunEnded):
 
 
 class RunSkipped(RunEnded):
-    """The run was skipped: its time was missed."""
+    """The run was skipped: its time was missed, or another run got its payload."""
+
+
+class RunDebounced(RunSkipped):
+    """The run was collapsed into another, `into`, which got its payload."""
+
+    def __init__(self, run_id: str, state: str, reason: str, into: str) -> None:
+        super().__init__(run_id, state, reason)
+        self.into = into
 
 
 class RunOrphaned(RunEnded):

@@ -271,6 +271,7 @@ SELECT runs.number FROM logs CROSS JOIN runs ON runs.id = logs.run_id WHERE logs
 SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE run_id = runs.id)
   + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
   + (length(payload) + coalesce(length(result), 0)) / 4096
+  + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
@@ -286,6 +287,9 @@ DELETE FROM logs WHERE run_id IN ({pruned_ids});
 -- name: prune_checkpoints
 DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
 
+-- name: prune_payloads
+DELETE FROM further_payloads WHERE run_id IN ({pruned_ids});
+
 -- name: prune_runs
 DELETE FROM runs WHERE number IN (SELECT value FROM json_each(:numbers));
 
@@ -297,6 +301,25 @@ INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UP
 
 -- name: get_inputs
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
+
+-- name: collapse_run
+INSERT INTO further_payloads (run_id, source, payload) SELECT ?1, source, payload FROM (
+  SELECT 0 AS number, id AS source, payload FROM runs WHERE id = ?2
+  UNION ALL
+  SELECT number, source, payload FROM further_payloads WHERE run_id = ?2
+)
+WHERE {is_stored} ORDER BY number ON CONFLICT (run_id, source) DO NOTHING;
+
+-- name: inherit_payloads
+INSERT INTO further_payloads (run_id, source, payload)
+SELECT ?1, source, payload FROM further_payloads WHERE run_id = ?2 AND {is_stored} ORDER BY number
+ON CONFLICT (run_id, source) DO NOTHING;
+
+-- name: is_stored
+EXISTS (SELECT 1 FROM runs WHERE id = ?1)
+
+-- name: get_further_payloads
+SELECT payload FROM further_payloads WHERE run_id = ? ORDER BY number;
 
 -- name: insert_log
 INSERT INTO logs (position, run_id, attempt, number, at, level, text, logger) VALUES (?, ?, ?, ?, ?, ?, ?, ?)

@@ -285,7 +285,13 @@ class SqliteStore(SqliteReader, Store, Leases):
         return await self._read(partial(_rows, query, keys, more))
 
     async def inputs(self, run_ids: Sequence[str]) -> dict[str, Inputs]:
-        return {one: Inputs(*row) for one, row in (await self._find("get_inputs", run_ids)).items()}
+        def work(connection: sqlite3.Connection) -> dict[str, Inputs]:
+            with one_view(connection):
+                found = _rows("get_inputs", run_ids, (), connection)
+                further = {one: connection.execute(QUERIES["get_further_payloads"], (one,)).fetchall() for one in found}
+                return {one: Inputs(row[0], row[1], tuple(p for (p,) in further[one])) for one, row in found.items()}
+
+        return await self._read(work)
 
     async def memos(self, names: Sequence[str]) -> dict[str, bytes]:
         return {name: row[0] for name, row in (await self._find("get_memo", names)).items()}

@@ -92,6 +92,16 @@ CREATE TABLE checkpoints (
   value BLOB NOT NULL
 );
 
+-- The payloads that a run got from the runs that were collapsed into it, in the order of their numbers.
+CREATE TABLE further_payloads (
+  number INTEGER PRIMARY KEY,
+  run_id TEXT NOT NULL,
+  source TEXT NOT NULL,
+  payload BLOB NOT NULL
+);
+
+CREATE UNIQUE INDEX further_payloads_of_run ON further_payloads (run_id, source);
+
 -- Positions are shared with history: no number is in both.
 CREATE TABLE logs (
   position INTEGER PRIMARY KEY,

@@ -1,0 +1,15 @@
+"""The payloads that runs in memory got from the runs that were collapsed into them."""
+
+from collections.abc import Mapping
+
+from interlock.core.decisions import Batch
+from interlock.model.run import Run
+
+
+def copy_payloads(batch: Batch, runs: Mapping[str, Run], further: dict[str, dict[str, bytes]]) -> None:
+    """Add the payloads that a batch copies: run → source → payload, in order."""
+    for pairs in (batch.collapsed, batch.inherited):
+        for into, run_id in pairs:
+            own = {run_id: runs[run_id].payload or b""} if pairs is batch.collapsed and run_id in runs else {}
+            if into in runs:
+                further[into] = further.get(into, {}) | own | further.get(run_id, {})

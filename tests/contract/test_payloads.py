@@ -1,0 +1,84 @@
+"""Payloads of runs that were collapsed into another: copied in order, each once, and kept as long as that run."""
+
+import copy
+
+from interlock.core.decisions import Batch
+from interlock.model.state import State
+from interlock.ports.store import PruneLimits
+from tests.contract.conftest import AnyStore, WithStore
+from tests.contract.samples import NAME, created, make_run, take
+
+EVERYTHING = PruneLimits(0, 1e12)
+
+
+async def further(store: AnyStore, run_id: str) -> tuple[bytes, ...]:
+    return (await store.inputs([run_id]))[run_id].further
+
+
+async def put(store: AnyStore, *pairs: tuple[str, str], runs: str = "", ended: str = "") -> None:
+    """Store these runs, each with its id as its payload, and collapse them."""
+    lease = await take(store)
+    live = [make_run(one, payload=one.encode()) for one in runs.split()]
+    ends = [make_run(one, payload=one.encode(), state=State.SKIPPED, ended_at=1001.0) for one in ended.split()]
+    batch = created(*live, *ends)
+    batch.collapsed = list(pairs)
+    await store.commit(copy.deepcopy(batch), NAME, lease.epoch)
+    await store.commit(batch, NAME, lease.epoch)
+
+
+def test_they_come_in_order_from_this_batch_and_earlier_ones_each_once(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, runs="a z")
+        await put(store, ("a", "z"), ("a", "c"), ("other", "z"), ended="c", runs="other")
+        await put(store, ("a", "b"), ("a", "z"), ("a", "unknown"), ("unknown", "b"), ended="b")
+        assert await further(store, "a") == (b"z", b"c", b"b")
+        assert await further(store, "other") == (b"z",)
+        assert await further(store, "z") == ()
+        assert set(await store.inputs(["a", "unknown"])) == {"a"}
+
+    with_store(body)
+
+
+def test_a_run_that_has_collected_some_gives_all_of_them_away(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ("b", "d"), ("b", "c"), runs="a b", ended="c d e")
+        await put(store, ("a", "b"), ("a", "e"))
+        assert await further(store, "a") == (b"b", b"d", b"c", b"e")
+
+    with_store(body)
+
+
+def test_a_retry_inherits_the_further_payloads(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        await put(store, ("old", "c"), ("old", "b"), runs="old", ended="b c")
+        batch = created(make_run("new"))
+        batch.inherited = [("new", "old")]
+        for one in (copy.deepcopy(batch), batch, Batch(inherited=[("unknown", "old")])):
+            await store.commit(one, NAME, lease.epoch)
+        assert await further(store, "new") == await further(store, "old") == (b"c", b"b")
+
+    with_store(body)
+
+
+def test_they_outlive_the_run_they_came_from(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ("a", "b"), ended="b", runs="a")
+        await put(store, runs="last")
+        assert (await store.prune_runs(EVERYTHING)).runs == 1
+        assert await further(store, "a") == (b"b",)
+
+    with_store(body)
+
+
+def test_they_are_pruned_with_the_run_that_has_them(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, ended="a b")
+        await put(store, ("a", "b"), ("last", "b"), runs="last")
+        assert (await store.prune_runs(EVERYTHING)).runs == 2
+        # The same run again, as a batch that is repeated later would make it.
+        await put(store, runs="a")
+        assert await further(store, "a") == ()
+        assert await further(store, "last") == (b"b",)
+
+    with_store(body)
