@@ -233,26 +233,8 @@ class Cluster:
         process.at_end.append(lambda: self._scheduler_ended(process))
         sabotage = self.sabotage
         rng = self.random(process.name)
-        store = FaultyStore(
-            self.disk,
-            process,
-            rng,
-            self.store_faults,
-            self.trace,
-            StoreSabotage(
-                loses_commits=sabotage.store_loses_commits,
-                keeps_late=sabotage.store_keeps_late,
-                forgets_keys=sabotage.store_forgets_keys,
-                prunes_keys=sabotage.store_prunes_keys,
-                prunes_occurrences=sabotage.store_prunes_occurrences,
-                doubles_history=sabotage.store_doubles_history,
-                ignores_epochs=sabotage.store_ignores_epochs,
-                loses_cursors=sabotage.store_loses_cursors,
-                forgets_retries=sabotage.store_forgets_retries,
-                keeps_unique_keys=sabotage.store_keeps_unique_keys,
-                frees_keys_early=sabotage.store_frees_keys_early,
-            ),
-        )
+        bad = {name: getattr(sabotage, f"store_{name}") for name in StoreSabotage.__struct_fields__}
+        store = FaultyStore(self.disk, process, rng, self.store_faults, self.trace, StoreSabotage(**bad))
         kind = FencelessEngine if sabotage.engine_ignores_fences else Engine
         kind = ForgetfulEngine if sabotage.engine_forgets_times else kind
         if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:

@@ -1,10 +1,11 @@
-"""What must hold of retries and of keys that are unique while their runs live."""
+"""What must hold of retries, of collected payloads, and of keys that are unique while their runs live."""
 
 from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
+from interlock.model.facets import Facets
 from interlock.model.run import Run
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL
@@ -41,6 +42,10 @@ class Reruns:
             if run.facets is not None and run.facets.retry_of is not None:
                 self._check_retry(run, run.facets.retry_of.run_id)
         runs = [self._disk.runs_by_id[run_id] for run_id in touched]
+        for run in runs:
+            expected = 0 if run.facets is None or run.facets.collected is None else run.facets.collected.payloads
+            found = len(self._disk.further.get(run.id, ()))
+            self._require(found == expected, f"{run.id} has {found} payloads of others, not {expected}")
         unique = [run for run in runs if run.facets is not None and run.facets.unique is not None]
         for run in sorted(unique, key=lambda run: run.ended_at is None):
             self._check_unique(run, (run.tenant, run.idempotency_key or ""))
@@ -48,7 +53,8 @@ class Reruns:
             if bulk.ended_at is not None:
                 for run_id in self._meant.get(bulk.id, ()):
                     old = self._disk.runs_by_id.get(run_id)
-                    done = old is None or (old.facets is not None and old.facets.retried_as is not None)
+                    facets = None if old is None else old.facets or Facets()
+                    done = facets is None or facets.retried_as is not None or facets.collapsed_into is not None
                     self._require(done, f"bulk request {bulk.id} has finished, and {run_id} is not retried")
 
     def _check_retry(self, run: Run, old_id: str) -> None:

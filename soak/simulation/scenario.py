@@ -105,6 +105,7 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     store_ignores_epochs: bool = False
     store_loses_cursors: bool = False
     store_forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
+    store_loses_payloads: bool = False  # one of those that a batch collapses
     store_keeps_unique_keys: bool = False  # beyond the end of their runs
     store_frees_keys_early: bool = False  # once their runs are running
     engine_ignores_fences: bool = False

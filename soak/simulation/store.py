@@ -57,6 +57,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     doubles_history: bool = False
     ignores_epochs: bool = False
     forgets_retries: bool = False  # keeps the new runs, and neither the marks of the old nor how far it has come
+    loses_payloads: bool = False  # one of those that a batch collapses
     keeps_unique_keys: bool = False
     frees_keys_early: bool = False
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
@@ -144,6 +145,8 @@ class FaultyStore(Store, Leases):
         if self.sabotage.forgets_retries:
             batch.updated.pop("facets", None)
             batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
+        if self.sabotage.loses_payloads:
+            batch.collapsed = batch.collapsed[1:]
         if self.sabotage.keeps_unique_keys:
             batch.freed_keys = []
         if self.sabotage.frees_keys_early:

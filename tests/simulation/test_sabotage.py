@@ -27,6 +27,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_limits", Faults(), "its limit is"),
         ("store_loses_cursors", Faults(), "is created a second time|also ran at"),
         ("store_forgets_retries", DEATHS, "is retried twice by|is told of as"),
+        ("store_loses_payloads", Faults.only(), "payloads of others"),
         ("store_keeps_unique_keys", Faults.only(), "keeps its key"),
         ("store_frees_keys_early", Faults.only(), "have the key"),
         ("engine_forgets_times", Faults.only("kill_scheduler", "jump_clock"), "has no runs at"),
