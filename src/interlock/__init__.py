@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from interlock.model.schedules import at, cron, every, once
     from interlock.model.secret import BadSecret, Secret
+    from interlock.model.session import SessionFields
     from interlock.model.state import State
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -57,11 +58,11 @@ __all__ = [
     "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "Ready", "Refused", "RemoteError",
     "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
-    "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SocketInUse",
-    "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable",
-    "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType",
-    "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run",
-    "testing",
+    "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionFields",
+    "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized",
+    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
+    "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every",
+    "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -81,6 +82,7 @@ _MODULES = {
     ),
     "model.schedules": "at cron every once",
     "model.secret": "BadSecret Secret",
+    "model.session": "SessionFields",
     "model.state": "State",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",

@@ -30,6 +30,7 @@ from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
 from interlock.model.new_run import RunOptions
 from interlock.model.request import MOST_RUNS, DropJob
 from interlock.model.schedule import Schedule
+from interlock.model.session import SOME_OPTIONS, SessionFields
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
@@ -73,6 +74,7 @@ class App:
         rate: str | None = None,
         burst: int = 1,
         limit: KeyLimit | None = None,
+        sessions: SessionFields | None = None,
         retry: Retry | None = None,
         deadline: Duration | None = None,
         max_runtime: Duration | None = None,
@@ -111,6 +113,7 @@ class App:
                 rate=None if rate is None else Rate().check(rate, Place("rate")),
                 burst=burst,
                 limit=limit,
+                sessions=None if sessions is None else SOME_OPTIONS.check(sessions, Place("sessions")),
                 retry=retry or Retry(),
                 deadline=None if deadline is None else seconds(deadline, "deadline"),
                 max_runtime=None if max_runtime is None else seconds(max_runtime, "max_runtime"),

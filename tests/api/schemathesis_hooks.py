@@ -12,6 +12,7 @@ import schemathesis
 from interlock.api.openapi import job_schemas
 from interlock.core.state import DEFAULT_LANES
 from interlock.model.bodies import BulkBody
+from interlock.model.field_types import Span
 from interlock.model.new_run import DurationText
 from interlock.model.queries import WAIT
 from interlock.model.run_action import RunAction
@@ -21,10 +22,12 @@ JOB = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 WORKER = "w1"
 SCHEDULES = {"cron": 256, "tz": 64, "every": 64, "wait": 64, "at": 64}
 """what says when, and how long it may be"""
-TIMES = ("at", "occurrence", "since", "until", "after", "from", "to")
+TIMES = ("at", "occurrence", "since", "until", "after", "from", "to", "stamp")
 BULK = tuple(f"{action}_many" for action in RunAction)
 JOBS = {"put_job": "JobBody", "put_jobs": "JobsBody"}
 DURATION = re.compile(DurationText.__metadata__[0].pattern)  # type: ignore[attr-defined]
+
+SPAN = re.compile(Span().schema()["anyOf"][0]["pattern"])
 
 
 @schemathesis.hook
@@ -84,6 +87,23 @@ def _adjust(body: dict[str, Any], has_key: bool, job: str | None = None) -> None
         del body["idempotency_key"]
     if body.get("unique") is not None and not has_key and body.get("idempotency_key") is None:
         del body["unique"]
+    _adjust_session(body)
+
+
+def _adjust_session(body: dict[str, Any]) -> None:
+    session = body.get("session")
+    too_long = isinstance(session, str) and len(session) <= 512 < len(session.encode(errors="replace"))
+    alone = session is None and (body.get("session_options") is not None or body.get("stamp") is not None)
+    if too_long or alone:
+        body["session"] = "s"
+    options = body.get("session_options")
+    if not isinstance(options, dict):
+        return
+    if SPAN.fullmatch(str(options.get("debounce"))):
+        options["debounce"] = "1s"  # a description cannot say how long a duration may be
+    for name, value in options.items():
+        if name in ("max_concurrent", "cap", "burst") and isinstance(value, float) and value.is_integer():
+            options[name] = int(value)  # a whole number to a description
 
 
 def _fitting(value: Any) -> Any:

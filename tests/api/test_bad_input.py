@@ -62,7 +62,32 @@ BODIES: list[tuple[str, Any, int, str, tuple[str, ...]]] = [
     (RUNS, body(labels={"team": 5}), 400, "bad_value", ("labels",)),
     (RUNS, body(labels={f"n{number}": "" for number in range(17)}), 400, "bad_value", ("labels",)),
     (RUNS, body(session=""), 400, "bad_value", ("session", "''")),
-    (RUNS, body(session="x" * 257), 400, "bad_value", ("session",)),
+    (RUNS, body(session="x" * 513), 400, "bad_value", ("session",)),
+    (RUNS, body(session="é" * 257), 400, "bad_value", ("session: ", "512 bytes")),
+    (RUNS, body(session_options={"cap": 3}), 400, "bad_value", ("session_options", "without session")),
+    (RUNS, body(stamp=5), 400, "bad_value", ("stamp", "without session")),
+    (RUNS, body(session="s", stamp="soon"), 400, "bad_value", ("stamp", "'soon'")),
+    (RUNS, body(session="s", session_options=[1]), 400, "bad_value", ("session_options",)),
+    (
+        RUNS,
+        body(session="s", session_options={"moode": "queue"}),
+        400,
+        "bad_value",
+        ("session_options: 'moode'", "did you mean 'mode'?"),
+    ),
+    *(
+        (RUNS, body(session="s", session_options={name: value}), 400, code, (f"session_options.{name}: {value!r}",))
+        for name, value, code in (
+            ("cap", 0, "bad_value"),
+            ("cap", None, "bad_value"),
+            ("mode", "stop", "bad_value"),
+            ("drop", "all", "bad_value"),
+            ("debounce", "-1s", "bad_duration"),
+            ("debounce", -1, "bad_duration"),
+            ("max_concurrent", 0, "bad_value"),
+            ("rate", "0/s", "bad_value"),
+        )
+    ),
     (RUNS, body(idempotency_key=""), 400, "bad_value", ("idempotency_key",)),
     (RUNS, body(idempotency_key="x" * 257), 400, "bad_value", ("idempotency_key",)),
     (RUNS, body(delay="soon"), 400, "bad_duration", ("delay", "'soon'", "10s")),

@@ -77,6 +77,12 @@ def test_every_field_of_a_submit_arrives(http: Http) -> None:
     created, due, end = (seconds_of(run[name]) for name in ("created_at", "due_at", "deadline_at"))
     assert due == pytest.approx(created + 3600, abs=30)
     assert end == pytest.approx(due + 1800, abs=1)
+    options = {"mode": "interrupt", "debounce": "2s", "rate": "30/m"}
+    sent = {"session": "s 2", "session_options": options, "stamp": "2026-01-31T12:00:00Z"}
+    given = {"options": {"mode": "interrupt", "debounce": 2.0, "rate": 0.5}, "stamp": 1769860800.0}
+    assert detail(http, http.submit("echo", **sent))["facets"]["session"].items() >= given.items()
+    triggered = http.post("/api/v1/jobs/echo/trigger", sent).json["id"]
+    assert detail(http, triggered)["facets"]["session"].items() >= given.items()
     timed = detail(http, http.submit("echo", at=4e9))
     assert (timed["due_at"], timed["state"]) == ("2096-10-02T07:06:40.000Z", "prerun")
 
@@ -126,7 +132,8 @@ def test_many_at_once_with_one_key_are_one_run(http: Http) -> None:
 
 
 def test_a_batch_of_a_thousand(http: Http) -> None:
-    runs = [{"job": "echo", "payload": {"value": number}, "session": "thousand"} for number in range(1000)]
+    common = {"job": "echo", "session": "thousand", "session_options": {"debounce": 0, "cap": 1000}}
+    runs = [common | {"payload": {"value": number}} for number in range(1000)]
     ids = http.post(BATCH, {"runs": runs}).json["ids"]
     assert len(set(ids)) == 1000
     wait_until(lambda: not http.runs(session="thousand", live="true"), "all of them have ended")
@@ -140,7 +147,8 @@ def test_a_batch_of_a_thousand(http: Http) -> None:
 
 def test_every_filter(http: Http) -> None:
     """Each run differs from the first in one thing, and each filter finds just the ones that have it."""
-    base = {"tenant": "filters", "session": "f1", "lane": "main", "delay": "1h"}
+    base: dict[str, Any] = {"tenant": "filters", "session": "f1", "lane": "main", "delay": "1h"}
+    base["session_options"] = {"debounce": 0}
     runs = {
         "plain": http.submit("echo", **base),
         "job": http.submit("echo.thread", **base),

@@ -115,7 +115,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "keep_runs_total": ("7", 7),
         "keep_keys": ("1d", 86400.0),
     }
-    assert set(examples) == set(SETTINGS) - {"lanes", "tokens"}
+    assert set(examples) == set(SETTINGS) - {"lanes", "tokens", "sessions"}
     for name, (text, value) in examples.items():
         assert value != DEFAULTS[name]
         found = resolve({}, None, {variable_of(name): text})

@@ -141,6 +141,16 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
     labelled = ask(server, "submit", "echo", "--label", "team=red", "--label", "at=home").stdout.strip()
     assert detail(server, labelled)["facets"] == {"labels": {"team": "red", "at": "home"}}
     assert "labels\tteam red, at home\n" in ask(server, "show", labelled).stdout
+    flags = ["--session", "s", "--session-option", "mode=interrupt", "--session-option", "debounce=2s"]
+    chat = ask(server, "submit", "echo", *flags, "--stamp", "2026-01-31T12:00:00Z").stdout.strip()
+    given = {"options": {"mode": "interrupt", "debounce": 2.0}, "stamp": 1769860800.0}
+    assert detail(server, chat)["facets"]["session"].items() >= given.items()
+    assert (
+        "session\toptions mode interrupt, debounce 2s, stamp 2026-01-31T12:00:00.000Z"
+        in ask(server, "show", chat).stdout
+    )
+    urgent = ask(server, "submit", "echo", "--priority", "critical").stdout.strip()
+    assert "priority\tcritical\n" in ask(server, "show", urgent).stdout
     times = ["--at", "2100-01-31T18:00:00+01:00", "--deadline", "2100-02-01T00:00Z"]
     run = detail(server, ask(server, "submit", "echo", *times).stdout.strip())
     assert (run["due_at"], run["deadline_at"]) == ("2100-01-31T17:00:00.000Z", "2100-02-01T00:00:00.000Z")
@@ -163,6 +173,21 @@ def test_everything_a_run_may_be_given(server: Server) -> None:
         (["echo", "--label", "team"], 2, "--label: 'team'", "bad_value"),
         (["echo", "--label", "team=a", "--label", "team=b"], 2, "--label: 'team' given twice", "bad_value"),
         (["echo", "--label", "two words=a"], 2, "labels", "bad_value"),
+        *(
+            (["echo", "--session", "s", "--session-option", one], 2, f"--session-option {says}", code)
+            for one, says, code in (
+                ("cap=0", "cap: '0' is not", "bad_value"),
+                ("mode=stop", "mode: 'stop' is not", "bad_value"),
+                ("drop=all", "drop: 'all' is not", "bad_value"),
+                ("debounce=-1s", "debounce: '-1s' is not", "bad_duration"),
+                ("max_concurrent=0", "max_concurrent: '0' is not", "bad_value"),
+                ("rate=0/s", "rate: '0/s' is not", "bad_value"),
+            )
+        ),
+        (["echo", "--session", "s", "--session-option", "moode=x"], 2, "did you mean 'mode'?", "bad_value"),
+        (["echo", "--session-option", "cap=3"], 2, "session_options: given without session", "bad_value"),
+        (["echo", "--session", ""], 2, "session: ''", "bad_value"),
+        (["echo", "--session", "x" * 513], 2, "session: <str, too long to show>", "bad_value"),
         (["echo", "--delay", "soon"], 2, "--delay: 'soon'", "bad_duration"),
         (["echo", "--at", "tomorrow"], 2, "--at: 'tomorrow' is not a time like", "bad_value"),
         (

@@ -12,6 +12,7 @@ from interlock.config.faults import Faults
 from interlock.config.sources import load
 from interlock.model.job import JOB_FIELDS, Job, Retry
 from interlock.model.schedule import Schedule
+from interlock.model.session import SessionOptions
 from interlock.model.work import ProcessWork
 from tests.docs.blocks import ROOT, of_language, run_shell
 from tests.docs.test_services import file_of, followed
@@ -81,7 +82,21 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     (job,) = [one.job for one in load([str(written)]).jobs]
     bare = Job(id="everything", work=ProcessWork(command=("sleep", "1000")))
     differs = {name for name in bare.__struct_fields__ if getattr(bare, name) != getattr(job, name)}
-    assert differs == {"schedule", "payload", "deadline", "max_runtime", "retry", "work", "version"}
+    assert differs == {
+        "schedule",
+        "payload",
+        "rate",
+        "limit",
+        "sessions",
+        "deadline",
+        "max_runtime",
+        "retry",
+        "work",
+        "version",
+    }
+    assert job.sessions is not None
+    assert SessionOptions(**job.sessions) == SessionOptions()
+    assert set(job.sessions) == set(SessionOptions.__struct_fields__) - {"rate", "burst"}
     assert job is not None
     assert job.retry == Retry(max_retries=msgspec.structs.replace(job, retry=Retry()).max_retries)
     assert job.schedule == Schedule(cron="0 2 * * *", tz="Europe/Paris")

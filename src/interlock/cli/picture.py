@@ -8,6 +8,7 @@ from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.output import safe
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
+from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
 
 BAR = 30  # characters of the timeline's bar
@@ -51,8 +52,12 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
     """Return the names and values of all fields with a value; `when` formats a time."""
     failed = [f"{count} {name}" for count, name in ((run.failures, "failed"), (run.crashes, "crashed")) if count]
 
-    def facet(fields: dict[str, Any]) -> str:
-        return ", ".join(f"{name} {when(one) if isinstance(one, float) else one}" for name, one in fields.items())
+    def facet(value: Any, name: str = "") -> str:
+        if name == "options":
+            return SOME_OPTIONS.show(value)
+        if isinstance(value, dict):
+            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items())
+        return when(value) if isinstance(value, float) else str(value)
 
     pairs: Iterable[tuple[str, Any]] = (
         ("run", run.id),

@@ -8,6 +8,8 @@ from interlock.cli.options import option, widened
 from interlock.cli.server import looks_like_duration, moment
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue
+from interlock.model.field_types import Place
+from interlock.model.session import SOME_OPTIONS
 
 
 class RunFlag(NamedTuple):
@@ -24,15 +26,23 @@ def _deadline(text: str) -> Any:
     return moment(text, "--deadline", or_duration=True)
 
 
-def _labels(given: list[str]) -> dict[str, str]:
+def _pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         name, equals, text = one.partition("=")
         if not equals:
-            raise BadValue("--label", one, "of the form NAME=TEXT")
+            raise BadValue(flag, one, "of the form NAME=TEXT")
         if found.setdefault(name, text) != text:
-            raise BadUse("--label", f"{name!r} given twice; allowed once")
+            raise BadUse(flag, f"{name!r} given twice; allowed once")
     return found
+
+
+def _session_options(given: list[str]) -> dict[str, Any]:
+    flag = Place("--session-option")
+    return {
+        name: SOME_OPTIONS.known(name, flag).kind.read(text, Place(f"{flag} {name}"))
+        for name, text in _pairs(given, flag.name).items()
+    }
 
 
 RUN_FLAGS = {
@@ -44,9 +54,21 @@ RUN_FLAGS = {
     "lane": RunFlag(option("TEXT", "Lane; by default the job's own.")),
     "priority": RunFlag(option("TEXT", "Place in the lane: critical, interactive or batch; by default the job's own.")),
     "session": RunFlag(option("TEXT", "Session of the run.")),
+    "session_options": RunFlag(
+        option(
+            "NAME=VALUE",
+            f"Option of the session: {', '.join(SOME_OPTIONS.fields)}; may be repeated.",
+            "--session-option",
+        ),
+        _session_options,
+        kind=list[str] | None,
+    ),
+    "stamp": RunFlag(
+        option("TIME", "Time at which its message was sent; default now."), partial(moment, field="--stamp")
+    ),
     "tenant": RunFlag(option("TEXT", "Tenant of the run.")),
     "labels": RunFlag(
-        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), _labels, kind=list[str] | None
+        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), _pairs, kind=list[str] | None
     ),
 }
 """option of a submit → flag"""

@@ -12,7 +12,8 @@ from interlock.model import payload, schedule
 from interlock.model import request as r
 from interlock.model.duration import seconds
 from interlock.model.error import BadUse, BadValue, PayloadTooLarge
-from interlock.model.new_run import PlainOptions, RunOptions, check_option, check_text, check_unique
+from interlock.model.new_run import PlainOptions, RunOptions, check_text, check_unique, checked_option
+from interlock.model.session import check_session
 from interlock.model.value import ResultType
 
 if TYPE_CHECKING:  # it imports asyncio, and the blocking client must start without
@@ -35,6 +36,7 @@ def new_run(
     occurrence: Instant | None = None,
     origin: str | None = None,
     key: str | None = None,
+    stamp: Instant | None = None,
     **plain: Unpack[PlainOptions],
 ) -> r.NewRun:
     """Return a run to submit. `deadline` is an instant, or a duration from now or from when the run is due. Without
@@ -59,8 +61,11 @@ def new_run(
     if key is not None and given.setdefault("idempotency_key", key) is not key:
         raise BadUse("key", "cannot be combined with idempotency_key, its long name")
     for field, value in given.items():
-        check_option(field, value)
+        given[field] = checked_option(field, value)
     check_unique(given.get("unique"), given.get("idempotency_key"))
+    if stamp is not None:
+        given["stamp"] = instant(stamp, "stamp")
+    check_session(given.get("session"), session_options=given.get("session_options"), stamp=stamp)
     return r.NewRun(job_id, data, deadline_at=limit, at=due, occurrence=fires, origin=origin, delay=wait, **given)
 
 

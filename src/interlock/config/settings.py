@@ -15,6 +15,7 @@ from interlock.model.field import fields_of
 from interlock.model.field_types import Choice, Kind, Place, Schema, Size, Span, Text, Texts, Whole
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.secret import SECRET_NAMES
+from interlock.model.session import SessionPatterns
 from interlock.model.sockets import http_socket, scheduler_socket
 
 PREFIX = "INTERLOCK_"
@@ -99,6 +100,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Given(flag="--lane"),
     ] = None  # fmt: skip
     """override the defaults and INTERLOCK_LANE_<NAME>"""
+    sessions: Annotated[
+        dict[str, dict[str, Any]],
+        doc("Options of sessions whose key matches a pattern with `*`; the longest match counts."),
+        SessionPatterns(),
+        Given(in_environment=False),
+    ] = {}
     heartbeat: Annotated[float, doc("Interval of a worker's heartbeats."), Span("1ms", "1d")] = 10.0
     drain: Annotated[float, doc("Time for runs to finish after the first Ctrl-C."), Span("0s", "30d")] = 30.0
     memory_limit: Annotated[

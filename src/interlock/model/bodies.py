@@ -11,13 +11,15 @@ from interlock.model.field_types import Rate
 from interlock.model.lane import LIMIT
 from interlock.model.new_run import TENANT, Body, Moment, Name, NewRunBody
 from interlock.model.request import MOST_PARALLEL, MOST_RUNS_OVER_HTTP
+from interlock.model.session import LONGEST_SESSION
 from interlock.model.state import State
 
 MOST_JOBS = 10_000  # jobs in one request
 
 FilterText = Annotated[str, Meta(max_length=256)]
 LaneCount = Annotated[int, Meta(ge=LIMIT.least, le=LIMIT.most)]
-RateText = Annotated[str, Meta(extra_json_schema={"pattern": Rate().schema()["pattern"]})]
+RateText = Annotated[str, Meta(extra_json_schema={"pattern": f"^(?:{Rate.FORM.pattern})$"})]
+SessionText = Annotated[str, Meta(max_length=LONGEST_SESSION)]
 Reason = Annotated[str, Meta(max_length=1000)]
 
 
@@ -34,7 +36,7 @@ class ActionBody(Body, frozen=True, kw_only=True):
 class RunChoice(Body, frozen=True, kw_only=True):
     job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
     tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
-    session: Annotated[FilterText | None, doc("Only runs of this session.")] = None
+    session: Annotated[SessionText | None, doc("Only runs of this session.")] = None
     lane: Annotated[FilterText | None, doc("Only runs in this lane.")] = None
     since: Annotated[Moment | None, doc("Only runs created since then, in RFC 3339 or seconds since 1970.")] = None
     until: Annotated[Moment | None, doc("Only runs created before this time, in the same form.")] = None

@@ -74,7 +74,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     collapsed_into: CollapsedInto | None = None
 
 
-def shown(facets: Facets | None) -> dict[str, dict[str, Any]]:
-    """Return the fields of each facet of a run, by its name."""
-    found: dict[str, dict[str, Any]] = {} if facets is None else msgspec.to_builtins(facets)
+def shown(facets: Facets | None) -> dict[str, Any]:
+    """Return the facets of a run by name, each with its fields or its value."""
+    found: dict[str, Any] = {} if facets is None else msgspec.to_builtins(facets)
     return found

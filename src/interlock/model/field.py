@@ -99,6 +99,28 @@ class Part(Kind):
         return {"anyOf": [{"type": "string"}, found]} if self.text_for else found
 
 
+class Some(Part):
+    """Any of the fields of a struct: a mapping of those given, checked."""
+
+    def check(self, value: Any, place: Place) -> dict[str, Any]:
+        if place.document is not None:
+            return read_fields(self.fields, value, place)
+        if not isinstance(value, Mapping):
+            raise BadValue(str(place), value, f"a mapping of {', '.join(self.fields)}")
+        found = {name: self.known(name, place).kind.check(one, place.at(name)) for name, one in value.items()}
+        return {name: one for name, one in found.items() if one is not None}
+
+    def known(self, name: str, place: Place) -> Field:
+        """Return the field with this name."""
+        if name not in self.fields:
+            rule = f"one of {', '.join(self.fields)}{did_you_mean(str(name), self.fields)}"
+            raise BadValue(str(place), name, rule)
+        return self.fields[name]
+
+    def show(self, value: dict[str, Any]) -> str:
+        return ", ".join(f"{name} {self.fields[name].kind.show(one)}" for name, one in value.items())
+
+
 def read_fields(fields: Mapping[str, Field], given: Any, place: Place, one_of: tuple[str, ...] = ()) -> dict[str, Any]:
     """Read a mapping of a document; raise `Refused` once every fault in it is recorded. Null leaves an optional field
     out."""

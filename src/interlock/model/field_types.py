@@ -1,7 +1,6 @@
 """Kinds of values that a field may hold. Each checks a value, reads text, shows itself and gives its JSON Schema."""
 
 import json
-import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from interlock.model.duration import seconds
-from interlock.model.error import BadValue, InterlockError, without_value
+from interlock.model.error import BadValue, InterlockError
 
 Schema = dict[str, Any]
 MOST = 1_000_000_000  # largest count of anything
@@ -280,7 +279,7 @@ class Span(Kind):
 
 
 class Rate(Kind):
-    """A number of starts in a unit of time; in the program it is starts a second."""
+    """A number of starts in a unit of time; a number alone, as in the program, is starts a second."""
 
     metavar = "N/s"
 
@@ -288,15 +287,16 @@ class Rate(Kind):
     FORM = re.compile(r"(?![0.]+ ?/)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
 
     def check(self, value: Any, place: Place) -> float:
-        if type(value) is float and 0 < value < math.inf:
-            return value  # as it comes from the store
+        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MOST:
+            return float(value)
         match = self.FORM.fullmatch(value) if isinstance(value, str) else None
         if match is None:
             raise BadValue(str(place), value, "a rate above 0; use 10/s, 5/m, 100/h or 1000/d")
         return float(match[1]) / self.UNITS[match[2]]
 
     def schema(self) -> Schema:
-        return {"type": "string", "pattern": f"^(?:{self.FORM.pattern})$"}
+        text = {"type": "string", "pattern": f"^(?:{self.FORM.pattern})$"}
+        return {"anyOf": [text, {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}]}
 
     def show(self, value: float) -> str:
         unit = next((unit for unit, size in self.UNITS.items() if value * size >= 1), "d")
@@ -377,36 +377,3 @@ class Command(Texts):
         if found and not found[0]:
             raise BadValue(str(place), found[0], "the name of a program")
         return found
-
-
-class Environment(Kind):
-    """Variables of a process; no message shows a value, which may be a secret."""
-
-    def check(self, value: Any, place: Place) -> dict[str, str | None]:
-        if not isinstance(value, Mapping):
-            raise BadValue(str(place), "…", "a mapping of names to texts")
-        found = check_all((place, _Variable(name), text) for name, text in value.items())
-        return dict(zip(value, found, strict=True))
-
-    def schema(self) -> Schema:
-        return {"type": "object", "additionalProperties": Optional(_Variable.TEXT).schema()}
-
-
-class _Variable(Kind):
-    TEXT = Word(r"[^\x00]*", "text, or null to take the variable away", hidden=True)
-
-    def __init__(self, name: object) -> None:
-        self.name = name
-
-    def check(self, value: Any, place: Place) -> str | None:
-        name = self.name
-        if isinstance(name, str) and name and "=" not in name and "\0" not in name:
-            return None if value is None else self.TEXT.check(value, place.at(name))
-        error = BadValue(str(place), without_value(name), "the name of a variable")
-        if place.document is None:
-            raise error
-        place.document.refuse(f"{place}.{name}", str(error))
-        raise Refused
-
-    def schema(self) -> Schema:
-        return self.TEXT.schema()

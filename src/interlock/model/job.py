@@ -30,6 +30,7 @@ from interlock.model.field_types import (
 from interlock.model.field_types import NAME as SHORT_NAME
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
+from interlock.model.session import SOME_OPTIONS
 from interlock.model.work import JobRun, ProcessWork, Work
 
 JOB_ID = re.compile(JOB_NAME)
@@ -135,7 +136,9 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
     burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
     limit: Annotated[KeyLimit | None, doc("Most runs at once for each value of an argument.")] = None
-    sessions: dict[str, Any] | None = None  # options of its runs' sessions
+    sessions: Annotated[
+        dict[str, Any] | None, doc("Options of the sessions that its runs are submitted to."), SOME_OPTIONS
+    ] = None
     deadline: Annotated[
         float | None, doc("Time from its due time within which a run must end."), Span(positive=True)
     ] = None

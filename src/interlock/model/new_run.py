@@ -17,8 +17,15 @@ from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
 from interlock.model.field_types import NAME_RULE
 from interlock.model.job import JOB_ID, NAME, RANKS, Priority
+from interlock.model.session import (
+    GIVEN,
+    LONGEST_SESSION,
+    SOME_OPTIONS,
+    SessionFields,
+    check_session,
+)
 
-LONGEST_KEY = 256  # characters of an idempotency key or a session
+LONGEST_KEY = 256  # characters of an idempotency key
 MOST_LABELS, LONGEST_LABEL = 16, 256
 LONGEST_DELAY = 1e10
 LATEST = 1e11
@@ -28,6 +35,8 @@ Name = Annotated[str, Meta(min_length=1, max_length=64, pattern=f"^{NAME.pattern
 JobId = Annotated[str, Meta(min_length=1, max_length=128, pattern=f"^{JOB_ID.pattern}$")]
 Labels = Annotated[dict[Name, Annotated[str, Meta(max_length=LONGEST_LABEL)]], Meta(max_length=MOST_LABELS)]
 Key = Annotated[str, Meta(min_length=1, max_length=LONGEST_KEY)]
+SessionKey = Annotated[str, Meta(min_length=1, max_length=LONGEST_SESSION)]
+SomeOptions = Annotated[dict[str, Any], Meta(extra_json_schema={"$ref": "#/components/schemas/SessionOptionsBody"})]
 _DURATION = r"^([0-9]{1,9}(\.[0-9]{1,9})?(ms|s)|[0-9]{1,6}(\.[0-9]{1,9})?(m|h)|[0-9]{1,5}(\.[0-9]{1,9})?d)$"
 DurationText = Annotated[str, Meta(pattern=_DURATION, max_length=32)]
 Seconds = Annotated[float, Meta(ge=0, le=LONGEST_DELAY)]
@@ -43,6 +52,7 @@ class PlainOptions(TypedDict, total=False):
     lane: str | None
     priority: Literal["critical", "interactive", "batch"] | None
     session: str | None
+    session_options: SessionFields | None
     idempotency_key: str | None
     labels: Mapping[str, str] | None
     unique: Literal["while_live"] | None
@@ -52,6 +62,7 @@ class TriggerOptions(PlainOptions, total=False):
     """Options of a triggered run."""
 
     deadline: Duration | datetime | None
+    stamp: datetime | float | None
 
 
 class RunOptions(TriggerOptions, total=False):
@@ -75,16 +86,19 @@ def check_text(field: str, value: object) -> None:
         raise BadValue(field, value, "a text that is valid Unicode") from error
 
 
-def check_option(field: str, value: object) -> None:
-    """Refuse a plain option of the wrong type."""
+def checked_option(field: str, value: object) -> object:
+    """Return a plain option as a message has it; refuse one of the wrong type."""
+    if field == "session_options":
+        return SOME_OPTIONS.check(value, GIVEN)
     if field != "labels":
-        return check_text(field, value)
+        check_text(field, value)
+        return value
     if not isinstance(value, Mapping):
         raise BadValue(field, value, "a mapping of names to texts")
     for name, text in value.items():
         check_text(field, name)
         check_text(f"labels.{name}", text)
-    return None
+    return value
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -100,7 +114,16 @@ class TriggerBody(Body, frozen=True, kw_only=True):
     priority: Annotated[
         Priority | None, doc("Place in the lane: `critical`, `interactive` or `batch`; by default the job's own.")
     ] = None
-    session: Annotated[Key | None, doc("Name shared by runs that belong together.")] = None
+    session: Annotated[
+        SessionKey | None, doc("Key shared by runs that wait for each other: a text of up to 512 bytes.")
+    ] = None
+    session_options: Annotated[
+        SomeOptions | None, doc("Options of the session that differ from those of its key or its job.")
+    ] = None
+    stamp: Annotated[
+        Moment | None,
+        doc("Time at which the message of the session was sent, in RFC 3339 or seconds since 1970; default now."),
+    ] = None
     idempotency_key: Annotated[Key | None, doc("The same key in a tenant is the same run.")] = None
     labels: Annotated[
         Labels | None, doc("Labels of the run: up to 16 names, each with a text of up to 256 characters.")
@@ -182,9 +205,12 @@ def check_plain(new: NewRun) -> None:
     check_name("lane", new.lane)
     if new.priority is not None and new.priority not in RANKS:
         raise BadValue("priority", new.priority, f"one of {', '.join(RANKS)}")
-    for field, value in (("idempotency_key", new.idempotency_key), ("session", new.session)):
-        if value is not None and not 1 <= len(value) <= LONGEST_KEY:
-            raise BadValue(field, value, f"a text of 1 to {LONGEST_KEY} characters")
+    if new.idempotency_key is not None and not 1 <= len(new.idempotency_key) <= LONGEST_KEY:
+        raise BadValue("idempotency_key", new.idempotency_key, f"a text of 1 to {LONGEST_KEY} characters")
+    check_session(new.session, session_options=new.session_options, stamp=new.stamp)
+    if new.session_options is not None:
+        SOME_OPTIONS.check(new.session_options, GIVEN)
+    check_instant("stamp", new.stamp)
     check_unique(new.unique, new.idempotency_key)
     labels = new.labels or {}
     if len(labels) > MOST_LABELS:
@@ -218,4 +244,4 @@ def is_plain(new: NewRun) -> bool:
     """Whether a run has no option that `check_plain` would look at."""
     return (
         new.tenant == "default" and new.idempotency_key is new.session is new.lane is new.unique is new.priority is None
-    ) and not new.labels
+    ) and not (new.labels or new.session_options is not None or new.stamp is not None)

@@ -66,7 +66,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
     internals: Annotated[RunInternals, doc("Figures by which the scheduler keeps the run in order.")]
     error: ErrorText
-    facets: Annotated[dict[str, dict[str, Any]], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
+    facets: Annotated[dict[str, Any], doc("Parts that only some runs have, such as `hold`, by name.")] = {}
     progress: Annotated[ProgressInfo | None, doc("Latest progress of the attempt; only for a single run.")] = None
 
 

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypedDict
 
 from interlock.model.doc import doc
-from interlock.model.field import Checked
-from interlock.model.field_types import Rate, Span, Whole
+from interlock.model.duration import Duration
+from interlock.model.error import BadUse, BadValue
+from interlock.model.field import Checked, Some, object_schema
+from interlock.model.field_types import Kind, Place, Rate, Schema, Span, Whole
+
+LONGEST_SESSION = 512  # bytes of the key of a session in UTF-8
 
 
 class Mode(StrEnum):
@@ -48,6 +52,58 @@ class SessionAction(StrEnum):
 
 
 DEFAULT = SessionOptions()
+
+
+class SessionFields(TypedDict, total=False):
+    """Some options of a session, as you give them with a submit or a job."""
+
+    mode: Literal["queue", "followup", "interrupt"]
+    max_concurrent: int
+    debounce: Duration
+    cap: int
+    drop: Literal["old", "new"]
+    rate: str | float
+    burst: int
+
+
+SOME_OPTIONS = Some(SessionOptions)
+GIVEN = Place("session_options")
+
+
+def check_key(field: str, key: str) -> str:
+    # A lone surrogate is refused where the text as a whole is checked.
+    if not 1 <= len(key.encode(errors="surrogatepass")) <= LONGEST_SESSION:
+        raise BadValue(field, key, f"a text of 1 to {LONGEST_SESSION} bytes")
+    return key
+
+
+def check_session(session: str | None, **given: object) -> None:
+    """Refuse the key of a session that is not allowed, and options without one."""
+    if session is not None:
+        check_key("session", session)
+    for field, value in given.items():
+        if value is not None and session is None:
+            raise BadUse(field, "given without session; give the session too")
+
+
+class SessionPatterns(Kind):
+    """Options for the sessions whose key matches a pattern."""
+
+    def check(self, value: Any, place: Place) -> dict[str, dict[str, Any]]:
+        if not isinstance(value, Mapping):
+            raise BadValue(str(place), value, "a mapping of patterns to options of sessions")
+        return {check_key(str(place), name): SOME_OPTIONS.check(some, place.at(name)) for name, some in value.items()}
+
+    def schema(self) -> Schema:
+        names = {"minLength": 1, "maxLength": LONGEST_SESSION}
+        return {
+            "type": "object",
+            "propertyNames": names,
+            "additionalProperties": object_schema(SOME_OPTIONS.fields.values()),
+        }
+
+    def show(self, value: dict[str, dict[str, Any]]) -> str:
+        return "; ".join(f"{name}: {SOME_OPTIONS.show(some)}" for name, some in value.items())
 
 
 def effective(

@@ -8,12 +8,12 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.doc import doc
+from interlock.model.environment import Environment
 from interlock.model.field import Checked
 from interlock.model.field_types import (
     JOB_NAME,
     NAME_RULE,
     Command,
-    Environment,
     Place,
     Size,
     Span,

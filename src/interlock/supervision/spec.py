@@ -8,9 +8,10 @@ from urllib.parse import urlsplit
 
 from interlock.model.doc import doc
 from interlock.model.duration import Duration, checked
+from interlock.model.environment import Environment
 from interlock.model.error import BadUse, BadValue
 from interlock.model.field import Checked, Part
-from interlock.model.field_types import NAME, Command, Environment, Number, Place, Schema, Span, Texts, Whole, Word
+from interlock.model.field_types import NAME, Command, Number, Place, Schema, Span, Texts, Whole, Word
 from interlock.model.work import FILLED, MEMORY, Folder, FunctionName, Limits
 
 if TYPE_CHECKING:

@@ -97,6 +97,7 @@ class Scheduler:
                     log_bytes=settings.log_bytes,
                     prerun=settings.prerun,
                     lead=min(LEAD, settings.prerun, settings.heartbeat),
+                    session_patterns=settings.sessions,
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,

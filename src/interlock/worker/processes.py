@@ -13,8 +13,9 @@ import msgspec
 
 from interlock.model import message as m
 from interlock.model import payload
+from interlock.model.environment import Environment
 from interlock.model.error import InterlockError
-from interlock.model.field_types import Command, Environment, Place
+from interlock.model.field_types import Command, Place
 from interlock.model.outcome import Outcome
 from interlock.model.secret import Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork

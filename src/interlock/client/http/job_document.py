@@ -4,15 +4,16 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict
 
 import msgspec
 
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
-from interlock.model.job import JOB_ID, Constraints, Retry
+from interlock.model.job import JOB_ID, Constraints, KeyLimit, Retry
 from interlock.model.schedule import Schedule
+from interlock.model.session import SessionFields
 from interlock.model.value import plain
 from interlock.model.work import FUNCTION, Limits
 
@@ -29,6 +30,11 @@ class JobFields(TypedDict, total=False):
     run: Callable[..., Any] | str | Mapping[str, Any]
     payload: Mapping[str, Any]
     lane: str
+    priority: Literal["critical", "interactive", "batch"]
+    rate: str | float
+    burst: int
+    limit: KeyLimit | Mapping[str, Any]
+    sessions: SessionFields
     retry: Retry | Mapping[str, Any]
     deadline: Duration
     max_runtime: Duration
@@ -59,6 +65,8 @@ def _value(name: str, value: Any, where: str) -> Any:
         return plain(value, f"{where}.payload")
     if isinstance(value, timedelta):
         return value.total_seconds()
+    if isinstance(value, Mapping):
+        return {field: _value("", item, where) for field, item in value.items()}
     if isinstance(value, msgspec.Struct):
         return {field: item for field, item in msgspec.to_builtins(value).items() if item is not None}
     return value

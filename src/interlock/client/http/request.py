@@ -83,6 +83,7 @@ def run_fields(new: NewRun, now: float, tenant: str | None) -> dict[str, Any]:
         "payload": msgspec.Raw(new.payload) if new.payload else None,
         **{name: getattr(new, name) for name in PLAIN},
         "tenant": tenant,
+        "stamp": new.stamp,
         "deadline": None if new.deadline_at is None else round(max(0.0, new.deadline_at - start), 6),
     }
 
