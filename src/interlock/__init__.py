@@ -22,11 +22,11 @@ if TYPE_CHECKING:
         DuplicateChild, DuplicateJob, DuplicateService, Fatal, Forbidden, HeadTooLarge, IdempotencyConflict,
         InterlockError, InvalidTransition, ItemFailed, LeaseLost, LifespanFailed, MethodNotAllowed, Missing,
         MissingField, NeedsLinux, NoContainerEngine, NotADatabase, NotAllowed, NotConnected, NotFound, NotJson,
-        NotPrivate, NotPut, NotRunning, Overloaded, PayloadTooLarge, PortTaken, Refused, RemoteError, RequestTimeout,
-        RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
-        RunSkipped, RunTimeout, SocketInUse, StaleEpoch, StoreInUse, StoreUnavailable, TokensNeeded, TooLarge,
-        Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownLane, UnknownRun,
-        UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        NotPrivate, NotPut, NotRunning, Overloaded, PayloadTooLarge, PortTaken, QueueFull, Refused, RemoteError,
+        RequestTimeout, RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned,
+        RunQuarantined, RunSkipped, RunTimeout, SocketInUse, StaleEpoch, StoreInUse, StoreUnavailable, TokensNeeded,
+        TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownLane,
+        UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
@@ -55,14 +55,14 @@ __all__ = [
     "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction", "LeaseLost",
     "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux",
     "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
-    "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "Ready", "Refused", "RemoteError",
-    "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
-    "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
-    "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionFields",
-    "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized",
-    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
-    "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every",
-    "gather", "once", "run", "testing",
+    "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused",
+    "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail",
+    "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned",
+    "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
+    "SessionFields", "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge",
+    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane",
+    "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
+    "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.

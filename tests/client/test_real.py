@@ -143,7 +143,8 @@ def test_a_running_run_is_stopped(client: Face, server: Server) -> None:
 
 def test_runs_are_listed_over_as_many_pages_as_there_are(client: Face) -> None:
     session = str(uuid4())
-    runs = client("submit_many", [il.run("echo", session=session) for _ in range(450)])
+    options: il.SessionFields = {"debounce": 0, "cap": 450}
+    runs = client("submit_many", [il.run("echo", session=session, session_options=options) for _ in range(450)])
     for run in runs:
         run("wait", 30)
     newest_first = [run.id for run in reversed(runs)]
