@@ -138,6 +138,7 @@ class Feed:
         self._starting = asyncio.Lock()
         self._catching_up = asyncio.Lock()
         self._greeted = 0.0  # time of the last comment to all readers
+        self._is_closed = False
         self.cut = 0  # readers that were cut off
 
     @property
@@ -161,7 +162,9 @@ class Feed:
         return await self._reader.position()
 
     def join(self, subscriber: Subscriber) -> int:
-        """Add a reader, and return the position after which it gets everything."""
+        """Add a reader, and return the position after which it gets everything. A closed feed ends it at once."""
+        if self._is_closed:
+            subscriber.over.set()
         wish = subscriber.wish
         group = self._groups.get(wish)
         if group is None:
@@ -199,6 +202,7 @@ class Feed:
         return data, reached, rows.more if until is None else reached < until
 
     async def close(self) -> None:
+        self._is_closed = True
         self._end_all()
         if self._pumping is not None:
             self._pumping.cancel()
