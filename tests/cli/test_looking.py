@@ -172,7 +172,8 @@ def test_watching_more_than_are_listed(server: Server) -> None:
 
         wait_until(told, "it listens")
         payloads = json.dumps([{"value": number} for number in range(200)])
-        many = submitted(server, "echo", "--many", "--payload", payloads, "--session", "flood").split()
+        room = ("--session-option", "debounce=0s", "--session-option", "cap=200")
+        many = submitted(server, "echo", "--many", "--payload", payloads, "--session", "flood", *room).split()
         submitted(server, "echo", "--session", "another", "--wait")
         wait_until(lambda: all(run_id in command.said for run_id in many), "each is told of")
     finally:

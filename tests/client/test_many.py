@@ -241,7 +241,8 @@ def test_only_so_many_runs_are_live(server: Server) -> None:
 
     async def body() -> None:
         async with app.connected(str(server.socket)), il.AsyncClient(server.url) as client:
-            results = app.map(hold.options(session=session), items, max_parallel=2)
+            room: il.SessionFields = {"max_concurrent": 2, "debounce": 0}
+            results = app.map(hold.options(session=session, session_options=room), items, max_parallel=2)
 
             async def created() -> int:
                 return len([run async for run in client.runs(session=session)])

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from interlock.core import rerun
 from interlock.core.decisions import Answer, Failed
@@ -13,7 +14,7 @@ from interlock.core.step import Command
 from interlock.model.command import Define, StartDraining
 from interlock.model.error import InterlockError, UnknownJob
 from interlock.model.facets import Facets, RetriedAs, RetryOf, SessionFacet
-from interlock.model.job import Job
+from interlock.model.job import Job, Priority
 from interlock.model.request import ActOnRun, BulkReport, StartBulk, StateReport
 from interlock.model.run import RETRY
 from interlock.model.run_action import RunAction
@@ -67,19 +68,21 @@ def retries(m: Machine) -> list[str]:
 def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]) -> None:
     m = Machine(lanes={"main": 4, "team": 1}, limits=Limits(session_patterns=AT_ONCE))
     fields = {"payload": b'{"a":1}', "tenant": "blue", "lane": "team", "session": "s", "labels": {"by": "ann"}}
+    fields |= {"priority": "batch", "session_options": {"cap": 2}}
     old = end(m, **fields)
     before = m.store.runs_by_id[old].state, m.store.runs_by_id[old].result, m.path(old)
     new = m.run(retry(m, old))
     assert new.id > old
     assert (new.job_id, new.payload, new.tenant, new.lane, new.session) == ("work", b'{"a":1}', "blue", "team", "s")
-    assert new.facets == Facets(labels={"by": "ann"}, session=SessionFacet(place=1), retry_of=RetryOf(run_id=old))
+    kept = Facets(labels={"by": "ann"}, priority=Priority.BATCH, session=SessionFacet({"cap": 2}, place=1))
+    assert new.facets == replace(kept, retry_of=RetryOf(run_id=old))
     first = m.history(new.id)[0]
     assert (first.after, first.reason, first.actor, new.origin) == (State.PENDING, "try again", "ann", RETRY)
     stored = m.store.runs_by_id[old]
     assert (stored.state, stored.result, m.path(old)) == before
     assert stored.facets is not None
     marks = msgspec.structs.replace(stored.facets, session=None)
-    assert marks == Facets(labels={"by": "ann"}, retried_as=RetriedAs(run_id=new.id))
+    assert marks == replace(kept, session=marks.session, retried_as=RetriedAs(run_id=new.id))
 
 
 @pytest.mark.behaviour("RUN-23")

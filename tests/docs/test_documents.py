@@ -20,6 +20,7 @@ RUN = {
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
+    "docs/sessions.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},
     "docs/testing.md": {"python"},
 }

@@ -166,7 +166,9 @@ def test_a_lane_comes_and_goes_with_the_files_and_stays_over_a_restart() -> None
                 assert keeper.local.ask("POST", "/api/v1/jobs/report/trigger").status == 201
             wait_until(lambda: holds(keeper, limit=1, active=1, waiting=2), "one has the only slot")
             assert lanes(keeper)["reports"]["oldest_wait"] >= 0
-            assert lanes(keeper)["main"] == {"limit": 30, "active": 0, "waiting": 0, "oldest_wait": None}
+            declared = {"limit": 30, "rate": None, "burst": 1}
+            figures = {"active": 0, "waiting": 0, "oldest_wait": None, "status": "open", "declared": declared}
+            assert lanes(keeper)["main"] == {**declared, **figures}
             keeper.kill()
             keeper.start()
             wait_until(lambda: holds(keeper, limit=1, waiting=2), "the others wait on")

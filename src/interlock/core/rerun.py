@@ -87,15 +87,18 @@ def _run_again(p: Pass, old: Run, key: str | None, reason: str, actor: str) -> R
     data = old.payload
     if data is None:  # it ended in this pass, and memory does not keep large payloads
         data = p.facts.runs[old.id].payload or payload.EMPTY
-    labels = None if old.facets is None else old.facets.labels
+    facets = old.facets or Facets()
     deadline = None
     if old.deadline_at is not None:
         deadline = p.now + max(0.0, old.deadline_at - max(old.scheduled_at, old.created_at))
-    new = NewRun(old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=labels)
+    new = NewRun(
+        old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY,
+        labels=facets.labels, priority=facets.priority, session_options=old.session_facet.options,
+    )  # fmt: skip
     digest = None if key is None else payload.digest(old.job_id, data)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
-    if old.facets is not None and old.facets.collected is not None:
-        p.set_facet(again, collected=old.facets.collected)
+    if facets.collected is not None:
+        p.set_facet(again, collected=facets.collected)
         p.batch.inherited.append((again.id, old.id))
     _mark(p, old, RetriedAs(run_id=again.id))
     return again
