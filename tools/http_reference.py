@@ -16,7 +16,7 @@ MARK = "<!-- From here on written by `python -m tools.http_reference`; do not ed
 INSIDE = {
     "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
-    "Priority", "LaneStatus",
+    "Priority", "LaneStatus", "ReasonKind", "Obstacle",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -26,6 +26,8 @@ WORDS = {
     "RunAction": "A bulk request's `action`",
     "Priority": "A run's `priority`",
     "LaneStatus": "A lane's `status`",
+    "ReasonKind": "The `kind` of a reason",
+    "Obstacle": "The `obstacle` of a worker",
 }
 """types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another

@@ -29,6 +29,7 @@ from interlock.ports.clock import Clock
 from interlock.worker.host import Host, HostSettings
 from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
+from soak.simulation.explanations import ExplainedPasses
 from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
@@ -268,6 +269,8 @@ class Cluster:
             ),
         )
         engine.metrics = WatchedMetrics(self.invariants)
+        self.explained = ExplainedPasses(self.invariants, self.random(f"{process.name}/explanations"), sabotage)
+        engine.decide = self.explained.decide
         if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
             engine.delivery = OldDelivery(engine)
             OldDelivery.sabotage = sabotage

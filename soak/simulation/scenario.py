@@ -122,6 +122,8 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_ignores_delays: bool = False  # that a failed attempt asked for
     engine_ignores_types: bool = False  # of the exception that an attempt failed with
     engine_counts_wall_time: bool = False  # where elapsed time is meant
+    engine_explains_once: bool = False  # repeats the first explanation of a run, whatever happens
+    engine_explains_late: bool = False  # says that a run waits longer than it does
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
     link_loses_stops: bool = False

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownLane,
         UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
+    from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
     from interlock.model.run_view import (
@@ -51,7 +52,8 @@ __all__ = [
     "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
     "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
     "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild", "DuplicateJob",
-    "DuplicateService", "Event", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry",
+    "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent",
+    "HistoryEntry",
     "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction", "LeaseLost",
     "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux",
     "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
@@ -74,6 +76,7 @@ _MODULES = {
     "client.many": "as_completed gather",
     "client.submission": "Call run",
     "job_function": "JobFunction",
+    "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
     "model.job": "Constraints Retry",
     "model.run_view": (

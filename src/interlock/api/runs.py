@@ -22,6 +22,7 @@ from interlock.model import request as r
 from interlock.model import run_view as v
 from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, SubmittedBatch
+from interlock.model.explanation import Explanation, explain_end
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
@@ -184,6 +185,13 @@ class Runs:
                 self._secrets.clear()
             self._secrets[run.job_version] = () if job is None else job.secrets
         return self._secrets[run.job_version]
+
+    async def explanation(self, call: Call[Any, None]) -> Explanation:
+        caller, run = call.caller, await self._run(call.path["run_id"], call.caller)
+        if run.state in TERMINAL:
+            return explain_end(run)
+        tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
+        return (await ask(self._connection, r.AskExplanation(0, run.id, tenant))).explanation
 
     async def history(self, call: Call[Any, None]) -> v.History:
         run_id = call.path["run_id"]

@@ -23,6 +23,7 @@ COMMANDS = {
     "timetable": "Look",
     "runs": "Look",
     "show": "Look",
+    "explain": "Look",
     "logs": "Look",
     "tree": "Look",
     "import": "Check",

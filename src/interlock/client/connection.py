@@ -13,6 +13,7 @@ from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.error import BadValue, ConnectionLost, InterlockError, NotRunning, WaitTimeout, rebuild
+from interlock.model.explanation import Explanation
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, RunInfo, entries_of, origin_of
@@ -122,6 +123,9 @@ class Connection(Endpoint, RunAccess):
             result=None if report.result is None else payload.decode(report.result),
             stats=detail.stats,
         )
+
+    async def explain(self, run_id: str) -> Explanation:
+        return (await self.ask(r.AskExplanation(0, run_id))).explanation
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         return entries_of(run_id, (await self.ask(r.AskHistory(0, run_id))).entries)

@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import ENDS, BadResult, RemoteError, RunDebounced
+from interlock.model.explanation import Explanation
 from interlock.model.failure import Failure
 from interlock.model.run import RunStats
 from interlock.model.run_action import RunAction
@@ -64,6 +65,9 @@ class RunAccess(ABC):
 
     @abstractmethod
     async def get(self, run_id: str) -> RunDetail: ...
+
+    @abstractmethod
+    async def explain(self, run_id: str) -> Explanation: ...
 
     @abstractmethod
     async def history(self, run_id: str) -> list[HistoryEntry]: ...
@@ -134,6 +138,10 @@ class RunHandle(Generic[T]):
 
     async def state(self) -> State:
         return (await self.info()).state
+
+    async def explain(self) -> Explanation:
+        """Explain why the run is where it is: what it waits for, or why it ended so."""
+        return await self._access.explain(self.id)
 
     async def history(self) -> list[HistoryEntry]:
         """Return every transition, in order."""

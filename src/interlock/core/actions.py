@@ -3,7 +3,7 @@
 Stopping ends a waiting run at once, and asks the worker of an executing one.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from interlock.core import rerun
 from interlock.core.facts import Needs
@@ -13,12 +13,13 @@ from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
 from interlock.model.error import RunPruned, UnknownRun
+from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Hold
 from interlock.model.outcome import Outcome
 from interlock.model.request import ActOnRun, StateReport
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
-from interlock.model.state import ON_WORKER, State
+from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 
 
 def needs_run(state: SchedulerState, command: ActOnRun | Quarantine, needs: Needs) -> None:
@@ -64,6 +65,14 @@ def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
 def stays_held(p: Pass, run: Run) -> bool:
     """Keep a held run pending; a stage of the entry."""
     return run.is_held
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a hold, which keeps a run that has not started from it."""
+    hold = None if run.facets is None else run.facets.hold
+    if hold is not None and run.state not in HOLDS_SLOT:
+        text = f"is held by {hold.by} until it is released"
+        yield Reason(kind=ReasonKind.HELD, text=text, name=hold.by, since=hold.at)
 
 
 def has_expired(p: Pass, run: Run) -> bool:

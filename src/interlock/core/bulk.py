@@ -6,14 +6,19 @@ that stores the changes also stores the counts and the last run looked at, and a
 A retry walks ended runs, which only the store has (`rerun.py`).
 """
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from interlock.core import rerun
 from interlock.core.actions import ACTIONS
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.bulk import BulkRequest
 from interlock.model.error import BadValue, Draining, IdempotencyConflict, Overloaded, rebuild
+from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.request import BulkReport, StartBulk
+from interlock.model.run import Now, Run
 from interlock.model.run_action import RunAction
 from interlock.model.state import TERMINAL
 
@@ -109,3 +114,12 @@ def _retry_next(p: Pass, bulk: BulkRequest) -> None:
         p.state.walks[bulk.id] = []
         if bulk.id in p.facts.pages:
             _keep(p, rerun.retry_page(p, bulk))
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain which requests under way will still act on the run."""
+    done = {RunAction.CANCEL: run.stop is not None, RunAction.HOLD: run.is_held, RunAction.RELEASE: not run.is_held}
+    for bulk in map(state.bulks.__getitem__, state.walks):
+        if not done.get(bulk.action, True) and run.created_at <= bulk.created_at and bulk.wanted.fits(run):
+            text = f"is in the way of bulk request {bulk.id}: {bulk.action} by {bulk.actor}"
+            yield Reason(kind=ReasonKind.BULK, text=text, name=bulk.id, since=bulk.created_at)

@@ -4,14 +4,17 @@ An answer may come late, twice, after a restart, or never. Only the first answer
 while the run is in the state that asked. After a restart nothing is pending: `rebuild` derives the rest from the runs.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from math import inf
 from typing import Any
 
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import Answered
-from interlock.model.effect import Effect
-from interlock.model.run import Run
+from interlock.model.effect import Effect, ReadInputs
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.run import Now, Run
+from interlock.model.state import State
 
 Apply = Callable[[Pass, Run, Any], None]
 
@@ -45,3 +48,14 @@ def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
 def _run_of(p: Pass, effect: Effect) -> Run | None:
     run = p.state.runs.get(effect.run_id)
     return run if run is not None and run.seq == effect.seq else None
+
+
+def is_pending(state: SchedulerState, run: Run) -> bool:
+    """Return whether a dispatched run waits for its inputs."""
+    return ReadInputs(run.id, run.seq) in state.effects
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    if run.state is State.DISPATCHED and is_pending(state, run):
+        text = "waits until its payload is read from the store"
+        yield Reason(kind=ReasonKind.PAYLOAD, text=text, since=run.changed_at)

@@ -4,16 +4,21 @@ A queue of a lane waits at the first closed gate, while others pass by. A gate t
 many as it has room for: the highest priority first, then the oldest. Nothing polls.
 """
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from interlock.core.lane import Lane, Line, LineKey, RouteKey
+from interlock.model.duration import span
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
 from interlock.model.job import Job
-from interlock.model.run import Run
+from interlock.model.run import Now, Run
 
 if TYPE_CHECKING:
+    from interlock.core.state import SchedulerState
     from interlock.core.transition import Pass
 
 GATE = "gate"  # the kind of a span that ends when a rate has room again
@@ -77,6 +82,15 @@ class RateGate(Gate, eq=False, kw_only=True):
     def opens_at(self) -> float:
         return self.due - (self.burst - 1) * self.interval
 
+    def explain(self, rate: float, burst: int, now: Now) -> Iterator[Reason]:
+        """Explain a wait for this rate, if it lets nothing start now. Change nothing, as `room` may."""
+        due = min(self.due, now.elapsed + burst / rate)
+        left = due - (burst - 1) / rate - now.elapsed
+        if left > 1e-9 / rate:
+            what, _, name = self.name.removeprefix(RATE).partition(":")
+            text = f"waits for the rate of {what} {name}, which allows the next start in {span(left)}"
+            yield Reason(kind=ReasonKind.RATE, text=text, name=self.name, at=now.wall + left)
+
     def take(self, p: "Pass", starts: int = 1) -> None:
         self.due = max(self.due, p.elapsed) + starts * self.interval
         p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
@@ -97,6 +111,13 @@ class LimitGate(Gate, eq=False, kw_only=True):
 
     def room(self, elapsed: float) -> int:
         return max(0, self.most - len(self.holders))
+
+    def explain(self, most: int) -> Iterator[Reason]:
+        if len(self.holders) >= most:
+            _, job_id, value = self.name.split(":", 2)
+            text = f"waits for the limit of job {job_id} for {value!r}: {len(self.holders):,} active, {most:,} allowed"
+            holders = list(islice(sorted(self.holders), MOST_NAMED))
+            yield Reason(kind=ReasonKind.LIMIT, text=text, name=self.name, holders=holders)
 
 
 def ring(p: "Pass", name: str) -> None:
@@ -119,3 +140,13 @@ def let_queues_try(p: "Pass") -> None:
             del state.gates[gate.name]
         elif isinstance(gate, RateGate) and not room and gate.parked:
             gate.set_alarm(p)
+
+
+def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
+    """Explain which gates of the run's job are closed."""
+    job = state.job_of(run)
+    for gate in map(state.gates.get, gate_names(job, run)):
+        if isinstance(gate, RateGate) and job.rate is not None:
+            yield from gate.explain(job.rate, job.burst, now)
+        elif isinstance(gate, LimitGate) and job.limit is not None:
+            yield from gate.explain(job.limit.max)

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator
 from enum import IntEnum
 from heapq import heappop, heappush, heapreplace
+from math import exp
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from interlock.model.run import Run
 from interlock.model.state import State
 
 AGEING = 8
+PACE_SPAN = 60.0  # seconds over which recent starts count
 SWEEP_AT = 1000  # dead entries that a lane keeps before a sweep
 
 
@@ -63,6 +65,9 @@ class Lane(msgspec.Struct, eq=False):
     waiting: int = 0
     dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
     moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
+    recent: float = 0.0  # starts that count, as of the latest one
+    latest: float = 0.0  # elapsed time of the latest start
+    earliest: float | None = None  # elapsed time of the first start
 
     @property
     def has_slot(self) -> bool:
@@ -176,6 +181,19 @@ class Lane(msgspec.Struct, eq=False):
                 return line
             heapreplace(heap, true)
         return None
+
+    def note_starts(self, started: int, elapsed: float) -> None:
+        self.recent = self.recent * exp((self.latest - elapsed) / PACE_SPAN) + started
+        self.latest = elapsed
+        if self.earliest is None:
+            self.earliest = elapsed
+
+    def pace(self, elapsed: float) -> float:
+        """Return the recent starts a second; 0 if nobody can know."""
+        if self.earliest is None or elapsed - self.earliest < 1.0:
+            return 0.0
+        seconds = PACE_SPAN * (1.0 - exp((self.earliest - elapsed) / PACE_SPAN))
+        return self.recent * exp((self.latest - elapsed) / PACE_SPAN) / seconds
 
     def sweep(self) -> None:
         """Drop the dead entries once they are many."""

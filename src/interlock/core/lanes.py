@@ -1,15 +1,22 @@
 """Lanes: which runs wait and which start. Only the states of runs decide who holds a slot."""
 
+from collections.abc import Iterator
 from heapq import heappop
+from itertools import islice
 from operator import itemgetter
 
 from interlock.core import gates
-from interlock.core.gates import LANE_RATE
-from interlock.core.lane import Head, Lane, Line
+from interlock.core.gates import LANE_RATE, RateGate
+from interlock.core.lane import Entry, Head, Lane, Line
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.run import Run
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.model.lane import LaneStatus
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+
+MOST_AHEAD = 10_000  # runs ahead of one that an explanation counts
 
 
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
@@ -36,6 +43,7 @@ def fill(p: Pass) -> None:
 def _fill_lane(p: Pass, lane: Lane) -> None:
     aside: list[tuple[Line, Head]] = []  # heads that no worker takes
     rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE.format(lane.name), lane.rate, lane.burst)
+    before = lane.starts
     while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
         room = lane.limit if rate is None else rate.room(p.elapsed)
         if rate is not None and not room:
@@ -50,6 +58,8 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
             break
     for line, head in aside:
         lane.add_head(line, head)
+    if lane.starts > before:
+        lane.note_starts(lane.starts - before, p.elapsed)
 
 
 def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line, Head]]) -> int:
@@ -78,3 +88,70 @@ def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line
         started += 1
         if not lane.drop_dead(line, key, queue):
             return started
+
+
+def waits_in_lane(state: SchedulerState, run: Run) -> bool:
+    return run.state is State.SCHEDULED and not state.waits_in_session(run)
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain why a run that waits in its lane has not started, as far as lane and gates go."""
+    if not waits_in_lane(state, run):
+        return
+    lane = state.lanes[run.lane]
+    if state.draining:
+        yield Reason(kind=ReasonKind.DRAINING, text="waits: the scheduler is draining and starts nothing")
+    if lane.status is not LaneStatus.OPEN:
+        text = f"waits: lane {lane.name} is {lane.status}"
+        yield Reason(kind=ReasonKind.LANE_PAUSED, text=text, name=lane.name)
+    if len(lane.holding) >= lane.limit:
+        text = f"waits for a slot of lane {lane.name}: {len(lane.holding):,} active, {lane.limit:,} allowed"
+        holders = list(islice(lane.holding, MOST_NAMED))
+        yield Reason(kind=ReasonKind.LANE_FULL, text=text, name=lane.name, holders=holders)
+    gate = state.gates.get(LANE_RATE.format(lane.name))
+    if lane.rate is not None and isinstance(gate, RateGate):
+        yield from gate.explain(lane.rate, lane.burst, now)
+    yield from gates.explain(state, run, now)
+    ahead, first = _ahead(lane, lane.lines[state.line_key(run)], run)
+    if ahead:
+        least = "at least " if ahead == MOST_AHEAD else ""
+        text = f"has {least}{counted_runs(ahead)} ahead of it in lane {lane.name}"
+        yield Reason(kind=ReasonKind.LANE_TURN, text=text, name=lane.name, place=ahead + 1, ahead=first)
+
+
+def _ahead(lane: Lane, own: Line, run: Run) -> tuple[int, list[str]]:
+    """Return the number of runs that start before this one if nothing changes and all can start, and the first few of
+    them. Leave ageing aside, and stop at `MOST_AHEAD`."""
+    older = _first(lane, own, MOST_AHEAD + 1, run)
+    place = next((order for order, one in older if one is run), None)
+    if place is None:
+        return MOST_AHEAD, [one.id for _, one in older[:MOST_NAMED]]
+    rank, turn, count = own.key[0], own.turn + len(older) - 1, len(older) - 1
+    named = [(rank, own.turn + at, *entry) for at, entry in enumerate(older[:-1][:MOST_NAMED])]
+    for line in lane.lines.values():
+        if line is own or line.key[0] > rank or count >= MOST_AHEAD:
+            continue
+        if line.key[0] < rank:
+            found, most = _first(lane, line, MOST_NAMED), line.waiting
+        else:
+            # One run a turn: the tenant that has had fewer goes first, then the run that arrived first.
+            gap = turn - line.turn
+            found = _first(lane, line, max(0, min(gap + 1, MOST_AHEAD)))
+            most = len(found) - (len(found) > gap >= 0 and found[gap][0] > place)
+        count += most
+        named += [(line.key[0], line.turn + at, *entry) for at, entry in enumerate(found[: min(most, MOST_NAMED)])]
+    return min(count, MOST_AHEAD), [one.id for *_, one in sorted(named, key=itemgetter(0, 1, 2))[:MOST_NAMED]]
+
+
+def _first(lane: Lane, line: Line, most: int, until: Run | None = None) -> list[Entry]:
+    """Return the first waiting runs of a line in order of arrival, none after `until`."""
+    found: list[Entry] = []
+    last = None
+    for queue in line.queues.values():
+        for entry in islice(filter(lane.waits, queue), most):
+            found.append(entry)
+            if entry[1] is until:
+                last = entry[0]
+                break
+    found.sort(key=itemgetter(0))
+    return [entry for entry in found if last is None or entry[0] <= last][:most]

@@ -6,14 +6,19 @@ retries the run elsewhere. A worker that connects, to this scheduler or the next
 sides drop those that the other does not know.
 """
 
+from collections.abc import Iterator
+
+from interlock.core.effects import is_pending
 from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import NOT_OUT, Attempt, Lines, Worker
+from interlock.core.state import NOT_OUT, Attempt, Lines, SchedulerState, Worker
 from interlock.core.transition import Pass
 from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
+from interlock.model.duration import span
+from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
-from interlock.model.run import Run
-from interlock.model.state import State
+from interlock.model.run import Now, Run
+from interlock.model.state import ON_WORKER, State
 
 STALE = "stale"
 
@@ -192,3 +197,28 @@ def checkpoint(p: Pass, worker_id: str, message: Checkpoint) -> None:
         if not attempt.run.has_checkpoint:
             attempt.run.has_checkpoint = 1
             p.touch(attempt.run)
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain the attempt of a run on its worker."""
+    worker = state.workers.get(run.worker_id or "")
+    attempt = None if worker is None else worker.attempts.get(run.id)
+    if worker is None or attempt is None or run.state not in ON_WORKER:
+        return
+    if run.stop is not None:
+        text = f"is asked to stop by {run.stop_actor}: {run.stop_reason}"
+        yield Reason(kind=ReasonKind.STOPPING, text=text, name=run.stop_actor)
+    if run.state is not State.DISPATCHED:
+        lasts, heard = span(now.wall - run.changed_at), span(now.elapsed - attempt.heard)
+        text = f"has executed on worker {worker.id} for {lasts}, attempt {run.attempt}, last sign of life {heard} ago"
+        yield Reason(kind=ReasonKind.EXECUTING, text=text, name=worker.id, since=run.attempt_started_at)
+    elif run.due_at is not None and run.due_at > now.wall:
+        text = f"waits on worker {worker.id} for its time, due in {span(run.due_at - now.wall)}"
+        yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=text, name=worker.id, at=run.due_at)
+    elif not is_pending(state, run):
+        text = f"went to worker {worker.id} {span(now.wall - run.changed_at)} ago and has not begun"
+        yield Reason(kind=ReasonKind.SENT, text=text, name=worker.id, since=run.changed_at)
+    if not worker.connected and attempt.heard != NOT_OUT:
+        left = max(0.0, attempt.heard + state.limits.silence - now.elapsed)
+        text = f"is lost in {span(left)} unless its worker connects again"
+        yield Reason(kind=ReasonKind.WORKER_AWAY, text=text, name=worker.id, at=now.wall + left)

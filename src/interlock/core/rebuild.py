@@ -11,7 +11,7 @@ from interlock.core.lane import Room
 from interlock.core.schedule_table import series_of
 from interlock.core.snapshot import Snapshot as Snapshot
 from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
-from interlock.core.timers import waits_for_span
+from interlock.core.timers import JUMP, waits_for_span
 from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run
@@ -54,7 +54,10 @@ def rebuild(
         if run.deadline_at is not None:
             state.set_timer(run.deadline_at, run)
         for kind, left in _spans_left(run, state.job_of(run), now.wall):
-            state.set_span(known.get((run.id, kind, getattr(run, kind)), now.elapsed + left), run, kind)
+            end = known.get((run.id, kind, getattr(run, kind)), now.elapsed + left)
+            state.set_span(end, run, kind)
+            if kind == WAIT and run.due_at is not None and abs(end + state.wall_ahead - run.due_at) >= JUMP:
+                run.due_at = end + state.wall_ahead  # the clock was set back meanwhile
     return state
 
 

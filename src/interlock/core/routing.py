@@ -1,10 +1,13 @@
 """Routing: pick the worker that a run goes to, and dispatch it under a new fence."""
 
+from collections.abc import Iterator, Mapping
+
 from interlock.core.effects import ask
 from interlock.core.lane import Room, RouteKey
 from interlock.core.state import ANYWHERE, NOT_OUT, Attempt, SchedulerState, Worker
 from interlock.core.transition import Pass
 from interlock.model.effect import ReadInputs
+from interlock.model.explanation import Obstacle, WorkerFit
 from interlock.model.message import Dispatch
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -63,3 +66,26 @@ def send(
         further,
     )
     p.send(worker.id, message)
+
+
+def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Iterator[WorkerFit]:
+    """Say of each worker whether the run could go there now. `faults` names workers that cannot start a process."""
+    job_id, room, _ = state.route_key(run)
+    for worker in state.workers.values():
+        if not worker.connected:
+            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DISCONNECTED, text="is not connected")
+        elif worker.draining:
+            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DRAINING, text="is draining")
+        elif job_id not in (ANYWHERE, *worker.jobs):
+            text = f"does not know job {job_id}"
+            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.UNKNOWN_JOB, text=text)
+        elif worker.free(room) <= 0:
+            text = "has no free slot" if room is Room.SHARED else "has no free slot for a process of its own"
+            yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.FULL, text=text)
+        elif worker.silent:
+            text = "was silent, so it is the last choice"
+            yield WorkerFit(id=worker.id, fits=True, obstacle=Obstacle.SILENT, text=text)
+        else:
+            yield WorkerFit(id=worker.id, fits=True)
+    for name, fault in faults.items():
+        yield WorkerFit(id=name, fits=False, obstacle=Obstacle.FAULT, text=f"cannot start a process: {fault}")

@@ -3,9 +3,13 @@
 Otherwise it waits in prerun without a due time, until one of those ends, or a later occurrence takes its place.
 """
 
+from collections.abc import Iterator
+
 from interlock.core.schedule_table import Entry, Series, series_key, series_of
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.run import CATCH_UP, SCHEDULE, Run, parallel_of
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
+from interlock.model.run import CATCH_UP, SCHEDULE, Now, Run, parallel_of
 from interlock.model.schedule import CatchUp
 from interlock.model.state import State
 
@@ -25,7 +29,7 @@ def go(p: Pass, run: Run) -> None:
         skip(p, run, PAUSED)
         return
     series = series_of(p.state.series, run)
-    if series is None or len(series.live) < _limit(p, run):
+    if series is None or len(series.live) < _limit(p.state, run):
         _begin(p, run, series)
         return
     overtaken = _overtaken_by(entry, run)
@@ -48,10 +52,10 @@ def _is_paused(entry: Entry | None, run: Run) -> bool:
     return entry is not None and entry.paused and run.origin in SCHEDULED
 
 
-def _limit(p: Pass, run: Run) -> int:
+def _limit(state: SchedulerState, run: Run) -> int:
     """Return how many runs of its series may be live at once."""
     parallel = parallel_of(run.origin)
-    job = p.state.jobs.get(run.job_id) or p.state.job_of(run)
+    job = state.jobs.get(run.job_id) or state.job_of(run)
     return job.max_concurrent_runs if parallel is None else parallel
 
 
@@ -93,7 +97,7 @@ def _end(p: Pass, run: Run) -> None:
 
 def let_go(p: Pass, series: Series) -> None:
     """Let waiting runs continue while there is room."""
-    while series.waiting and len(series.live) < _limit(p, series.waiting[0]):
+    while series.waiting and len(series.live) < _limit(p.state, series.waiting[0]):
         run = series.waiting.popleft()
         if run.state is not State.PRERUN:
             continue
@@ -117,3 +121,28 @@ def _retire(p: Pass, entry: Entry) -> None:
         del p.state.timetable.entries[job_id]
         p.schedules[job_id] = None
         p.put_jobs[job_id] = None
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain why an occurrence stays in prerun although its time has come, or will be skipped."""
+    if run.state is not State.PRERUN or run.origin is None:
+        return
+    if _is_paused(state.timetable.entries.get(run.job_id), run):
+        text = f"will be skipped unless job {run.job_id} is resumed first"
+        yield Reason(kind=ReasonKind.SCHEDULE_PAUSED, text=text, name=run.job_id)
+    key = series_key(run)
+    series = None if key is None else state.series.get(key)
+    if series is None or run.due_at is not None:
+        return
+    waiting = [one.id for one in series.waiting if one.state is State.PRERUN]
+    place = waiting.index(run.id) + 1
+    behind = f", {counted_runs(place - 1)} ahead of it" if place > 1 else ""
+    yield Reason(
+        kind=ReasonKind.OVERLAP,
+        text=f"waits until an earlier run of job {run.job_id} ends: {len(series.live):,} live, "
+        f"{_limit(state, run):,} allowed{behind}",
+        name=run.job_id,
+        place=place,
+        ahead=waiting[: min(place - 1, MOST_NAMED)],
+        holders=sorted(series.live)[:MOST_NAMED],
+    )

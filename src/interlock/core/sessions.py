@@ -18,7 +18,9 @@ from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
+from interlock.model.duration import span
 from interlock.model.error import QueueFull
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
 from interlock.model.request import ActOnSession, NewRun, SessionReport
@@ -138,6 +140,35 @@ def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Itera
         session.active[run.id] = run
         enqueue(state, run)
         yield run
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain why a cleared run has not had its turn."""
+    session = None if run.session is None else state.sessions.get((run.tenant, run.session))
+    if session is None or run.state is not State.SCHEDULED or run.id not in session.waiting:
+        return
+    ready = [one for one in session.waiting.values() if one.state is State.SCHEDULED]
+    place = ready.index(run) + 1
+    if session.memo.paused:
+        yield Reason(kind=ReasonKind.SESSION_PAUSED, text=f"waits: session {session.name} is paused", name=session.name)
+    if session.room <= 0 or place > 1:
+        used, window = session.memo.usage
+        most = session.room + len(session.active)
+        narrow = f" because {used:,} of {window:,} are used" if most < session.most else ""
+        behind = f", {counted_runs(place - 1)} ahead of it" if place > 1 else ""
+        yield Reason(
+            kind=ReasonKind.SESSION_TURN,
+            text=f"waits for its turn in session {session.name}: {len(session.active):,} active, {most:,} allowed"
+            f"{narrow}{behind}",
+            name=session.name,
+            place=place,
+            ahead=[one.id for one in ready[: min(place - 1, MOST_NAMED)]],
+            holders=list(session.active)[:MOST_NAMED],
+        )
+    if run is session.collector and now.elapsed < session.window:
+        left = session.window - now.elapsed
+        text = f"collects further runs of session {session.name} for {span(left)}"
+        yield Reason(kind=ReasonKind.DEBOUNCE, text=text, name=session.name, at=now.wall + left)
 
 
 def release(p: Pass) -> None:

@@ -1,5 +1,6 @@
 """Time: runs fall due, retries begin, deadlines pass."""
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from interlock.core import timetable
@@ -7,9 +8,11 @@ from interlock.core.actions import has_expired, overrun
 from interlock.core.gates import GATE, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
-from interlock.core.state import WAIT
+from interlock.core.state import WAIT, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.run import Run
+from interlock.model.duration import span
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.run import Now, Run
 from interlock.model.state import State
 
 JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded ends of waits
@@ -83,15 +86,34 @@ def _end_spans(p: Pass) -> None:
             overrun(p, run, kind)
 
 
+def _jump(state: SchedulerState, now: Now) -> float:
+    """Return by how much the wall clock has jumped since the last pass that followed it."""
+    jump = now.wall - now.elapsed - state.wall_ahead
+    return jump if abs(jump) >= JUMP else 0.0
+
+
 def follow_wall_clock(p: Pass) -> None:
     """Move the recorded ends of waits by the change of the wall clock."""
-    ahead = p.now - p.elapsed
-    jump = ahead - p.state.wall_ahead
-    if abs(jump) < JUMP:
+    jump = _jump(p.state, Now(p.now, p.elapsed))
+    if not jump:
         return
-    p.state.wall_ahead = ahead
+    p.state.wall_ahead = p.now - p.elapsed
     for _, _, run_id, kind, value in p.state.spans:
         run = p.state.runs.get(run_id)
         if kind == WAIT and run is not None and run.seq == value and run.due_at is not None:
             run.due_at += jump
             p.touch(run)
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a wait for a time: that of the run, or of its retry."""
+    if run.state not in (State.PRERUN, State.RETRYING) or run.due_at is None:
+        return
+    at = run.due_at + _jump(state, now) if waits_for_span(run) else run.due_at
+    left = f"in {span(at - now.wall)}" if at > now.wall else "now"
+    if run.state is State.RETRYING:
+        most = state.job_of(run).max_retries
+        text = f"waits for retry {run.failures} of {most}, due {left}"
+        yield Reason(kind=ReasonKind.RETRY, text=text, at=at)
+    else:
+        yield Reason(kind=ReasonKind.SCHEDULED_TIME, text=f"waits for its time, due {left}", at=at)

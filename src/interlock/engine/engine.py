@@ -103,6 +103,7 @@ class Engine:
         self.is_settled = False
         self.declarations = Declarations(self)
         self.metrics = Metrics()
+        self.decide = step
         self.on_noted: Callable[[NoteServices], None] = lambda command: None  # called when this command is stored
         self.on_failed: Callable[[], None] = lambda: None  # called when all waiting commands are void
         self.watch_worker: Callable[[str, Callable[[], None]], None] = lambda worker_id, call: None
@@ -264,7 +265,7 @@ class Engine:
             now = self._clock.now()
             self._stall.notice(now, commands)
             commands[:0] = self.delivery.take_sent()
-            decisions = step(self.state, commands, now, self._rng, found)
+            decisions = self.decide(self.state, commands, now, self._rng, found)
             if not self.is_settled:
                 self.is_settled = True
                 self.requests.settled()

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from interlock.core import job_queries
+from interlock.core.explain import explain
 from interlock.engine import intake
 from interlock.model import request as r
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
+from interlock.model.explanation import explain_end
 from interlock.model.frames import LARGEST
 from interlock.model.message import Message, Problem
-from interlock.model.run import Run, as_fields, stats_of
+from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
@@ -253,6 +255,22 @@ async def _history(requests: Requests, name: str, question: r.AskHistory) -> Mes
     return r.HistoryReport(question.request, await requests.store.history(run.id))
 
 
+async def _explanation(requests: Requests, name: str, question: r.AskExplanation) -> Message:
+    engine = requests.engine
+    while (run := engine.state.runs.get(question.run_id)) is None:
+        writing, stored = engine.writing, await requests.run(question.run_id)
+        if stored.state in TERMINAL:
+            return r.ExplanationReport(question.request, explain_end(stored))
+        if question.run_id not in engine.state.runs:
+            if writing is None:
+                raise StoreUnavailable("the run has another owner", asked=True)
+            # Its end is not stored yet.
+            await asyncio.wait([writing])
+    faults = {worker: fault.reason for worker, fault in engine.links.faults.items()}
+    now = Now(engine.now(), engine.elapsed())
+    return r.ExplanationReport(question.request, explain(engine.state, run, now, faults, question.tenant))
+
+
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
     run = await requests.run(question.run_id)
     return r.LogReport(question.request, _latest(await requests.store.logs(run.id)))
@@ -289,6 +307,7 @@ WAYS: dict[type[Message], Way] = {
     r.Backfill: (JOBS, _backfill),
     r.Ask: (STORE, _ask),
     r.AskHistory: (STORE, _history),
+    r.AskExplanation: (JOBS, _explanation),
     r.AskLogs: (STORE, _logs),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
     r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),

@@ -5,6 +5,7 @@ A worker sends `Hello` and gets `Welcome`, then `Dispatch`, `Stop` and `Settled`
 A client sends `Greeting`, then requests (`model/request.py`).
 """
 
+from collections.abc import Iterator
 from math import inf
 from typing import Annotated
 
@@ -26,6 +27,13 @@ Percent = Annotated[float, Meta(ge=0, le=100)]
 
 class Message(msgspec.Struct, array_like=True, tag=True, frozen=True, gc=False):
     pass
+
+
+def sent_kinds(parent: type[Message]) -> Iterator[type[Message]]:
+    """Yield every kind of message, generic bases excepted."""
+    for kind in parent.__subclasses__():
+        below = list(sent_kinds(kind))
+        yield from below if kind.__dict__.get("__parameters__") else [kind, *below]
 
 
 class OfAttempt(Message, frozen=True):

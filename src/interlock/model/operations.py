@@ -7,6 +7,7 @@ from interlock.model import error as e
 from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane import LaneAction, LaneInfo, LaneList
 from interlock.model.new_run import NewRunBody, TriggerBody
@@ -62,6 +63,13 @@ run = Operation(
     query=q.WaitQuery,
 )
 history = Operation(f"GET {RUN}/history", "Show the history of a run. Every transition, in order.", History)
+explanation = Operation(
+    f"GET {RUN}/explanation",
+    "Explain a run. Why it is where it is, what it waits for, and roughly until when; for a run that has ended, why it "
+    "ended so. A token of one tenant sees the ids of that tenant's runs only, and how many others there are.",
+    Explanation,
+    asks=r.AskExplanation,
+)
 logs = Operation(
     f"GET {RUN}/logs",
     "Show the log of a run. Log lines of the run's attempts, oldest first.",
@@ -340,7 +348,8 @@ metrics = Operation(
 openapi = Operation("GET /openapi.json", "Show this description.", dict[str, Any], permission=None)
 
 GROUPS: dict[str, tuple[Operation[Any], ...]] = {
-    "runs": (submit, submit_many, runs, run, history, logs, *run_actions.values(), *bulk_actions.values(), bulk),
+    "runs": (submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
+             bulk),
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
              put_jobs, delete_job, lanes, create_lane, set_lane, *lane_actions.values()),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),

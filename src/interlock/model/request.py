@@ -3,7 +3,6 @@
 The class is the whole declaration. Links, gateway and clients read it; `engine/requests.py` carries requests out.
 """
 
-from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -11,11 +10,12 @@ import msgspec
 from interlock.model.access import Permission
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
-from interlock.model.message import Count, Message
+from interlock.model.message import Count, Message, sent_kinds
 from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.model.new_run import NewRun as NewRun
 from interlock.model.reload_report import Reloaded
@@ -100,6 +100,10 @@ class RunReport(Answer, frozen=True):
 
 class HistoryReport(Answer, frozen=True):
     entries: list[Transition]
+
+
+class ExplanationReport(Answer, frozen=True):
+    explanation: Explanation
 
 
 class LogReport(Answer, frozen=True):
@@ -235,6 +239,11 @@ class Forget(Message, frozen=True):
 
 class AskHistory(Request[HistoryReport], frozen=True):
     run_id: str
+
+
+class AskExplanation(Request[ExplanationReport], frozen=True):
+    run_id: str
+    tenant: str | None = None  # the only tenant whose runs the answer may name
 
 
 class AskLogs(Request[LogReport], frozen=True):
@@ -388,11 +397,4 @@ class Watch(Probe[StatusReport], frozen=True):
     on: bool
 
 
-def _sent(parent: type[Message]) -> Iterator[type[Message]]:
-    """Yield every kind of message, generic bases excepted."""
-    for kind in parent.__subclasses__():
-        below = list(_sent(kind))
-        yield from below if kind.__dict__.get("__parameters__") else [kind, *below]
-
-
-MESSAGES = tuple(_sent(Message))
+MESSAGES = tuple(sent_kinds(Message))

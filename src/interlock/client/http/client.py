@@ -42,6 +42,7 @@ class BlockingRunHandle(Generic[T]):
 
     info = blocking(RunHandle.info)
     state = blocking(RunHandle.state)
+    explain = blocking(RunHandle.explain)
     history = blocking(RunHandle.history)
     logs = blocking(RunHandle.logs)
     stats = blocking(RunHandle.stats)
@@ -97,6 +98,7 @@ class Client(BaseClient):
         submit_many = blocking(Operations.submit_many, _handles)
     get = blocking(Operations.get)
     stats = blocking(Operations.stats)
+    explain = blocking(Operations.explain)
     history = blocking(Operations.history)
     logs = blocking(Operations.logs)
     result = blocking(Operations.result)

@@ -28,6 +28,7 @@ from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, Rea
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
+from interlock.model.explanation import Explanation
 from interlock.model.new_run import NewRunBody, RunOptions
 from interlock.model.queries import LogsQuery, RunsQuery, ServiceLogsQuery, WaitQuery
 from interlock.model.reload_report import Reloaded
@@ -126,6 +127,10 @@ class Operations(JobOperations):
     async def stats(self, run_id: str) -> RunStats:
         """Return the figures of a run: time in each state, attempts, heartbeats, latency."""
         return (await self.get(run_id)).stats
+
+    async def explain(self, run_id: str) -> Explanation:
+        """Explain why a run is where it is: what it waits for, or why it ended so."""
+        return await self._call(table.explanation, run_id)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
         """Return every transition of a run, in order."""

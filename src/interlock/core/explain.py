@@ -1,0 +1,100 @@
+"""Explain a live run: each stage answers for what it holds. Nothing here changes the state."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+from msgspec.structs import replace
+
+from interlock.core import actions, bulk, effects, lanes, liveness, routing, series, sessions, timers
+from interlock.core.state import SchedulerState
+from interlock.model.duration import span
+from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
+from interlock.model.run import Now, Run
+
+MOST_WORKERS = 100
+MOST_IN_TEXT = 3  # workers that a sentence names
+
+STAGES: tuple[Callable[[SchedulerState, Run, Now], Iterator[Reason]], ...] = (
+    series.explain,
+    timers.explain,
+    actions.explain,
+    bulk.explain,
+    sessions.explain,
+    lanes.explain,
+    effects.explain,
+    liveness.explain,
+)
+"""the way of a run, in order"""
+
+K = ReasonKind
+TIMED = frozenset({K.SCHEDULED_TIME, K.RETRY, K.DEBOUNCE, K.RATE})  # their end is known
+PASSING = frozenset({K.LANE_FULL, K.LANE_TURN, K.READY, K.BULK})  # their end depends on the pace of the lane
+
+
+def explain(
+    state: SchedulerState, run: Run, now: Now, faults: Mapping[str, str] = {}, tenant: str | None = None
+) -> Explanation:
+    """Explain a run that has not ended, without the ids of other tenants' runs if `tenant` is given."""
+    reasons = [reason for stage in STAGES for reason in stage(state, run, now)]
+    workers: list[WorkerFit] = []
+    if lanes.waits_in_lane(state, run):
+        workers = list(islice(routing.explain(state, run, faults), MOST_WORKERS))
+        if not any(worker.fits for worker in workers):
+            reasons.append(Reason(kind=K.NO_WORKER, text=f"waits for a worker: {_obstacles(workers)}"))
+    if not reasons:
+        reasons.append(Reason(kind=K.READY, text="waits for nothing: it goes on at once"))
+    if tenant is not None:
+        reasons = [_without_others(state, reason, tenant) for reason in reasons]
+    ends = [reason.at for reason in reasons if reason.kind in TIMED and reason.at is not None]
+    next_at = max(ends, default=None)
+    estimate_at = _estimate(state, run, now, reasons, workers, next_at)
+    sentence = sentence_of(reasons)
+    if estimate_at is not None and estimate_at != next_at:
+        sentence += f" By the recent pace of its lane, it starts in about {span(estimate_at - now.wall)}: an estimate."
+    return Explanation(
+        run_id=run.id,
+        state=run.state,
+        sentence=sentence,
+        reasons=reasons,
+        workers=workers,
+        next_at=next_at,
+        estimate_at=estimate_at,
+    )
+
+
+def _obstacles(workers: list[WorkerFit]) -> str:
+    if not workers:
+        return "none is connected"
+    named = [f"{worker.id} {worker.text}" for worker in workers[:MOST_IN_TEXT]]
+    rest = len(workers) - len(named)
+    return ", ".join(named) + (f", and {rest:,} more" if rest else "")
+
+
+def _without_others(state: SchedulerState, reason: Reason, tenant: str) -> Reason:
+    def own(run_ids: list[str]) -> list[str]:
+        return [one for one in run_ids if one in state.runs and state.runs[one].tenant == tenant]
+
+    return replace(reason, ahead=own(reason.ahead), holders=own(reason.holders))
+
+
+def _estimate(
+    state: SchedulerState,
+    run: Run,
+    now: Now,
+    reasons: list[Reason],
+    workers: list[WorkerFit],
+    next_at: float | None,
+) -> float | None:
+    """Return roughly when the run starts; None if something is in its way whose end nobody can know."""
+    kinds = {reason.kind for reason in reasons}
+    if any(worker.obstacle is Obstacle.FULL for worker in workers):
+        kinds.discard(K.NO_WORKER)
+    if not kinds <= TIMED | PASSING:
+        return None
+    if not workers:
+        return next_at
+    pace = state.lanes[run.lane].pace(now.elapsed)
+    if pace < 1e-6:
+        return None
+    place = max((reason.place or 1 for reason in reasons if reason.kind is K.LANE_TURN), default=1)
+    return max(now.wall + place / pace, next_at or 0.0)

@@ -1,0 +1,161 @@
+"""An explanation: why a run is where it is, what it waits for, and how it ended."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+
+from interlock.model.doc import doc
+from interlock.model.duration import span
+from interlock.model.json_form import Time
+from interlock.model.run import Run
+from interlock.model.state import State
+
+MOST_NAMED = 5  # runs that a list in an explanation names
+
+
+class ReasonKind(StrEnum):
+    SCHEDULED_TIME = "scheduled_time"  # its time has not come
+    SCHEDULE_PAUSED = "schedule_paused"
+    OVERLAP = "overlap"  # earlier occurrences of its job have not ended
+    RETRY = "retry"  # its retry delay has not passed
+    HELD = "held"
+    BULK = "bulk"  # a bulk request under way covers it
+    DEBOUNCE = "debounce"  # its session still collects runs into it
+    SESSION_PAUSED = "session_paused"
+    SESSION_TURN = "session_turn"  # other runs of its session come first
+    LANE_PAUSED = "lane_paused"  # or draining
+    LANE_FULL = "lane_full"
+    LANE_TURN = "lane_turn"  # its place among the waiting runs of its lane
+    RATE = "rate"
+    LIMIT = "limit"
+    NO_WORKER = "no_worker"
+    DRAINING = "draining"  # the scheduler starts nothing before its next start
+    READY = "ready"  # nothing is in its way
+    PAYLOAD = "payload"  # its inputs are being read
+    SENT = "sent"  # a worker has it, and has not begun it
+    EXECUTING = "executing"
+    STOPPING = "stopping"
+    WORKER_AWAY = "worker_away"  # its worker is not connected
+    ENDED = "ended"
+    COLLECTED = "collected"  # another run got its payload
+    RETRIED = "retried"  # another run does its work again
+
+
+class Obstacle(StrEnum):
+    UNKNOWN_JOB = "unknown_job"
+    DRAINING = "draining"
+    DISCONNECTED = "disconnected"
+    FULL = "full"
+    SILENT = "silent"  # it lost an attempt by its silence: the last choice
+    FAULT = "fault"  # it cannot start a process
+
+
+class WorkerFit(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker, and whether the run could go there now."""
+
+    id: Annotated[str, doc("Id of the worker.")]
+    fits: Annotated[bool, doc("Whether it would take the run now.")]
+    obstacle: Annotated[Obstacle | None, doc("Why it is passed over, or is the last choice.")] = None
+    text: Annotated[str, doc("The same in words.")] = ""
+
+
+Ids = list[str]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a run waits for, or that happens to it."""
+
+    kind: Annotated[ReasonKind, doc("Kind.")]
+    text: Annotated[str, doc("The same in words, about the run.")]
+    name: Annotated[str | None, doc("Lane, session, rate, limit, worker or person that it is about.")] = None
+    at: Annotated[Time | None, doc("Time at which it ends by itself.")] = None
+    since: Annotated[Time | None, doc("Time at which it began.")] = None
+    place: Annotated[int | None, doc("Place among those that wait, from 1; at most 10,001.")] = None
+    ahead: Annotated[Ids, doc("First runs of those ahead, at most 5.")] = []
+    holders: Annotated[Ids, doc("Runs that it waits for, at most 5: they hold slots or turns.")] = []
+    runs: Annotated[Ids, doc("Run that took over.")] = []
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    at: Annotated[Time | None, doc("Time.")]
+    reason: Annotated[str, doc("Reason.")]
+    actor: Annotated[str, doc("Who or what caused it.")]
+    outcome: Annotated[str | None, doc("Outcome of the latest attempt.")]
+    error: Annotated[str | None, doc("Last line of the error.")]
+    exit_code: Annotated[int | None, doc("Exit code of the process, if it had one.")]
+    attempts: Annotated[int, doc("Attempts.")]
+    failures: Annotated[int, doc("Attempts that failed.")]
+    crashes: Annotated[int, doc("Attempts lost with their process or worker.")]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a run is where it is."""
+
+    run_id: Annotated[str, doc("Run.")]
+    state: Annotated[State, doc("State.")]
+    sentence: Annotated[str, doc("All of it in words.")]
+    reasons: Annotated[list[Reason], doc("What it waits for or does; all of it must change before it starts.")]
+    workers: Annotated[list[WorkerFit], doc("For a run that waits in its lane: each worker, at most 100.")] = []
+    next_at: Annotated[Time | None, doc("Earliest time of the next start, if the clock decides it.")] = None
+    estimate_at: Annotated[
+        Time | None, doc("Rough time of the next start, from recent starts in the lane; null if unknown.")
+    ] = None
+    end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
+
+
+def sentence_of(reasons: Iterable[Reason]) -> str:
+    return f"The run {'; it '.join(reason.text for reason in reasons)}."
+
+
+def counted_runs(number: int) -> str:
+    return f"{number:,} run{'s' * (number != 1)}"
+
+
+def explain_end(run: Run) -> Explanation:
+    """Explain a stored run that has ended."""
+    error = (run.error or "").strip().splitlines()[-1:]
+    reasons = [Reason(kind=ReasonKind.ENDED, text=_ended(run, error), name=run.actor, at=run.ended_at)]
+    facets = run.facets
+    if facets is not None and facets.collapsed_into is not None:
+        other = facets.collapsed_into.run_id
+        reasons.append(Reason(kind=ReasonKind.COLLECTED, text=f"left its payload to run {other}", runs=[other]))
+    if facets is not None and facets.retried_as is not None:
+        other = facets.retried_as.run_id
+        reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
+    end = End(
+        at=run.ended_at,
+        reason=run.reason,
+        actor=run.actor,
+        outcome=run.outcome,
+        error=error[0] if error else None,
+        exit_code=run.exit_code,
+        attempts=run.attempt,
+        failures=run.failures,
+        crashes=run.crashes,
+    )
+    return Explanation(run_id=run.id, state=run.state, sentence=sentence_of(reasons), reasons=reasons, end=end)
+
+
+_ENDS = {
+    State.FAILED: "failed",
+    State.TIMEOUT: "timed out",
+    State.CANCELLED: "was cancelled",
+    State.SKIPPED: "was skipped",
+    State.ORPHANED: "was given up",
+}
+
+
+def _ended(run: Run, error: list[str]) -> str:
+    lasted = "" if run.started_at is None or run.ended_at is None else f" after {span(run.ended_at - run.started_at)}"
+    attempts = f" in attempt {run.attempt}" if run.attempt > 1 else "" if run.attempt else " before its first attempt"
+    if run.state is State.SUCCEEDED:
+        return f"succeeded{attempts}{lasted}"
+    verb = _ENDS.get(run.state, f"ended as {run.state}")
+    by = f" by {run.actor}" if run.state is State.CANCELLED else ""
+    why = [run.reason] if run.reason != verb else []
+    said = [line for line in error if line not in run.reason]
+    return f"{verb}{by}{attempts}{lasted}: {': '.join([*why, *said]) or run.outcome}"

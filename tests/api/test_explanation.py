@@ -1,0 +1,103 @@
+"""Explanations over HTTP, in both clients and on the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import interlock as il
+from interlock.model.explanation import Obstacle
+from interlock.model.explanation import ReasonKind as K
+from tests.api.tokens import as_
+from tests.cli.asking import ask, refused
+from tests.cli.terminal import Terminal, in_a_terminal
+from tests.client.faces import KINDS, face
+from tests.helpers.http import Answer, Http
+from tests.helpers.places import tell_to_go
+from tests.helpers.server import Server
+
+RUNS = "/api/v1/runs"
+
+
+def explained(http: Http, run_id: str) -> Answer:
+    return http.get(f"{RUNS}/{run_id}/explanation")
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_from_a_delay_to_its_end(server: Server) -> None:
+    http = server.http
+    run_id = http.submit("echo", {"value": 1}, delay="1h")
+    found = explained(http, run_id).json
+    assert (found["run_id"], found["state"], found["end"]) == (run_id, "prerun", None)
+    assert [one["kind"] for one in found["reasons"]] == ["scheduled_time"]
+    assert found["next_at"] == found["reasons"][0]["at"] == http.get(f"{RUNS}/{run_id}").json["due_at"]
+    http.post(f"{RUNS}/{run_id}/cancel", {"reason": "not needed"})
+    found = explained(http, run_id).json
+    assert (found["state"], found["reasons"][0]["kind"]) == ("cancelled", "ended")
+    assert (found["end"]["reason"], found["end"]["outcome"], found["end"]["attempts"]) == ("not needed", "cancelled", 0)
+
+
+@pytest.mark.behaviour("RUN-21")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_session_in_both_clients_and_on_handles(server: Server, folder: Path, kind: str) -> None:
+    options: il.SessionFields = {"debounce": 0}
+    with face(kind, server.url) as client:
+        first, second = (
+            client(
+                "submit", "hold", {"folder": str(folder), "name": f"{kind}{n}"}, session=kind, session_options=options
+            )
+            for n in range(2)
+        )
+        found = second("explain")
+        assert isinstance(found, il.Explanation)
+        (reason,) = found.reasons
+        assert (reason.kind, reason.name, reason.place, reason.holders) == (K.SESSION_TURN, kind, 1, [first.id])
+        assert client("explain", second.id).reasons == found.reasons
+        for n, run in enumerate((first, second)):
+            tell_to_go(folder, f"{kind}{n}")
+            run("wait", "30s")
+        end = first("explain").end
+        assert end is not None
+        assert (end.outcome, end.attempts) == ("succeeded", 1)
+        with pytest.raises(il.UnknownRun):
+            client("explain", "nothing")
+
+
+def test_a_run_that_no_worker_takes_names_each(server: Server) -> None:
+    http = server.local
+    http.post("/api/v1/lanes", {"id": "shut", "limit": 1})
+    http.post("/api/v1/lanes/shut/pause")
+    run_id = http.submit("echo", {"value": 1}, lane="shut")
+    found = explained(http, run_id).json
+    assert [(one["kind"], one["name"]) for one in found["reasons"]] == [("lane_paused", "shut")]
+    assert found["workers"]
+    assert all(one["fits"] or one["obstacle"] in set(Obstacle) for one in found["workers"])
+    http.post(f"{RUNS}/{run_id}/cancel")
+
+
+def test_bad_input(server: Server, guarded: Server) -> None:
+    assert (explained(server.http, "nothing").status, explained(server.http, "nothing").code) == (404, "unknown_run")
+    run_id = as_(guarded, "boss").submit("echo", {"value": 1}, tenant="red", delay="1h")
+    assert explained(as_(guarded, "boss"), run_id).status == explained(as_(guarded, "guest"), run_id).status == 200
+    assert explained(as_(guarded, "stranger"), run_id).code == "unknown_run"
+
+
+# ── the command ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_the_command(server: Server) -> None:
+    runs = [server.http.submit("echo", {"value": 1}, delay="1h") for _ in range(2)]
+    ended = ask(server, "explain", runs[0])
+    assert (ended.returncode, ended.stderr) == (0, "")
+    sentence, reason = ended.stdout.splitlines()
+    assert sentence.startswith("The run ")
+    assert reason.split("\t")[0] == "scheduled_time"
+    found = json.loads(ask(server, "explain", runs[1], "--json").stdout)
+    assert (found["run_id"], found["reasons"][0]["kind"]) == (runs[1], "scheduled_time")
+    refused(server, "explain", "nothing", exit_code=3, says="'nothing'", code="unknown_run")
+    refused(server, "explain", runs[0][:4], exit_code=2, says="enough of an id", code="bad_value")
+    drawn = Terminal.plain(in_a_terminal(server.folder, "explain", runs[0], COLUMNS="80", NO_COLOR="1"))
+    assert runs[0] in drawn
+    assert "scheduled_time" in drawn
+    assert max(map(len, drawn.splitlines())) <= 80
