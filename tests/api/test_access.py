@@ -138,6 +138,7 @@ def asks_of_a_run() -> dict[str, Callable[[Http, str], Answer]]:
         "get": lambda http, run: http.get(f"{RUNS}/{run}"),
         "wait": lambda http, run: http.get(f"{RUNS}/{run}", wait="10s"),
         "history": lambda http, run: http.get(f"{RUNS}/{run}/history"),
+        "explanation": lambda http, run: http.get(f"{RUNS}/{run}/explanation"),
         "logs": lambda http, run: http.get(f"{RUNS}/{run}/logs"),
         "cancel": lambda http, run: http.post(f"{RUNS}/{run}/cancel", {"reason": "mine now"}),
     }

@@ -94,6 +94,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
         *RunAction,
         *(f"{action}_many" for action in RunAction),
         "bulk",
+        "explanation",
         "history",
         "logs",
         "events",
