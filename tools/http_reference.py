@@ -17,6 +17,7 @@ INSIDE = {
     "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
+    "Mode", "Drop", "SessionAction", "ActedOnSession",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -28,6 +29,9 @@ WORDS = {
     "LaneStatus": "A lane's `status`",
     "ReasonKind": "The `kind` of a reason",
     "Obstacle": "The `obstacle` of a worker",
+    "Mode": "A session's `mode`",
+    "Drop": "A session's `drop`",
+    "SessionAction": "The `action` on a session",
 }
 """types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
+    from interlock.model.lane import LaneEvent
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
         ServiceEvent, ServiceLogEvent,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from interlock.model.schedules import at, cron, every, once
     from interlock.model.secret import BadSecret, Secret
     from interlock.model.session import SessionFields
+    from interlock.model.session_info import SessionEvent
     from interlock.model.state import State
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -53,18 +55,17 @@ __all__ = [
     "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
     "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild", "DuplicateJob",
     "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent",
-    "HistoryEntry",
-    "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction", "LeaseLost",
-    "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux",
-    "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
-    "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused",
-    "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail",
-    "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned",
-    "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
-    "SessionFields", "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge",
-    "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane",
-    "UnknownRun", "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron",
-    "every", "gather", "once", "run", "testing",
+    "HistoryEntry", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction",
+    "LaneEvent", "LeaseLost", "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing",
+    "MissingField", "NeedsLinux", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
+    "NotJson", "NotPrivate", "NotPut", "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent",
+    "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled",
+    "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo",
+    "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext",
+    "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SocketInUse", "StaleEpoch", "State",
+    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
+    "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType", "WaitTimeout",
+    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -79,6 +80,7 @@ _MODULES = {
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
     "model.job": "Constraints Retry",
+    "model.lane": "LaneEvent",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"
@@ -86,6 +88,7 @@ _MODULES = {
     "model.schedules": "at cron every once",
     "model.secret": "BadSecret Secret",
     "model.session": "SessionFields",
+    "model.session_info": "SessionEvent",
     "model.state": "State",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",

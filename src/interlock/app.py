@@ -28,9 +28,10 @@ from interlock.model.error import (
 from interlock.model.field_types import Place, Rate
 from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
 from interlock.model.new_run import RunOptions
-from interlock.model.request import MOST_RUNS, DropJob
+from interlock.model.request import MOST_RUNS, ActOnSession, AskSession, AskSessions, DropJob
 from interlock.model.schedule import Schedule
-from interlock.model.session import SOME_OPTIONS, SessionFields
+from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
+from interlock.model.session_info import ActedOnSession, SessionInfo
 from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
@@ -271,6 +272,34 @@ class App:
     async def delete_job(self, job_id: str) -> None:
         """Delete a job that was put. Its runs are kept."""
         await (await self._connected()).ask(DropJob(0, job_id))
+
+    async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
+        """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
+        connection, after, more = await self._connected(), None, True
+        while more:
+            report = await connection.ask(AskSessions(0, tenant, after, 500))
+            for session in report.sessions:
+                after = session.tenant, session.key
+                yield session
+            more = report.more
+
+    async def session(self, key: str, tenant: str = "default") -> SessionInfo:
+        """Return the session with this key, with or without runs."""
+        return (await (await self._connected()).ask(AskSession(0, key, tenant))).sessions[0]
+
+    async def act_on_session(
+        self,
+        key: str,
+        action: Literal["stop", "stopall", "reset", "pause", "resume"],
+        tenant: str = "default",
+    ) -> ActedOnSession:
+        """Act on a session; `acted` of the answer is whether there was anything to act on. `stop` cancels the oldest
+        active run, `stopall` also the others and those that wait, `reset` those that wait; a paused session starts
+        none."""
+        if action not in set(SessionAction):
+            raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
+        report = await (await self._connected()).ask(ActOnSession(0, SessionAction(action), key, tenant))
+        return ActedOnSession(acted=report.acted, session=report.session)
 
     @overload
     def test(self, job: Call[T], *, state: Any = None) -> "FinishedRun[T]": ...

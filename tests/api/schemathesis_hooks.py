@@ -34,12 +34,7 @@ SPAN = re.compile(Span().schema()["anyOf"][0]["pattern"])
 def before_call(context: Any, case: Any, **options: Any) -> None:
     if isinstance(wait := (case.query or {}).get("wait"), str) and re.fullmatch(WAIT, wait):
         case.query["wait"] = "1ms"
-    if (case.path_parameters or {}).get("name") == WORKER:
-        # Found in the tree; once it is stopped there is nobody left to do the work of other tests.
-        case.path_parameters["name"] = "nobody"
-    if (case.path_parameters or {}).get("lane") in DEFAULT_LANES:
-        # Found in the list of lanes; runs of other tests need them.
-        case.path_parameters["lane"] = "nobody"
+    _adjust_path(case.path_parameters or {})
     operation = case.operation.definition.raw.get("operationId")
     for values in (case.query, case.body):
         _keep_in_range(values)
@@ -53,6 +48,23 @@ def before_call(context: Any, case: Any, **options: Any) -> None:
         for body in runs if isinstance(runs, list) else [case.body]:
             if isinstance(body, dict):
                 _adjust(body, "Idempotency-Key" in (case.headers or {}))
+
+
+def _adjust_path(path: dict[str, Any]) -> None:
+    if path.get("name") == WORKER:
+        # Found in the tree; once it is stopped there is nobody left to do the work of other tests.
+        path["name"] = "nobody"
+    if path.get("lane") in DEFAULT_LANES:
+        # Found in the list of lanes; runs of other tests need them.
+        path["lane"] = "nobody"
+    if isinstance(session := path.get("session"), dict) or _is_too_long(session):
+        # A whole session comes from the answer to an act on it.
+        path["session"] = "s"
+
+
+def _is_too_long(session: object) -> bool:
+    """Whether it has too many bytes, though not too many characters, which a description counts."""
+    return isinstance(session, str) and len(session) <= 512 < len(session.encode(errors="replace"))
 
 
 def _adjust_jobs(case: Any, operation: str) -> None:
@@ -92,9 +104,8 @@ def _adjust(body: dict[str, Any], has_key: bool, job: str | None = None) -> None
 
 def _adjust_session(body: dict[str, Any]) -> None:
     session = body.get("session")
-    too_long = isinstance(session, str) and len(session) <= 512 < len(session.encode(errors="replace"))
     alone = session is None and (body.get("session_options") is not None or body.get("stamp") is not None)
-    if too_long or alone:
+    if _is_too_long(session) or alone:
         body["session"] = "s"
     options = body.get("session_options")
     if not isinstance(options, dict):

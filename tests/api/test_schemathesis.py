@@ -13,6 +13,7 @@ import pytest
 from interlock.model.child_info import ServiceAction
 from interlock.model.lane import LaneAction
 from interlock.model.run_action import RunAction
+from interlock.model.session import SessionAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go
@@ -25,10 +26,12 @@ EVENTS = {
     "progress": "ProgressEvent",
     "service": "ServiceEvent",
     "service_log": "ServiceLogEvent",
+    "lane": "LaneEvent",
+    "session": "SessionEvent",
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 48) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 55) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -41,7 +44,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 48) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 49 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 56 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -52,7 +55,7 @@ def test_without_tokens(server: Server) -> None:
 
 def test_with_a_token(guarded: Server) -> None:
     token = f"Authorization: Bearer {TOKENS['boss'].text}"
-    run_schemathesis(guarded, "--max-examples", "15", "--exclude-tag", "jobs", "--header", token, selected=29)
+    run_schemathesis(guarded, "--max-examples", "15", "--exclude-tag", "jobs", "--header", token, selected=36)
 
 
 def test_with_tokens_and_none_sent(guarded: Server) -> None:
@@ -104,6 +107,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
     every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane"}
     every |= {f"{one}_lane" for one in LaneAction}
+    every |= {"sessions", "session", *(f"{one}_session" for one in SessionAction)}
     assert secured(server.http) == set()
     assert secured(guarded.http) == every
 

@@ -127,6 +127,27 @@ def test_any_name_and_any_exit_survive(with_store: WithStore, name: str, resume_
     with_store(body)
 
 
+def test_events_of_the_sessions_of_a_tenant_have_that_tenant(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        epoch = await fill(store)
+        rows = [
+            row(name, number, "{}") for name, number in (("@sessions:blue", 1), ("@sessions:red", 2), ("@lanes", 3))
+        ]
+        await store.commit(Batch(service_log=rows, position=11), NAME, epoch)
+
+        async def found(wanted: EventFilter, after: int = 6, limit: int = 10) -> list[int]:
+            return [one.position for one in (await store.events(after, limit, wanted)).events]
+
+        assert await found(EventFilter()) == [9, 10, 11, 12, 13]
+        assert await found(EventFilter(tenant="blue"), 0) == [1, 4, 5, 11]
+        assert await found(EventFilter(tenant="blue"), 0, 3) == [1, 4, 5]
+        assert await found(EventFilter(tenant="red")) == [12]
+        for none in ({"job_id": "work"}, {"run_id": "a"}, {"service": "@sessions:red"}, {"service": "@sessions:blue"}):
+            assert await found(EventFilter(tenant="red", **none)) == []
+
+    with_store(body)
+
+
 def test_what_is_handed_out_of_kept_is_a_copy(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)

@@ -15,3 +15,9 @@ def test_the_document_on_sessions(folder: Path) -> None:
     assert '"result":"You wrote: stop"' in said, said
     assert "--session-option cap: '0' is not a whole number from 1" in said, said
     assert "exit code 2\n" in said, said
+    assert re.search(r"^true\tchat:ada\tdefault\t0\t0\t.*\tpaused\t0\t", said, re.M), said
+    assert re.search(r"^chat:ada\tdefault\t0\t1\t[0-9.]+\tinterrupt\t", said, re.M), said
+    assert re.search(r"^true\tchat:ada\t.*\tpaused\t1\t", said, re.M), said
+    assert re.search(r"^false\tchat:ada\t", said, re.M), said
+    assert re.search(r'^\{"acted":false,"session":\{"key":"chat:ada",.*"cutoff":"20', said, re.M), said
+    assert re.search(r'^\{"key":"chat:ada",.*"paused":false,"generation":1,"cutoff":"20', said, re.M), said

@@ -2,6 +2,7 @@
 
 import logging
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from interlock.api import pages, problems
 from interlock.api.auth import Door, Scope
@@ -63,9 +64,14 @@ class Application:
             # Probes ask with HEAD; the server leaves the body out.
             node.routes["HEAD"] = route
 
-    def _find(self, path: str) -> tuple[Node, list[str]]:
+    def _find(self, path: str, raw: bytes) -> tuple[Node, list[str]]:
+        """Return the node of a path, and the values of its parameters, which may have a slash written as `%2F`."""
         node, values = self._top, []
-        for part in path.split("/")[1:]:
+        try:
+            parts = path.split("/") if b"%" not in raw else [unquote(one, errors="strict") for one in _split(raw)]
+        except UnicodeDecodeError:
+            raise NotFound(f"path: {path[:120]!r} is not text in UTF-8") from None
+        for part in parts[1:]:
             below = node.below.get(part)
             if below is None:
                 below = node.below.get(None) if part else None
@@ -85,7 +91,7 @@ class Application:
         try:
             headers = dict(scope["headers"])
             caller = self._door.admit(scope, headers)
-            node, values = self._find(scope["path"])
+            node, values = self._find(scope["path"], scope["raw_path"])
             route = node.routes.get(scope["method"])
             if route is None:
                 if scope["method"] != "OPTIONS":
@@ -114,6 +120,10 @@ class Application:
             logger.error("%s %r: %s", scope["method"], scope["path"], problem)
         allow = [(b"allow", node.allow)] if node is not None and isinstance(problem, MethodNotAllowed) else []
         await _send(send, found.status, [*problems.headers(found.status), *allow], encode(found))
+
+
+def _split(raw: bytes) -> list[str]:
+    return raw.decode("ascii").split("/")
 
 
 def _checked(name: str, value: str) -> str:

@@ -15,6 +15,7 @@ from interlock.api.lanes import Lanes
 from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.api.services import Services
+from interlock.api.sessions import Sessions
 from interlock.client.connection import Connection
 from interlock.model import operations as op
 from interlock.ports.store import Reader
@@ -30,6 +31,7 @@ class Backend:
             **self._runs.handlers,
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
+            **Sessions(connection).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),

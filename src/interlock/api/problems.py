@@ -4,18 +4,19 @@ import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from http import HTTPStatus
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from interlock.model.bodies import ProblemDetails
 from interlock.model.error import BadDuration, BadJson, BadValue, InterlockError, MissingField, UnknownField, UnknownJob
 from interlock.model.new_run import NewRunBody
+from interlock.model.queries import EventType
 from interlock.model.state import POSSIBLE
 
 MEDIA_TYPE = "application/problem+json"
 
-CHOICES = {"state": POSSIBLE, "type": ("run", "log", "progress", "service", "service_log")}
+CHOICES = {"state": POSSIBLE, "type": get_args(EventType)}
 DURATIONS = frozenset({"delay", "deadline", "wait", "for"})
 
 # Names may be any text, line breaks included.

@@ -7,6 +7,8 @@ import msgspec
 from interlock.api.cursors import EVENTS, cursor_of
 from interlock.model import run_view as v
 from interlock.model.json_form import encode
+from interlock.model.lane import LaneEvent
+from interlock.model.session_info import SessionEvent
 from interlock.ports.store import ServiceEntry, StoredEvent
 
 
@@ -46,9 +48,17 @@ class Whose(msgspec.Struct, frozen=True, gc=False):
 
 def whose(stored: StoredEvent | ServiceEntry) -> Whose:
     if isinstance(stored, ServiceEntry):
-        kind = v.ServiceLogEvent if stored.change is None else v.ServiceEvent
-        return Whose(v.EVENT_NAMES[kind], None, None, None, stored.service)
+        tenant = stored.service.removeprefix(SessionEvent.LOGS) if _kind(stored) is SessionEvent else None
+        return Whose(v.EVENT_NAMES[_kind(stored)], None, None, tenant, stored.service)
     return Whose("run" if stored.line is None else "log", stored.run_id, stored.job_id, stored.tenant)
+
+
+def _kind(stored: ServiceEntry) -> type:
+    if stored.service == LaneEvent.log:
+        return LaneEvent
+    if stored.service.startswith(SessionEvent.LOGS):
+        return SessionEvent
+    return v.ServiceLogEvent if stored.change is None else v.ServiceEvent
 
 
 def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
@@ -59,6 +69,8 @@ def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
 def _event(stored: StoredEvent | ServiceEntry) -> Any:
     of: dict[str, Any]
     if isinstance(stored, ServiceEntry):
+        if (kind := _kind(stored)) in (LaneEvent, SessionEvent):
+            return msgspec.json.decode(stored.text, type=kind)
         of = {"service": stored.service, "at": stored.at, "text": stored.text}
         if (change := stored.change) is None:
             return v.ServiceLogEvent(**of, stream=stored.stream)

@@ -1,4 +1,4 @@
-"""Shell completion of jobs, runs, states, lanes and services. Without a server, it offers nothing."""
+"""Shell completion of jobs, runs, states, lanes, sessions and services. Without a server, it offers nothing."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -35,6 +35,13 @@ def services(ctx: typer.Context, incomplete: str) -> Found:
 
 def lanes(ctx: typer.Context, incomplete: str) -> Found:
     return _ask(ctx, incomplete, lambda client: ((one.id, one.status.value) for one in client.lanes()))
+
+
+def sessions(ctx: typer.Context, incomplete: str) -> Found:
+    def find(client: Client) -> Iterable[tuple[str, str]]:
+        return ((one.key, f"{one.active} active, {one.waiting} waiting") for one in client.sessions())
+
+    return _ask(ctx, incomplete, find)
 
 
 def logged(ctx: typer.Context, incomplete: str) -> Found:

@@ -16,6 +16,7 @@ from interlock.cli.output import say_error, say_failure
 from interlock.model.error import ExitCode, InterlockError
 from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
+from interlock.model.session import SessionAction
 
 
 def _untyped(parameters: list[Any]) -> list[Any]:
@@ -62,6 +63,8 @@ def _function(name: str) -> Any:
         return import_module("interlock.cli.run_actions").command_of(RunAction(name))
     if name in ("pause", "resume"):
         return import_module("interlock.cli.job_actions").command_of(name)
+    if name in ("stop", "stopall", "reset"):
+        return import_module("interlock.cli.session").command_of(SessionAction(name))
     return import_module(f"interlock.cli.{name}").command
 
 

@@ -4,6 +4,7 @@ import os
 import sys
 
 from interlock.model.run_action import RunAction
+from interlock.model.session import SessionAction
 
 COMMANDS = {
     "up": "Run",
@@ -15,10 +16,13 @@ COMMANDS = {
     "resume": "Act",
     "backfill": "Act",
     "lane": "Act",
+    **{str(action): "Act" for action in (SessionAction.STOP, SessionAction.STOP_ALL, SessionAction.RESET)},
+    "session": "Act",
     "service": "Act",
     "reload": "Act",
     "jobs": "Look",
     "lanes": "Look",
+    "sessions": "Look",
     "next": "Look",
     "timetable": "Look",
     "runs": "Look",

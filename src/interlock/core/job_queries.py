@@ -1,4 +1,4 @@
-"""Answers from the scheduler's state to questions about jobs, lanes and the timetable."""
+"""Answers from the scheduler's state to questions about jobs, lanes, sessions and the timetable."""
 
 from collections.abc import Callable, Iterator, Mapping
 from heapq import nsmallest
@@ -8,6 +8,7 @@ from typing import Any
 from interlock.core.fire_times import following, times_between
 from interlock.core.lane import Lane
 from interlock.core.schedule_table import Entry, Table
+from interlock.core.session_view import page as session_page
 from interlock.core.state import SchedulerState
 from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue
@@ -153,6 +154,7 @@ ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Me
     r.AskJobs: page,
     r.AskJob: one,
     r.AskLanes: lanes,
+    r.AskSessions: session_page,
     r.AskNext: next_times,
     r.AskTimetable: timetable,
 }

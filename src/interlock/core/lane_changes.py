@@ -16,8 +16,10 @@ from interlock.core.transition import Pass
 from interlock.model.error import BadValue, UnknownLane
 from interlock.model.field_types import NAME_RULE, did_you_mean
 from interlock.model.job import NAME
-from interlock.model.lane import STATUS_AFTER, LaneChange, LaneMemo, LaneSpec
+from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
 from interlock.model.request import ActOnLane, CreateLane, LaneReport, SetLane
+
+Change = CreateLane | SetLane | ActOnLane
 
 
 def create(p: Pass, origin: str, command: CreateLane) -> None:
@@ -26,6 +28,7 @@ def create(p: Pass, origin: str, command: CreateLane) -> None:
     if command.lane not in p.state.lanes:
         change = LaneChange(**msgspec.structs.asdict(command.spec))
         _keep(p, command.lane, LaneMemo(created=True, change=change))
+        _announce(p, origin, command, "create")
     _answer(p, origin, command)
 
 
@@ -38,11 +41,13 @@ def set_values(p: Pass, origin: str, command: SetLane) -> None:
         given = change.given.items()
         change = LaneChange(**{name: value for name, value in given if value != getattr(declared, name)})
     _keep(p, command.lane, replace(memo, change=change))
+    _announce(p, origin, command, "set")
     _answer(p, origin, command)
 
 
 def act(p: Pass, origin: str, command: ActOnLane) -> None:
     _keep(p, command.lane, replace(_memo(p, command.lane), status=STATUS_AFTER[command.action]))
+    _announce(p, origin, command, command.action)
     _answer(p, origin, command)
 
 
@@ -58,7 +63,12 @@ def _keep(p: Pass, name: str, memo: LaneMemo) -> None:
     p.state.settle_lanes()
 
 
-def _answer(p: Pass, origin: str, command: CreateLane | SetLane | ActOnLane) -> None:
+def _announce(p: Pass, origin: str, command: Change, action: str) -> None:
+    actor, after = command.actor or origin, lane_info(p.state, p.state.lanes[command.lane], p.now)
+    p.announce(LaneEvent(lane=command.lane, at=p.now, action=action, actor=actor, after=after))
+
+
+def _answer(p: Pass, origin: str, command: Change) -> None:
     p.answers.append((origin, LaneReport(command.request, lane_info(p.state, p.state.lanes[command.lane], p.now))))
 
 

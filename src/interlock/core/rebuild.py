@@ -31,6 +31,7 @@ def rebuild(
     }
     state = SchedulerState(limits, lanes, lane_memos)
     state.wall_ahead = now.wall - now.elapsed if before is None else before.wall_ahead
+    state.events = snapshot.position
     state.log_sizes = dict(snapshot.log_sizes)
     state.lines = {run_id: Lines(*mark) for run_id, mark in snapshot.log_marks.items()}
     state.jobs = {job.id: job for job in snapshot.put_jobs}

@@ -6,11 +6,13 @@ page also stores where the next page begins, so no run is retried twice, wheneve
 """
 
 import hashlib
+from collections import Counter
 
 from msgspec.structs import replace
 
 from interlock.core.admission import create_run, lane_of
 from interlock.core.facts import Needs
+from interlock.core.sessions import check_room
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model import payload
@@ -51,7 +53,9 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     if known is None and p.state.is_draining(lane):
         raise Draining(lane)
     if known is None:
-        again = _run_again(p, run, key, command.reason or command.action.done, command.actor or origin)
+        new = _new_run(p, run, key)
+        check_room(p, new, Counter())
+        again = _run_again(p, run, new, command.reason or command.action.done, command.actor or origin)
     elif (found := p.find(known[0])) is not None:
         again = found
     else:
@@ -75,12 +79,12 @@ def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
         facets = old.facets or Facets()
         is_done = old.id in p.marked or facets.retried_as is not None or facets.collapsed_into is not None
         if not is_done and old.job_id in p.state.jobs and not p.state.is_draining(lane_of(p, old.lane)[0]):
-            _run_again(p, old, None, bulk.reason, bulk.actor)
+            _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)
 
 
-def _run_again(p: Pass, old: Run, key: str | None, reason: str, actor: str) -> Run:
+def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
     if p.state.draining:
         raise Draining
     p.state.job(old.job_id)
@@ -91,14 +95,18 @@ def _run_again(p: Pass, old: Run, key: str | None, reason: str, actor: str) -> R
     deadline = None
     if old.deadline_at is not None:
         deadline = p.now + max(0.0, old.deadline_at - max(old.scheduled_at, old.created_at))
-    new = NewRun(
-        old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY,
-        labels=facets.labels, priority=facets.priority, session_options=old.session_facet.options,
+    # Without the stamp of the old message, which may be older than a stop of the session.
+    return NewRun(
+        old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=facets.labels,
+        priority=facets.priority, session_options=old.session_facet.options,
     )  # fmt: skip
-    digest = None if key is None else payload.digest(old.job_id, data)
+
+
+def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str) -> Run:
+    digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
-    if facets.collected is not None:
-        p.set_facet(again, collected=facets.collected)
+    if old.facets is not None and old.facets.collected is not None:
+        p.set_facet(again, collected=old.facets.collected)
         p.batch.inherited.append((again.id, old.id))
     _mark(p, old, RetriedAs(run_id=again.id))
     return again

@@ -14,6 +14,7 @@ import msgspec
 from interlock.core.facts import Needs
 from interlock.core.lanes import enqueue
 from interlock.core.session import NOTHING, Session, memo_name, read_memo
+from interlock.core.session_view import session_info
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.stop import cancel_run
@@ -23,9 +24,11 @@ from interlock.model.error import QueueFull
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
+from interlock.model.new_run import check_name
 from interlock.model.request import ActOnSession, NewRun, SessionReport
 from interlock.model.run import Now, Run
-from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, effective
+from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
+from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 
 DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
@@ -207,9 +210,24 @@ def _note(p: Pass, session: Session, **changes: Any) -> None:
 
 
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
+    check_key("session", command.session)
+    check_name("tenant", command.tenant)
     session = p.state.open_session(command.tenant, command.session, p.facts.memos)
-    acted = _ACTIONS[command.action](p, session, command.actor or origin)
-    p.answers.append((origin, SessionReport(command.request, acted)))
+    before, actor = session.memo, command.actor or origin
+    acted = _ACTIONS[command.action](p, session, actor)
+    shown = session_info(p.state, session, p.now)
+    p.answers.append((origin, SessionReport(command.request, acted, shown)))
+    if acted or session.memo != before:
+        p.announce(
+            SessionEvent(
+                session=session.name,
+                tenant=session.tenant,
+                at=p.now,
+                action=command.action,
+                actor=actor,
+                after=shown,
+            )
+        )
     if not session.live:
         del p.state.sessions[command.tenant, command.session]
 

@@ -147,6 +147,7 @@ class SchedulerState:
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
         self.has_session_memos = False
+        self.events = 0  # number of the last event of a lane or session; never above its position in the store
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
         self.spans: list[Span] = []  # heap; runs also record these ends in wall time, for a restart

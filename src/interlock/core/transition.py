@@ -6,6 +6,7 @@
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from msgspec.json import encode
 from msgspec.structs import astuple, replace
 
 from interlock.core.decisions import Decisions, Row
@@ -16,9 +17,11 @@ from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets
 from interlock.model.job import Job
+from interlock.model.lane import LaneEvent
 from interlock.model.message import Message
 from interlock.model.payload import LIMIT
 from interlock.model.run import UPDATE_AFTER, UPDATES, Run, Transition
+from interlock.model.session_info import SessionEvent
 from interlock.model.state import EFFECTS, HOLDS_SLOT, Effect, State
 
 if TYPE_CHECKING:
@@ -153,6 +156,11 @@ class Pass(Decisions, kw_only=True):
         changed = replace(run.facets or Facets(), **facets)
         run.facets = None if changed == Facets() else changed
         self.touch(run)
+
+    def announce(self, event: LaneEvent | SessionEvent) -> None:
+        """Store an event as a row of a services' log, which gives it a place in the stream of events, and limits."""
+        self.state.events += 1
+        self.batch.service_log.append((event.log, self.state.events, self.now, "event", encode(event).decode(), None))
 
     def collapse(self, into: Run, run: Run) -> bool:
         """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False

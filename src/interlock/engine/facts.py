@@ -6,6 +6,7 @@ from math import inf
 from msgspec.structs import replace
 
 from interlock.core.facts import Facts, Needs
+from interlock.core.session import memo_name
 from interlock.model import payload
 from interlock.model.state import State
 from interlock.ports.store import Store
@@ -35,13 +36,17 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         known = await store.known_keys(keys)
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
-    if needs.memos:
-        facts.memos = await store.memos(list(needs.memos))
+    retried = list(facts.runs.values())
     for bulk_id, (wanted, before, size) in needs.pages.items():
         page = await store.runs(wanted, before, size)
         inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
         runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
         facts.pages[bulk_id] = (runs, page.next)
+        retried += runs
+    # A retry goes into the session of its run, which may be idle.
+    of_sessions = {memo_name(run.tenant, run.session): None for run in retried if run.session is not None}
+    if names := needs.memos | of_sessions:
+        facts.memos = await store.memos(list(names))
     return facts
 
 

@@ -9,13 +9,17 @@ import msgspec
 
 from interlock.core import job_queries
 from interlock.core.explain import explain
+from interlock.core.session import Session, memo_name, read_memo
+from interlock.core.session_view import session_info
 from interlock.engine import intake
 from interlock.model import request as r
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.explanation import explain_end
 from interlock.model.frames import LARGEST
 from interlock.model.message import Message, Problem
+from interlock.model.new_run import check_name
 from interlock.model.run import Now, Run, as_fields, stats_of
+from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
 from interlock.ports.operations import Operations
 from interlock.ports.store import LogEntry, Store
@@ -280,6 +284,18 @@ def _query(requests: Requests, name: str, question: r.Request[Message]) -> Messa
     return job_queries.ANSWERS[type(question)](question, requests.engine.state, requests.engine.now())
 
 
+async def _session(requests: Requests, name: str, question: r.AskSession) -> Message:
+    """Show a session; one without runs is not in memory, and the store has its memo."""
+    check_key("session", question.session)
+    check_name("tenant", question.tenant)
+    key, state = (question.tenant, question.session), requests.engine.state
+    found = state.sessions.get(key)
+    if found is None:
+        memos = await requests.store.memos([memo_name(*key)])
+        found = Session(*key, read_memo(memos.get(memo_name(*key))))
+    return r.SessionsReport(question.request, [session_info(state, found, requests.engine.now())], False)
+
+
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
     own = [] if requests.operations is None else requests.operations.families()
     return r.MetricsReport(question.request, requests.engine.families() + own)
@@ -309,6 +325,7 @@ WAYS: dict[type[Message], Way] = {
     r.AskHistory: (STORE, _history),
     r.AskExplanation: (JOBS, _explanation),
     r.AskLogs: (STORE, _logs),
+    r.AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
     r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
     r.AskProgress: (

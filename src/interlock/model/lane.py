@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from interlock.model.doc import doc
 from interlock.model.field import Checked
 from interlock.model.field_types import Rate, Whole
+from interlock.model.json_form import Time
 
 LIMIT = Whole(1, 999_999_999)
 
@@ -101,6 +102,18 @@ class LaneInfo(LaneValues, frozen=True, kw_only=True):
         LaneValues | None,
         doc("Values of the settings and files, for which others may be set; null for a lane created at run time."),
     ]
+
+
+class LaneEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a lane at run time."""
+
+    log: ClassVar = "@lanes"  # services' log that has these events; no service has such a name
+
+    lane: Annotated[str, doc("Name of the lane.")]
+    at: Annotated[Time, doc("Time.")]
+    action: Annotated[str, doc("`create`, `set`, `pause`, `resume` or `drain`.")]
+    actor: Annotated[str, doc("Who asked for it.")]
+    after: Annotated[LaneInfo, doc("Lane after the change.")]
 
 
 class LaneList(msgspec.Struct, frozen=True, kw_only=True):

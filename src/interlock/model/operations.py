@@ -15,10 +15,13 @@ from interlock.model.operation import Key, Operation
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
+from interlock.model.session import SessionAction
+from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 
 API = "/api/v1"
 JOB = f"{API}/jobs/{{job_id}}"
 LANE = f"{API}/lanes/{{lane}}"
+SESSION = f"{API}/sessions/{{session}}"
 RUN = f"{API}/runs/{{run_id}}"
 SERVICE = f"{API}/services/{{name}}"
 
@@ -38,7 +41,7 @@ submit = Operation(
     body=NewRunBody,
     key=RUN_KEY,
     asks=r.Submit,
-    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.RunPruned),
+    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
 )
 submit_many = Operation(
     f"POST {API}/runs/batch",
@@ -48,7 +51,7 @@ submit_many = Operation(
     body=b.BatchBody,
     key=BATCH_KEY,
     asks=r.Submit,
-    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.RunPruned),
+    raises=(e.UnknownJob, e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
 )
 runs = Operation(
     f"GET {API}/runs",
@@ -93,7 +96,7 @@ run_actions = {
         body_required=False,
         key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,
-        raises=(e.RunNotEnded, e.UnknownJob) if action is RETRY else (),
+        raises=(e.RunNotEnded, e.QueueFull, e.UnknownJob) if action is RETRY else (),
     )
     for action in RunAction
 }
@@ -161,7 +164,7 @@ trigger = Operation(
     body_required=False,
     key=RUN_KEY,
     asks=r.Submit,
-    raises=(e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.RunPruned),
+    raises=(e.BadPayload, e.PayloadTooLarge, e.IdempotencyConflict, e.QueueFull, e.RunPruned),
 )
 pause = Operation(
     f"POST {JOB}/pause",
@@ -258,6 +261,41 @@ lane_actions = {
     for action, meaning in _LANE_ACTIONS.items()
 }
 
+sessions = Operation(
+    f"GET {API}/sessions",
+    "List sessions. Sessions with runs that have not ended, by tenant and key.",
+    SessionPage,
+    query=q.SessionsQuery,
+    asks=r.AskSessions,
+)
+session = Operation(
+    f"GET {SESSION}",
+    "Show a session. A session with any key, with or without runs.",
+    SessionInfo,
+    query=q.TenantQuery,
+    asks=r.AskSession,
+)
+_SESSION_ACTIONS = {
+    SessionAction.STOP: "Stop a session. Cancel its oldest active run; `acted` is false without one.",
+    SessionAction.STOP_ALL: "Stop all of a session. Cancel its active and waiting runs. A message stamped before this "
+    "moment that comes later is cancelled too, as `message_stale`; the first later one ends that.",
+    SessionAction.RESET: "Reset a session. Cancel its waiting runs as `lane_cleared`, and begin a new generation: "
+    "active runs finish outside it.",
+    SessionAction.PAUSE: "Pause a session. Waiting runs and new ones stay until it is resumed. Active runs finish.",
+    SessionAction.RESUME: "Resume a session. Let the runs of a paused session start again.",
+}
+session_actions = {
+    action: Operation(
+        f"POST {SESSION}/{action}",
+        meaning,
+        ActedOnSession,
+        name=f"{action}_session",
+        query=q.TenantQuery,
+        asks=r.ActOnSession,
+    )
+    for action, meaning in _SESSION_ACTIONS.items()
+}
+
 tree = Operation(
     f"GET {API}/tree",
     "Show the supervision tree. The supervisors and their children, from the top.",
@@ -319,11 +357,12 @@ reload = Operation(
 
 events = Operation(
     f"GET {API}/events",
-    "Stream events. Server-sent events: transitions, log lines and progress of runs; changes and output of services. "
+    "Stream events. Server-sent events: transitions, log lines and progress of runs; changes and output of services; "
+    "changes of lanes; acts on sessions. "
     "The `id` of an event is a cursor. A stream opened with `Last-Event-ID` or `after` first sends every event stored "
     "after that one. A `gap` event names a range that was left out, and where to resume for it. A reader that does "
-    "not keep up is cut off and may resume. Services belong to no tenant: only callers who see every tenant get their "
-    "events, and only without `run`, `job` and `tenant`.",
+    "not keep up is cut off and may resume. Services and lanes belong to no tenant: only callers who see every tenant "
+    "get their events, and only without `run`, `job` and `tenant`.",
     str,
     media_type="text/event-stream",
     query=q.EventsQuery,
@@ -352,6 +391,7 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
              bulk),
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
              put_jobs, delete_job, lanes, create_lane, set_lane, *lane_actions.values()),
+    "sessions": (sessions, session, *session_actions.values()),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

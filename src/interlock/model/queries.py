@@ -7,10 +7,12 @@ from msgspec import Meta
 
 from interlock.model.bodies import FilterText, RunChoice
 from interlock.model.doc import doc
-from interlock.model.new_run import Moment
+from interlock.model.field_types import NAME
+from interlock.model.new_run import Moment, Name
 from interlock.model.operation import Query
 from interlock.model.state import State
 
+SESSION_CURSOR = rf"k{NAME}/[\s\S]{{1,512}}"  # tenant and key
 EVENT_ID = "start|e[0-9]{1,18}"  # the form of an event's id; `start` stands before the first event
 # Forms of texts that the handlers check themselves, with clearer errors than a pattern gives.
 WAIT = r"^([0-9]{1,5}(\.[0-9]{1,6})?ms|([0-9]{1,2}|[12][0-9]{2})(\.[0-9]{1,6})?s|[0-4](\.[0-9]{1,6})?m|300s|5m)$"
@@ -50,6 +52,18 @@ class JobsQuery(Query, frozen=True, kw_only=True):
     cursor: Annotated[str | None, _cursor("j[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")] = None
 
 
+class TenantQuery(Query, frozen=True, kw_only=True):
+    tenant: Annotated[
+        Name | None, doc("Tenant of the session; by default the token's own, or `default` without tokens.")
+    ] = None
+
+
+class SessionsQuery(Query, frozen=True, kw_only=True):
+    tenant: Annotated[FilterText | None, doc("Only sessions of this tenant.")] = None
+    limit: Annotated[int, doc("Most sessions to return.", ge=1, le=1000)] = 100
+    cursor: Annotated[str | None, _cursor(SESSION_CURSOR)] = None
+
+
 class JobLogQuery(Query, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Most runs to return.", ge=1, le=200)] = 20
 
@@ -83,7 +97,7 @@ class ServiceLogsQuery(Query, frozen=True, kw_only=True):
     wait: Annotated[str | None, _text("Time to wait for the next line, such as `30s`; at most 5 minutes.", WAIT)] = None
 
 
-EventType = Literal["run", "log", "progress", "service", "service_log"]
+EventType = Literal["run", "log", "progress", "service", "service_log", "lane", "session"]
 
 
 class EventsQuery(Query, frozen=True, kw_only=True):

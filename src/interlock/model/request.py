@@ -23,6 +23,7 @@ from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction
+from interlock.model.session_info import SessionInfo
 from interlock.model.state import State
 
 A_co = TypeVar("A_co", bound=Message, covariant=True)
@@ -342,7 +343,28 @@ class AskTimetable(Request[TimetableReport], frozen=True):
 
 
 class SessionReport(Answer, frozen=True):
-    acted: bool  # whether a run or the session changed
+    acted: bool  # whether there was anything to act on
+    session: SessionInfo
+
+
+class SessionsReport(Answer, frozen=True):
+    sessions: list[SessionInfo]
+    more: bool
+
+
+class AskSessions(Request[SessionsReport], frozen=True):
+    """Ask for sessions with live runs, of one tenant or of all, after this tenant and key."""
+
+    tenant: str | None
+    after: tuple[str, str] | None
+    limit: Count
+
+
+class AskSession(Request[SessionsReport], frozen=True):
+    """Ask for a session, with or without runs."""
+
+    session: str
+    tenant: str = "default"
 
 
 class ActOnSession(Change[SessionReport], frozen=True):
@@ -350,6 +372,9 @@ class ActOnSession(Change[SessionReport], frozen=True):
     session: str
     tenant: str = "default"
     actor: str | None = None
+
+    permission: ClassVar = Permission.CANCEL
+    once: ClassVar = True
 
 
 class SetPaused(Change[JobsReport], frozen=True):

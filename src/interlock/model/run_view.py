@@ -10,8 +10,10 @@ from interlock.model.doc import doc
 from interlock.model.facets import shown
 from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
 from interlock.model.json_form import Time
+from interlock.model.lane import LaneEvent
 from interlock.model.run import Run, RunStats, Transition, update_id
 from interlock.model.run_action import RunAction
+from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 
 JobOf = Annotated[str, doc("Job of the run.")]
@@ -199,7 +201,17 @@ class HelloEvent(msgspec.Struct, frozen=True, kw_only=True):
     cursor: Annotated[str, doc("Cursor after which the stream sends everything.")]
 
 
-Event = HelloEvent | RunEvent | LogEvent | ProgressEvent | ServiceEvent | ServiceLogEvent | GapEvent
+Event = (
+    HelloEvent
+    | RunEvent
+    | LogEvent
+    | ProgressEvent
+    | ServiceEvent
+    | ServiceLogEvent
+    | LaneEvent
+    | SessionEvent
+    | GapEvent
+)
 
 EVENT_NAMES: dict[type, str] = {
     HelloEvent: "hello",
@@ -208,6 +220,8 @@ EVENT_NAMES: dict[type, str] = {
     ProgressEvent: "progress",
     ServiceEvent: "service",
     ServiceLogEvent: "service_log",
+    LaneEvent: "lane",
+    SessionEvent: "session",
     GapEvent: "gap",
 }
 """type → name in the stream"""

@@ -80,7 +80,8 @@ class ServiceEntry(msgspec.Struct, frozen=True):
 
 
 class EventFilter(msgspec.Struct, frozen=True):
-    """The wanted events: those that match every given field. Events of services have no run, job or tenant."""
+    """The wanted events: those that match every given field. Events of services have no run, job or tenant; those in
+    the log of the sessions of a tenant have this tenant."""
 
     run_id: str | None = None
     job_id: str | None = None
@@ -91,6 +92,11 @@ class EventFilter(msgspec.Struct, frozen=True):
     def of_one(self) -> bool:
         """Whether a single run or service is meant."""
         return self.run_id is not None or self.service is not None
+
+    @property
+    def of_tenant(self) -> str | None:
+        """The tenant, if no other field is given."""
+        return self.tenant if self.run_id is self.job_id is self.service is None else None
 
 
 EVERY_EVENT = EventFilter()

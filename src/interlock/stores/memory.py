@@ -18,6 +18,7 @@ from interlock.model.child_info import Change, Kept
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
+from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
@@ -375,6 +376,8 @@ class MemoryStore(port.Store, Leases):
 
 def _fits(wanted: port.EventFilter, one: port.StoredEvent | port.ServiceEntry) -> bool:
     if isinstance(one, port.ServiceEntry):
+        if wanted.of_tenant is not None:
+            return one.service == SessionEvent.LOGS + wanted.of_tenant
         return wanted.job_id is wanted.tenant is None and wanted.service in (None, one.service)
     return wanted.job_id in (None, one.job_id) and wanted.tenant in (None, one.tenant) and wanted.service is None
 

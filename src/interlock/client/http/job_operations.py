@@ -1,4 +1,4 @@
-"""The operations of both clients on jobs and schedules, each written once."""
+"""The operations of both clients on jobs, schedules, lanes and sessions, each written once."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
@@ -20,12 +20,22 @@ from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Ti
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
 from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
-from interlock.model.queries import JobLogQuery, JobsQuery, ScheduleQuery, TimesQuery, TimetableQuery
+from interlock.model.queries import (
+    JobLogQuery,
+    JobsQuery,
+    ScheduleQuery,
+    SessionsQuery,
+    TenantQuery,
+    TimesQuery,
+    TimetableQuery,
+)
 from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
+from interlock.model.session import SessionAction
+from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 
 T = TypeVar("T")
-Page = TypeVar("Page", JobPage, LogPage, RunPage)
+Page = TypeVar("Page", JobPage, LogPage, RunPage, SessionPage)
 
 PAGE = 500
 
@@ -93,6 +103,24 @@ class JobOperations(RunAccess):
         if action not in table.lane_actions:
             raise BadValue("action", action, f"one of {', '.join(LaneAction)}")
         return await self._call(table.lane_actions[LaneAction(action)], name)
+
+    async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
+        """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
+        async for page in self._pages(table.sessions, filled(SessionsQuery, tenant=tenant, limit=PAGE)):
+            for session in page.sessions:
+                yield session
+
+    async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
+        """Return the session with this key, with or without runs."""
+        return await self._call(table.session, key, query=filled(TenantQuery, tenant=tenant))
+
+    async def act_on_session(self, key: str, action: SessionAction | str, tenant: str | None = None) -> ActedOnSession:
+        """Stop, stopall, reset, pause or resume a session; `acted` of the answer is whether there was anything to act
+        on. If the connection breaks, the call is not repeated, because the action may have happened."""
+        if action not in table.session_actions:
+            raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
+        operation = table.session_actions[SessionAction(action)]
+        return await self._call(operation, key, query=filled(TenantQuery, tenant=tenant))
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""

@@ -13,6 +13,7 @@ from interlock.model.new_run import PLAIN, check_text
 from interlock.model.operation import PATH_PARAMETERS, Operation, Query
 from interlock.model.request import NewRun
 from interlock.model.run import CALL_KEY
+from interlock.model.session import check_key
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -39,9 +40,13 @@ def request_of(
     target = operation.path
     for name, value in zip(operation.parameters, path, strict=True):
         check_text(name, value)
-        if value in ("", ".", "..") or "/" in value:
+        if name == "session":
+            check_key(name, value)
+        elif value in ("", ".", "..") or "/" in value:
             raise PATH_PARAMETERS[name].unknown[0](value)
-        target = target.replace(f"{{{name}}}", quote(value, safe=":"))
+        # A part of one or two dots would stand for a folder.
+        quoted = quote(value, safe=":") if value not in (".", "..") else value.replace(".", "%2E")
+        target = target.replace(f"{{{name}}}", quoted)
     slow = operation.limit > QUICK
     key = _call_key(runs) if runs else key
     return Request(

@@ -19,6 +19,7 @@ from interlock.model.child_info import Change, Exit, Kept
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
+from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage
@@ -174,6 +175,9 @@ class SqliteReader(port.Reader):
             kinds = [(f"transitions{of_run}", _transitions), (f"lines{of_run}", _line)]
         if wanted.run_id is wanted.job_id is wanted.tenant is None:
             kinds.append(("services" if wanted.service is None else "services_of_service", _service_entry))
+        elif wanted.of_tenant is not None:
+            values["service"] = SessionEvent.LOGS + wanted.of_tenant
+            kinds.append(("services_of_service", _service_entry))
 
         def work(connection: sqlite3.Connection) -> port.EventRows:
             with one_view(connection):

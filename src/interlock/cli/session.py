@@ -1,0 +1,84 @@
+"""`interlock session`, and the short forms `interlock stop`, `stopall` and `reset`."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+from interlock.cli import completion
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.output import safe
+from interlock.cli.server import client_of
+from interlock.cli.sessions import piped
+from interlock.cli.tables import present
+from interlock.model.error import BadValue
+from interlock.model.field_types import did_you_mean
+from interlock.model.session import SessionAction
+from interlock.model.session_info import ActedOnSession
+
+Key = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
+Tenant = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
+
+MEANINGS = {
+    SessionAction.STOP: "Cancel the oldest active run of a session.",
+    SessionAction.STOP_ALL: "Cancel the active and waiting runs of a session. Messages stamped before this moment that "
+    "come later are cancelled too, until the first later one.",
+    SessionAction.RESET: "Cancel the waiting runs of a session, and begin a new generation: active runs finish outside "
+    "it.",
+}
+PIPED = "Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."
+SENTENCES = {
+    SessionAction.STOP: ("cancels its oldest active run", "has no active run to stop"),
+    SessionAction.STOP_ALL: ("cancels its runs; earlier messages are stale", "has no runs; earlier messages are stale"),
+    SessionAction.RESET: ("begins a new generation", ""),
+    SessionAction.PAUSE: ("is paused", "was paused already"),
+    SessionAction.RESUME: ("goes on", "was not paused"),
+}
+"""for each action, if there was anything to act on, and if not"""
+
+
+def command_of(action: SessionAction) -> Callable[..., None]:
+    def command(flags: Flags, key: Key, tenant: Tenant = None, json: JsonOption = False) -> None:
+        _act(flags, action, key, tenant, json)
+
+    command.__doc__ = f"{MEANINGS[action]}\n\n{PIPED}"
+    return takes(*FINDING)(command)
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    action: Annotated[
+        str,
+        argument(
+            "ACTION",
+            "One of stop, stopall, reset, pause and resume.",
+            lambda incomplete: [str(one) for one in SessionAction if one.startswith(incomplete)],
+        ),
+    ],
+    key: Key,
+    tenant: Tenant = None,
+    json: JsonOption = False,
+) -> None:
+    """Stop, reset, pause or resume a session.
+
+    The runs of a paused session wait until `resume`; active runs finish. Restarts keep all of it. `interlock stop`,
+    `stopall` and `reset` are short forms.
+
+    Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."""
+    if action not in set(SessionAction):
+        raise BadValue("action", action, f"one of {', '.join(SessionAction)}{did_you_mean(action, SessionAction)}")
+    _act(flags, SessionAction(action), key, tenant, json)
+
+
+def _act(flags: Flags, action: SessionAction, key: str, tenant: str | None, json: bool) -> None:
+    with client_of(flags) as client:
+        acted = client.act_on_session(key, action, tenant)
+    present(
+        json,
+        lambda: acted,
+        lambda: [f"{str(acted.acted).lower()}\t{piped(acted.session)}"],
+        lambda: _sentence(action, acted),
+    )
+
+
+def _sentence(action: SessionAction, acted: ActedOnSession) -> str:
+    return safe(f"{acted.session.key} {SENTENCES[action][not acted.acted]}")

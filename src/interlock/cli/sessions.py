@@ -1,0 +1,78 @@
+"""`interlock sessions`."""
+
+from itertools import islice
+from typing import Annotated
+
+from interlock.cli import completion
+from interlock.cli.format import span
+from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
+from interlock.cli.output import safe, say
+from interlock.cli.server import client_of
+from interlock.cli.tables import columns_of, present, rich_table, tabbed
+from interlock.model.duration import brief
+from interlock.model.field_types import Place, Whole
+from interlock.model.json_form import rfc3339
+from interlock.model.session_info import SessionInfo
+
+COLUMNS = "session, tenant, >active, >waiting, >oldest wait, mode, ~debounce, ~rate, status, >generation, ~usage"
+
+
+@takes(*FINDING)
+def command(
+    flags: Flags,
+    key: Annotated[
+        str | None, argument("SESSION", "Key of one session, with or without runs.", completion.sessions)
+    ] = None,
+    tenant: Annotated[str | None, option("TEXT", "Only sessions of this tenant; of one session, its tenant.")] = None,
+    limit: Annotated[str, option("NUMBER", "Most sessions to list.")] = "100",
+    json: JsonOption = False,
+) -> None:
+    """List sessions with runs that have not ended: active runs of those allowed, waiting runs of those allowed, the
+    longest wait so far, options, status, generation and usage. With a key, show that session, with or without runs.
+
+    Piped: key, tenant, active, waiting, seconds of the longest wait, mode, max_concurrent, debounce in seconds, cap,
+    drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""
+    most = Whole(1).read(limit, Place("--limit"))
+    with client_of(flags) as client:
+        listed = islice(client.sessions(tenant), most + 1)
+        found = list(listed) if key is None else [client.session(key, tenant)]
+    shown = found[:most]
+    present(
+        json,
+        lambda: shown[0] if key is not None else {"sessions": shown},
+        lambda: map(piped, shown),
+        lambda: rich_table(columns_of(COLUMNS), [_cells(one) for one in shown]),
+    )
+    if len(found) > most:
+        say(f"more than {most:,} sessions: use --limit")
+
+
+def piped(one: SessionInfo) -> str:
+    """Return a session as a line for programs."""
+    return tabbed(
+        one.key, one.tenant, one.active, one.waiting, None if one.oldest_wait is None else f"{one.oldest_wait:.3f}",
+        one.mode, one.max_concurrent, one.debounce, one.cap, one.drop, one.rate, one.burst, _status(one),
+        one.generation, None if one.cutoff is None else rfc3339(one.cutoff),
+        *((None, None) if one.usage is None else (one.usage.used, one.usage.window)),
+    )  # fmt: skip
+
+
+def _status(one: SessionInfo) -> str:
+    return "paused" if one.paused else "open"
+
+
+def _cells(one: SessionInfo) -> tuple[str, ...]:
+    burst = "" if one.rate is None or one.burst == 1 else f" burst {one.burst}"
+    return (
+        safe(one.key),
+        one.tenant,
+        f"{one.active}/{one.max_concurrent}",
+        f"{one.waiting}/{one.cap} {one.drop}",
+        "" if one.oldest_wait is None else span(one.oldest_wait),
+        one.mode,
+        brief(one.debounce),
+        (one.rate or "") + burst,
+        _status(one),
+        str(one.generation),
+        "" if one.usage is None else f"{one.usage.used:,}/{one.usage.window:,}",
+    )

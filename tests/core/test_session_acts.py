@@ -1,0 +1,231 @@
+"""Acts on sessions: their answers, their events, the list of sessions, and retries of their runs."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.core.decisions import Failed
+from interlock.core.session_view import page
+from interlock.core.state import Limits
+from interlock.model.error import QueueFull
+from interlock.model.job import Job, Priority
+from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
+from interlock.model.request import (
+    ActOnLane,
+    ActOnRun,
+    ActOnSession,
+    AskSessions,
+    CreateLane,
+    SessionReport,
+    SetLane,
+    StartBulk,
+    StateReport,
+)
+from interlock.model.run_action import RunAction
+from interlock.model.run_filter import RunFilter
+from interlock.model.session import SessionAction
+from interlock.model.session_info import SessionEvent
+from interlock.model.state import State
+from tests.core.machine import Machine, at_once
+
+AT_ONCE = Limits(session_patterns={"*": {"debounce": 0.0}})
+STOP, STOP_ALL, RESET, PAUSE, RESUME = SessionAction
+
+
+@pytest.fixture
+def machine() -> Machine:
+    m = Machine(limits=AT_ONCE)
+    m.worker_up()
+    return m
+
+
+def act(m: Machine, action: SessionAction, key: str = "chat", tenant: str = "default") -> SessionReport:
+    answer = m.step(("client", ActOnSession(7, action, key, tenant, "ann"))).answers[-1][1]
+    assert isinstance(answer, SessionReport), answer
+    return answer
+
+
+def events(m: Machine, log: str = "@sessions:default") -> list[Any]:
+    kind = LaneEvent if log == LaneEvent.log else SessionEvent
+    return [msgspec.json.decode(row.text, type=kind) for row in at_once(m.store.service_log(log))]
+
+
+@pytest.mark.behaviour("SES-5", "SES-7")
+@pytest.mark.parametrize(
+    ("action", "is_idle", "acted", "is_event", "shown"),
+    [
+        (STOP, False, True, True, {"active": 1, "waiting": 1}),
+        (STOP, True, False, False, {"active": 0}),
+        (STOP_ALL, False, True, True, {"active": 1, "waiting": 0}),
+        (STOP_ALL, True, False, True, {"active": 0}),
+        (RESET, False, True, True, {"active": 0, "waiting": 0, "generation": 1}),
+        (RESET, True, True, True, {"generation": 1}),
+        (PAUSE, False, True, True, {"active": 1, "waiting": 1, "paused": True}),
+        (PAUSE, True, True, True, {"paused": True}),
+        (RESUME, False, False, False, {"active": 1, "waiting": 1, "paused": False}),
+        (RESUME, True, False, False, {"paused": False}),
+    ],
+)
+def test_an_act_is_answered_with_the_session_and_is_an_event(
+    machine: Machine, action: SessionAction, is_idle: bool, acted: bool, is_event: bool, shown: dict[str, Any]
+) -> None:
+    if not is_idle:
+        machine.running(session="chat")
+        machine.submit(session="chat")
+    report = act(machine, action)
+    assert report.acted is acted
+    assert msgspec.to_builtins(report.session) | shown == msgspec.to_builtins(report.session)
+    assert report.session.cutoff == (machine.wall if action is STOP_ALL else None)
+    expected = SessionEvent(
+        session="chat", tenant="default", at=machine.wall, action=action, actor="ann", after=report.session
+    )
+    assert events(machine) == ([expected] if is_event else [])
+
+
+@pytest.mark.behaviour("SES-5")
+def test_a_second_stop_of_a_run_that_is_stopping_acts_on_nothing(machine: Machine) -> None:
+    machine.running(session="chat")
+    assert [act(machine, STOP).acted, act(machine, STOP).acted] == [True, False]
+
+
+@pytest.mark.behaviour("SES-10")
+def test_acts_on_idle_sessions_stay_without_memory(machine: Machine) -> None:
+    for action in (STOP_ALL, RESET, PAUSE):
+        act(machine, action)
+    assert not machine.state.sessions
+    machine.restart()
+    run_id = machine.submit(session="chat", stamp=machine.wall - 1)
+    assert machine.run(run_id).reason == "message_stale"
+    waiting = machine.submit(session="chat")
+    assert machine.state_of(waiting) is State.SCHEDULED
+    report = act(machine, RESUME)
+    assert (report.acted, report.session.generation, report.session.active) == (True, 1, 1)
+    assert [one.action for one in events(machine)] == [STOP_ALL, RESET, PAUSE, RESUME]
+
+
+@pytest.mark.behaviour("SES-5")
+@pytest.mark.parametrize(
+    ("key", "tenant", "field"), [("", "default", "session"), ("é" * 257, "default", "session"), ("a", "a b", "tenant")]
+)
+def test_a_bad_key_or_tenant_is_refused(machine: Machine, key: str, tenant: str, field: str) -> None:
+    decisions = machine.step(("client", ActOnSession(7, PAUSE, key, tenant)))
+    answer = decisions.answers[-1][1]
+    assert isinstance(answer, Failed)
+    assert (answer.error.code, str(answer.error).partition(":")[0]) == ("bad_value", field)
+    assert not decisions.batch
+
+
+@pytest.mark.behaviour("SES-10")
+def test_the_list_has_sessions_with_runs_in_pages(machine: Machine) -> None:
+    keys = [("blue", "a"), ("default", "a/b"), ("default", "é:1"), ("red", "a")]
+    for tenant, key in reversed(keys):
+        machine.submit(tenant=tenant, session=key)
+    machine.finished(machine.running(session="ended"))
+
+    def found(tenant: str | None, after: tuple[str, str] | None, limit: int) -> tuple[list[tuple[str, str]], bool]:
+        report = page(AskSessions(7, tenant, after, limit), machine.state, machine.wall)
+        return [(one.tenant, one.key) for one in report.sessions], report.more
+
+    assert found(None, None, 100) == (keys, False)
+    assert found(None, None, 3) == (keys[:3], True)
+    assert found(None, keys[2], 3) == (keys[3:], False)
+    assert found(None, ("default", "b"), 1) == (keys[2:3], True)
+    assert found("default", None, 2) == (keys[1:3], False)
+    assert found("nobody", None, 2) == ([], False)
+
+
+def test_a_session_shows_its_wait_and_the_options_of_its_last_job() -> None:
+    job = Job(id="work", sessions={"max_concurrent": 2, "cap": 5})
+    m = Machine(job, limits=AT_ONCE)
+    m.worker_up()
+    m.submit(session="chat", session_options={"max_concurrent": 1, "rate": 10.0})
+    m.submit(session="chat")
+    m.advance(3.0)
+    shown = page(AskSessions(7, None, None, 1), m.state, m.wall).sessions[0]
+    assert (shown.active, shown.waiting, shown.oldest_wait) == (1, 1, 3.0)
+    assert (shown.max_concurrent, shown.cap, shown.debounce, shown.rate) == (1, 5, 0.0, "10/s")
+
+
+@pytest.mark.behaviour("LAN-7")
+def test_changes_of_lanes_are_events(machine: Machine) -> None:
+    for command in (
+        CreateLane(7, "gpu", LaneSpec(limit=2), "ann"),
+        CreateLane(7, "gpu", LaneSpec(limit=9), "ann"),
+        SetLane(7, "gpu", LaneChange(limit=3)),
+        *(ActOnLane(7, "gpu", action) for action in LaneAction),
+        ActOnLane(7, "nope", LaneAction.PAUSE),
+    ):
+        machine.step(("client", command))
+    told = [(one.lane, one.action, one.actor, one.after.limit, one.after.status) for one in events(machine, "@lanes")]
+    assert told == [
+        ("gpu", "create", "ann", 2, "open"),
+        ("gpu", "set", "client", 3, "open"),
+        ("gpu", "pause", "client", 3, "paused"),
+        ("gpu", "resume", "client", 3, "open"),
+        ("gpu", "drain", "client", 3, "draining"),
+    ]
+
+
+# ── retries ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def retry(m: Machine, run_id: str, in_bulk: bool) -> str:
+    if not in_bulk:
+        answer = m.step(("client", ActOnRun(7, RunAction.RETRY, run_id))).answers[-1][1]
+        assert isinstance(answer, StateReport), answer
+        return answer.run_id
+    m.step(("client", StartBulk(7, "bulk", RunAction.RETRY, RunFilter(), "again")))
+    retried = m.run(run_id).facets
+    assert retried is not None
+    assert retried.retried_as is not None
+    return retried.retried_as.run_id
+
+
+@pytest.mark.behaviour("SES-5")
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_a_retry_has_the_session_and_its_options_but_not_the_stamp(machine: Machine, in_bulk: bool) -> None:
+    options = {"cap": 3}
+    old = machine.submit(
+        session="chat", session_options=options, stamp=machine.wall - 9, priority=Priority.CRITICAL, tenant="red"
+    )
+    machine.finished(old, "failed_fatal")
+    act(machine, STOP_ALL, tenant="red")
+    machine.restart()
+    machine.worker_up()
+    assert not machine.state.sessions
+    run = machine.run(retry(machine, old, in_bulk))
+    assert (run.session, run.tenant, run.session_facet.options, run.session_facet.stamp) == (
+        "chat",
+        "red",
+        options,
+        None,
+    )
+    assert run.facets is not None
+    assert run.facets.priority is Priority.CRITICAL
+    assert run.state is State.DISPATCHED
+
+
+@pytest.mark.behaviour("SES-10")
+@pytest.mark.parametrize("in_bulk", [False, True])
+def test_a_retry_reads_the_memo_of_its_idle_session(machine: Machine, in_bulk: bool) -> None:
+    old = machine.running(session="chat")
+    machine.finished(old, "failed_fatal")
+    act(machine, RESET)
+    act(machine, PAUSE)
+    assert not machine.state.sessions
+    again = retry(machine, old, in_bulk)
+    assert machine.state_of(again) is State.SCHEDULED
+    report = act(machine, RESUME)
+    assert (report.acted, report.session.generation, report.session.active) == (True, 1, 1)
+
+
+@pytest.mark.behaviour("SES-3")
+def test_a_retry_into_a_full_session_that_drops_new_runs_is_refused(machine: Machine) -> None:
+    old = machine.running(session="chat", session_options={"cap": 1, "drop": "new"})
+    machine.finished(old, "failed_fatal")
+    for _ in range(2):
+        machine.submit(session="chat")
+    answer = machine.step(("client", ActOnRun(7, RunAction.RETRY, old))).answers[-1][1]
+    assert isinstance(answer, Failed)
+    assert isinstance(answer.error, QueueFull)
