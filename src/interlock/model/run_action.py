@@ -30,7 +30,8 @@ _WORDS = {
     RunAction.RELEASE: ("released", "A released run continues where it was held."),
     RunAction.RETRY: (
         "retried",
-        "An ended run runs again, as a new run with the same job, payload, tenant, lane, priority, session with its options, labels and time to "
-        "its deadline. The facet `retry_of` of the new run names the old one; `retried_as` of the old one names it.",
+        "An ended run runs again, as a new run with the same job, payload, tenant, lane, priority, session with its "
+        "options, labels and time to its deadline. The facet `retry_of` of the new run names the old one; `retried_as` "
+        "of the old one names it.",
     ),
 }
