@@ -212,7 +212,7 @@ def test_of_two_equal_fields_the_last_counts(http: Http) -> None:
         (f"{RUNS}/nope?wiat=1s", 400, "unknown_field", ("'wiat'", "did you mean 'wait'?")),
         (f"{RUNS}/{'x' * 257}", 400, "bad_value", ("run_id",)),
         (f"{RUNS}/%00", 404, "unknown_run", (r"'\x00'",)),
-        (f"{RUNS}/%FF", 404, "unknown_run", ()),
+        (f"{RUNS}/%FF", 404, "not_found", ()),
         (f"{RUNS}/a%0Ab", 404, "unknown_run", (r"'a\nb'",)),
         (f"{RUNS}/nope/history", 404, "unknown_run", ("run", "'nope'")),
         (f"{RUNS}/nope/logs", 404, "unknown_run", ("run", "'nope'")),

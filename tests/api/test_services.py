@@ -136,7 +136,7 @@ def test_a_service_that_is_none(http: Http, method: str) -> None:
         ("GET", f"{SERVICES}/steady/logs", {"wait": "6m"}, "bad_value"),
         ("GET", f"{SERVICES}/{'x' * 257}", {}, "bad_value"),
         ("POST", f"{SERVICES}/steady/kill", {}, "not_found"),
-        ("POST", f"{SERVICES}/a%2Fb/stop", {}, "not_found"),
+        ("POST", f"{SERVICES}/a%2Fb/stop", {}, "unknown_child"),
         ("GET", f"{SERVICES}/steady/stop", {}, "method_not_allowed"),
         ("POST", SERVICES, {}, "method_not_allowed"),
         ("GET", "/api/v1/reload", {}, "method_not_allowed"),
