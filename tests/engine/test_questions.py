@@ -4,6 +4,7 @@ import pytest
 
 from interlock.model import message as m
 from interlock.model import request as r
+from interlock.model.explanation import Obstacle, ReasonKind
 from interlock.model.state import State
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
 
@@ -76,6 +77,38 @@ def test_who_waits_for_a_run_whose_end_could_not_be_stored_waits_on() -> None:
         back.say(m.Finished(sent.run_id, sent.fence, "succeeded", b"1"))
         await until(lambda: bool(bench.client.of(r.RunReport)))
         assert bench.client.of(r.RunReport)[0].state is State.SUCCEEDED
+        await bench.stop()
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_an_explanation_names_faults_of_workers_and_waits_until_an_end_is_stored() -> None:
+    async def body() -> None:
+        store = SlowStore()
+        bench = Bench(store)
+        await bench.start()
+        bench.submit()
+        await until(lambda: bool(bench.client.of(r.Accepted)))
+        run_id = bench.client.of(r.Accepted)[0].run_ids[0]
+        bench.engine.links.faults["w1"] = m.Unready("w1-7-1", "", "lifespan: no database", "")
+        bench.client.say(r.AskExplanation(50, run_id), r.AskExplanation(51, "nothing"))
+        await until(lambda: bool(bench.client.of(m.Problem)))
+        first = bench.client.of(r.ExplanationReport)[0].explanation
+        assert [(one.id, one.obstacle) for one in first.workers] == [("w1", Obstacle.FAULT)]
+        assert [one.kind for one in first.reasons] == [ReasonKind.NO_WORKER]
+        assert (bench.client.of(m.Problem)[0].request, bench.client.of(m.Problem)[0].code) == (51, "unknown_run")
+        worker = bench.worker("one")
+        await until(lambda: bool(worker.of(m.Dispatch)))
+        (sent,) = worker.of(m.Dispatch)
+        store.takes = 1.0
+        worker.say(m.Finished(run_id, sent.fence, "succeeded", b"1"))
+        await pass_time(0.2)
+        bench.client.say(r.AskExplanation(52, run_id))
+        await pass_time(0.2)
+        assert len(bench.client.of(r.ExplanationReport)) == 1
+        await until(lambda: len(bench.client.of(r.ExplanationReport)) == 2)
+        assert bench.client.of(r.ExplanationReport)[1].explanation.state is State.SUCCEEDED
         await bench.stop()
 
     on_virtual_time(body)

@@ -59,7 +59,7 @@ def details_of(reason: Reason, now: float) -> Iterator[str]:
     place = "" if reason.place is None else f"place {reason.place:,}"
     until = "" if reason.at is None else f"at {when(reason.at, now)} ({ago(reason.at, now)})"
     since = "" if reason.since is None else f"since {when(reason.since, now)} ({ago(reason.since, now)})"
-    yield ", ".join(filter(None, (reason.name, place, until, since)))
+    yield ", ".join(filter(None, (reason.name, place, until, since))) or reason.text
     for title, ids in (("ahead", reason.ahead), ("held by", reason.holders), ("run", reason.runs)):
         if ids:
             yield f"{title}: {', '.join(ids)}"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from heapq import heappop
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 
 from interlock.core import gates
 from interlock.core.gates import LANE_RATE, RateGate
-from interlock.core.lane import Entry, Head, Lane, Line
+from interlock.core.lane import Entry, Head, Lane, Line, RouteKey
 from interlock.core.routing import dispatch, pick
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
@@ -17,6 +17,7 @@ from interlock.model.run import Now, Run
 from interlock.model.state import State
 
 MOST_AHEAD = 10_000  # runs ahead of one that an explanation counts
+MOST_LOOKS = 2 * MOST_AHEAD
 
 
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
@@ -112,17 +113,17 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if lane.rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(lane.rate, lane.burst, now)
     yield from gates.explain(state, run, now)
-    ahead, first = _ahead(lane, lane.lines[state.line_key(run)], run)
+    ahead, first = _ahead(lane, lane.lines[state.line_key(run)], run, state.route_key(run))
     if ahead:
         least = "at least " if ahead == MOST_AHEAD else ""
         text = f"has {least}{counted_runs(ahead)} ahead of it in lane {lane.name}"
         yield Reason(kind=ReasonKind.LANE_TURN, text=text, name=lane.name, place=ahead + 1, ahead=first)
 
 
-def _ahead(lane: Lane, own: Line, run: Run) -> tuple[int, list[str]]:
+def _ahead(lane: Lane, own: Line, run: Run, key: RouteKey) -> tuple[int, list[str]]:
     """Return the number of runs that start before this one if nothing changes and all can start, and the first few of
     them. Leave ageing aside, and stop at `MOST_AHEAD`."""
-    older = _first(lane, own, MOST_AHEAD + 1, run)
+    older = _first(lane, own, MOST_AHEAD + 1, run, key)
     place = next((order for order, one in older if one is run), None)
     if place is None:
         return MOST_AHEAD, [one.id for _, one in older[:MOST_NAMED]]
@@ -143,15 +144,21 @@ def _ahead(lane: Lane, own: Line, run: Run) -> tuple[int, list[str]]:
     return min(count, MOST_AHEAD), [one.id for *_, one in sorted(named, key=itemgetter(0, 1, 2))[:MOST_NAMED]]
 
 
-def _first(lane: Lane, line: Line, most: int, until: Run | None = None) -> list[Entry]:
-    """Return the first waiting runs of a line in order of arrival, none after `until`."""
+def _first(lane: Lane, line: Line, most: int, until: Run | None = None, key: RouteKey | None = None) -> list[Entry]:
+    """Return the first waiting runs of a line in order of arrival, none after `until`, whose queue has this key. Look
+    at no more than `MOST_LOOKS` entries, so that a question cannot hold up the scheduler."""
     found: list[Entry] = []
     last = None
-    for queue in line.queues.values():
+    own = None if key is None else line.queues.get(key)
+    others = (queue for queue in line.queues.values() if queue is not own)
+    for queue in others if own is None else chain((own,), others):
         for entry in islice(filter(lane.waits, queue), most):
+            if last is not None and entry[0] > last:
+                break
             found.append(entry)
             if entry[1] is until:
                 last = entry[0]
-                break
+        if len(found) > MOST_LOOKS:
+            break
     found.sort(key=itemgetter(0))
     return [entry for entry in found if last is None or entry[0] <= last][:most]
