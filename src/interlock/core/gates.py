@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 GATE = "gate"  # the kind of a span that ends when a rate has room again
 RATE = "rate:"  # prefix of the names of rates, and of their memos
-LANE_RATE = "rate:lane:{}"
+LANE_RATE = "rate:lane:"
 
 
 def gate_names(job: Job, run: Run) -> tuple[str, ...]:
@@ -53,15 +53,15 @@ class Gate(msgspec.Struct, eq=False, kw_only=True):
             self.known.add(place)
             heappush(self.parked, (line.key[0], order, *place))
 
-    def let_try(self, lanes: dict[str, Lane], most: int) -> None:
+    def let_try(self, state: "SchedulerState", most: int) -> None:
         """Put queues back into their lanes, until `most` of them are in lanes with a free slot."""
         while self.parked and most > 0:
             _, _, lane_name, line_key, key = heappop(self.parked)
             self.known.discard((lane_name, line_key, key))
-            lane = lanes.get(lane_name)
+            lane = state.lanes.get(lane_name)
             line = None if lane is None else lane.lines.get(line_key)
             if lane is not None and line is not None and key in line.queues:
-                lane.add_head(line, (line.queues[key][0][0], key))
+                state.stir(lane_name).add_head(line, (line.queues[key][0][0], key))
                 most -= lane.has_slot
 
 
@@ -126,6 +126,8 @@ def ring(p: "Pass", name: str) -> None:
     if isinstance(gate, RateGate):
         gate.has_alarm = False
         p.state.open_gates[name] = gate
+        if name.startswith(LANE_RATE) and (lane := name.removeprefix(LANE_RATE)) in p.state.lanes:
+            p.state.stir(lane)
 
 
 def let_queues_try(p: "Pass") -> None:
@@ -133,7 +135,7 @@ def let_queues_try(p: "Pass") -> None:
     state = p.state
     for gate in list(state.open_gates.values()):
         room = gate.room(p.elapsed)
-        gate.let_try(state.lanes, room)
+        gate.let_try(state, room)
         if not room or not gate.parked:
             del state.open_gates[gate.name]
         if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:

@@ -64,6 +64,7 @@ class Lane(msgspec.Struct, eq=False):
     starts: int = 0
     waiting: int = 0
     dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
+    offer: tuple[float, int, str] | None = None  # its place among the lanes that can start a run
     moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
     recent: float = 0.0  # starts that count, as of the latest one
     latest: float = 0.0  # elapsed time of the latest start

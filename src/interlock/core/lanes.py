@@ -1,7 +1,7 @@
 """Lanes: which runs wait and which start. Only the states of runs decide who holds a slot."""
 
 from collections.abc import Iterator
-from heapq import heappop
+from heapq import heappop, heappush
 from itertools import chain, islice
 from operator import itemgetter
 
@@ -23,27 +23,45 @@ MOST_LOOKS = 2 * MOST_AHEAD
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
     arrival = state.arrival() if order is None else order
-    state.lanes[run.lane].add(state.line_key(run), state.route_key(run), arrival, run)
+    state.stir(run.lane).add(state.line_key(run), state.route_key(run), arrival, run)
 
 
 def fill(p: Pass) -> None:
     """Dispatch as many waiting runs as lanes and workers take. When workers are short, the lane that uses the least of
-    its limit goes first, so that no lane's backlog delays another."""
-    if p.state.draining:
+    its limit goes first, so that no lane's backlog delays another. Only lanes that can start a run are looked at."""
+    state = p.state
+    if state.draining:
         return
     gates.let_queues_try(p)
-    waiting = []
-    for lane in p.state.lanes.values():
-        lane.sweep()
-        if lane.has_slot and (line := lane.next_line()) is not None:
-            waiting.append((len(lane.holding) / lane.limit, line.heads[0][0], lane))
-    for _, _, lane in sorted(waiting, key=itemgetter(0, 1)):
-        _fill_lane(p, lane)
+    for lane in state.stirred.values():
+        _offer(state, lane)
+    state.stirred.clear()
+    left = []
+    while state.offers and any(worker.has_room for worker in state.workers.values()):
+        offer = heappop(state.offers)
+        lane = state.lanes[offer[2]]
+        if offer == lane.offer:
+            lane.offer = None
+            if _fill_lane(p, lane):
+                left.append(lane)
+    for lane in left:
+        _offer(state, lane)
 
 
-def _fill_lane(p: Pass, lane: Lane) -> None:
+def _offer(state: SchedulerState, lane: Lane) -> None:
+    """Put a lane that has a free slot and a waiting run among those that a worker may serve."""
+    lane.sweep()
+    line = lane.next_line() if lane.has_slot else None
+    offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name)
+    if offer is not None and offer != lane.offer:
+        heappush(state.offers, offer)
+    lane.offer = offer
+
+
+def _fill_lane(p: Pass, lane: Lane) -> bool:
+    """Return False if its rate is used up: it is looked at again when that has room."""
     aside: list[tuple[Line, Head]] = []  # heads that no worker takes
-    rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE.format(lane.name), lane.rate, lane.burst)
+    rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE + lane.name, lane.rate, lane.burst)
     before = lane.starts
     while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
         room = lane.limit if rate is None else rate.room(p.elapsed)
@@ -61,6 +79,7 @@ def _fill_lane(p: Pass, lane: Lane) -> None:
         lane.add_head(line, head)
     if lane.starts > before:
         lane.note_starts(lane.starts - before, p.elapsed)
+    return rate is None or not rate.has_alarm
 
 
 def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line, Head]]) -> int:
@@ -109,7 +128,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         text = f"waits for a slot of lane {lane.name}: {len(lane.holding):,} active, {lane.limit:,} allowed"
         holders = list(islice(lane.holding, MOST_NAMED))
         yield Reason(kind=ReasonKind.LANE_FULL, text=text, name=lane.name, holders=holders)
-    gate = state.gates.get(LANE_RATE.format(lane.name))
+    gate = state.gates.get(LANE_RATE + lane.name)
     if lane.rate is not None and isinstance(gate, RateGate):
         yield from gate.explain(lane.rate, lane.burst, now)
     yield from gates.explain(state, run, now)

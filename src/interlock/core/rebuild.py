@@ -54,11 +54,12 @@ def rebuild(
         _place(state, run, now.elapsed)
         if run.deadline_at is not None:
             state.set_timer(run.deadline_at, run)
-        for kind, left in _spans_left(run, state.job_of(run), now.wall):
-            end = known.get((run.id, kind, getattr(run, kind)), now.elapsed + left)
-            state.set_span(end, run, kind)
-            if kind == WAIT and run.due_at is not None and abs(end + state.wall_ahead - run.due_at) >= JUMP:
-                run.due_at = end + state.wall_ahead  # the clock was set back meanwhile
+        if run.due_at is not None or run.started_at is not None:
+            for kind, left in _spans_left(run, state.job_of(run), now.wall):
+                end = known.get((run.id, kind, getattr(run, kind)), now.elapsed + left)
+                state.set_span(end, run, kind)
+                if kind == WAIT and run.due_at is not None and abs(end + state.wall_ahead - run.due_at) >= JUMP:
+                    run.due_at = end + state.wall_ahead  # the clock was set back meanwhile
     return state
 
 

@@ -131,6 +131,8 @@ class SchedulerState:
     def __init__(self, limits: Limits, lanes: Mapping[str, LaneSpec], lane_memos: Mapping[str, LaneMemo] = {}) -> None:
         self.limits = limits
         self.lanes: dict[str, Lane] = {}
+        self.stirred: dict[str, Lane] = {}  # lanes that may be able to start a run since the last look
+        self.offers: list[tuple[float, int, str]] = []  # heap of lanes that can: use of the limit, oldest run, name
         self.declared_lanes = lanes
         self.lane_memos = dict(lane_memos)
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
@@ -174,11 +176,19 @@ class SchedulerState:
             lane = self.lanes[name] = before.pop(name) if name in before else Lane(name)
             memo = self.lane_memos.get(name) or LaneMemo()
             spec = memo.spec_over(self.declared_lanes.get(name))
-            gate = self.gates.get(LANE_RATE.format(name))
+            gate = self.gates.get(LANE_RATE + name)
             if isinstance(gate, RateGate) and (lane.rate, lane.burst) != (spec.rate, spec.burst):
                 gate.has_alarm = False  # it may open earlier now
             lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
+        self.stirred = dict(self.lanes)
+        self.offers = [offer for lane in self.lanes.values() if (offer := lane.offer) is not None]
+        heapify(self.offers)
         return list(before.values())
+
+    def stir(self, name: str) -> Lane:
+        """Return a lane that may be able to start a run now."""
+        lane = self.stirred[name] = self.lanes[name]
+        return lane
 
     def is_draining(self, lane: str) -> bool:
         return self.lanes[lane].status is LaneStatus.DRAINING
@@ -225,7 +235,7 @@ class SchedulerState:
             self.limit_gate(run).holders.add(run.id)
 
     def free_slot(self, run: Run) -> None:
-        del self.lanes[run.lane].holding[run.id]
+        del self.stir(run.lane).holding[run.id]
         if run.facets is not None and run.facets.limit_value is not None:
             gate = self.limit_gate(run)
             gate.holders.discard(run.id)

@@ -114,7 +114,7 @@ class Pass(Decisions, kw_only=True):
         if effect & REWRITES:
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
-            lane.remove(self.state.line_key(run), run)
+            self.state.stir(run.lane).remove(self.state.line_key(run), run)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Annotated, Any, Literal, TypedDict
 
 from interlock.model.doc import doc
@@ -115,7 +116,17 @@ def effective(
 ) -> SessionOptions:
     """Return the options for a run: those of its submit, else the session's last ones, else the job's, else those of
     the longest pattern that fits the name, else the default ones."""
-    fitting = max((one for one in patterns if fnmatchcase(name, one)), key=len, default=None) if patterns else None
-    layers = ({} if fitting is None else patterns[fitting], of_job, override, given)
-    found = {key: value for layer in layers if layer for key, value in layer.items()}
-    return SessionOptions(**found) if found else DEFAULT
+    fitting = ""
+    for one in patterns:
+        if len(one) > len(fitting) and fnmatchcase(name, one):
+            fitting = one
+    found: dict[str, Any] = {}
+    for layer in (patterns.get(fitting), of_job, override, given):
+        if layer:
+            found.update(layer)
+    return _made(tuple(found.items())) if found else DEFAULT
+
+
+@lru_cache(1024)
+def _made(values: tuple[tuple[str, Any], ...]) -> SessionOptions:
+    return SessionOptions(**dict(values))

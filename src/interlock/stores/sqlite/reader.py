@@ -232,10 +232,24 @@ def one_view(connection: sqlite3.Connection) -> Iterator[None]:
         connection.execute("ROLLBACK")
 
 
+_STATES = {str(state): state for state in State}  # faster than a call of the class, which refuses damaged values
+
+
+def read_runs(rows: Iterable[tuple[Any, ...]]) -> Iterator[Run]:
+    """Yield runs that share equal texts: a million of them may wait."""
+    shared: dict[str, str] = {}
+    for row in rows:
+        run = read_run(row)
+        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor"):
+            text = getattr(run, name)
+            setattr(run, name, shared.setdefault(text, text))
+        yield run
+
+
 def read_run(row: tuple[Any, ...]) -> Run:
     run = Run(*row)
-    run.state = State(run.state)
-    run.previous = None if run.previous is None else State(run.previous)
+    run.state = _STATES.get(run.state) or State(run.state)
+    run.previous = None if run.previous is None else _STATES.get(run.previous) or State(run.previous)
     if run.facets is not None:
         run.facets = _facets_decoder.decode(run.facets)  # type: ignore[arg-type] # as it comes from the file
     return run

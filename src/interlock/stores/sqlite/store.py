@@ -23,7 +23,7 @@ from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.queries import QUERIES
-from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bulk, read_jobs, read_position, read_run
+from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bulk, read_jobs, read_position, read_runs
 
 T = TypeVar("T")
 K = TypeVar("K", bound="str | tuple[str, ...]")
@@ -266,7 +266,7 @@ class SqliteStore(SqliteReader, Store, Leases):
             with one_view(connection):
                 rows = connection.execute(QUERIES["load_runs"], {"small_payload": small_payload})
                 return Snapshot(
-                    runs=[read_run(row) for row in rows],
+                    runs=list(read_runs(rows)),
                     jobs=read_jobs(connection, "load_jobs"),
                     position=read_position(connection),
                     log_sizes={row[0]: (row[1], row[2]) for row in connection.execute(QUERIES["load_log_sizes"])},
