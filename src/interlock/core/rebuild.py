@@ -55,12 +55,16 @@ def rebuild(
         if run.deadline_at is not None:
             state.set_timer(run.deadline_at, run)
         if run.due_at is not None or run.started_at is not None:
-            for kind, left in _spans_left(run, state.job_of(run), now.wall):
-                end = known.get((run.id, kind, getattr(run, kind)), now.elapsed + left)
-                state.set_span(end, run, kind)
-                if kind == WAIT and run.due_at is not None and abs(end + state.wall_ahead - run.due_at) >= JUMP:
-                    run.due_at = end + state.wall_ahead  # the clock was set back meanwhile
+            _set_spans(state, run, now, known)
     return state
+
+
+def _set_spans(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str, str, float], float]) -> None:
+    for kind, left in _spans_left(run, state.job_of(run), now.wall):
+        end = known.get((run.id, kind, getattr(run, kind)), now.elapsed + left)
+        state.set_span(end, run, kind)
+        if kind == WAIT and run.due_at is not None and abs(end + state.wall_ahead - run.due_at) >= JUMP:
+            run.due_at = end + state.wall_ahead  # the clock was set back meanwhile
 
 
 def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
