@@ -150,3 +150,4 @@ class Chaos:
         seconds = self._rng.choice((1.0, 10.0, 60.0)) * self._rng.uniform(-1, 1)
         self._cluster.trace.add(f"fault: the wall clock jumps by {seconds:.3f}s")
         self._cluster.clock.offset += seconds
+        self._cluster.invariants.lanes.jumped = self._cluster.loop.time()

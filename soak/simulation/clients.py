@@ -30,6 +30,7 @@ from soak.simulation import executor as e
 from soak.simulation.cluster import Cluster
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
+from soak.simulation.operators import Operators
 from soak.simulation.retriers import Retriers
 from soak.simulation.scenario import JOBS, LANES, SCHEDULED, WALL
 from soak.simulation.sessions import NAMES
@@ -72,6 +73,8 @@ class Clients:
 
         if self._scenario.retries:
             Retriers(self).start()
+        if self._scenario.lanes:
+            Operators(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""

@@ -30,6 +30,7 @@ from interlock.worker.host import Host, HostSettings
 from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.explanations import ExplainedPasses
+from soak.simulation.greedy import GreedyEngine
 from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
@@ -41,6 +42,7 @@ from soak.simulation.scenario import (
     LANES,
     LEAD,
     LEASE_TTL,
+    OF_LANES,
     SCHEDULED,
     WALL,
     Sabotage,
@@ -56,21 +58,26 @@ class SimulatedClock(Clock):
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
         self.offset = WALL
+        self.seen: dict[float, float] = {}  # wall time → elapsed time
 
     def now(self) -> Now:
         elapsed = self._loop.time()
-        return Now(elapsed + self.offset, elapsed)
+        wall = elapsed + self.offset
+        self.seen[wall] = elapsed
+        return Now(wall, elapsed)
 
 
 class WatchedMetrics(Metrics):
     """Sees the decisions of every pass that was committed."""
 
-    def __init__(self, invariants: Invariants) -> None:
+    def __init__(self, invariants: Invariants, engine: Engine) -> None:
         super().__init__()
         self._invariants = invariants
+        self._engine = engine
 
     def add(self, decisions: Decisions, seconds: float) -> None:
         super().add(decisions, seconds)
+        self._invariants.lanes.check_slots(self._engine.state)
         for problem in decisions.problems:
             self._invariants.fail(f"the scheduler tried what it may not: {problem}")
 
@@ -207,6 +214,7 @@ class Cluster:
         self.clock = SimulatedClock(self.loop)
         self.disk = Disk()
         self.invariants = Invariants(self.disk, LANES, self.loop, self.trace)
+        self.clock.seen = self.invariants.lanes.elapsed
         self.network = Network(self.loop, self.random("network"), self.trace)
         self.network.on_send = self.invariants.sent
         if sabotage.link_loses_stops:
@@ -230,6 +238,7 @@ class Cluster:
         self._restarting = False
         self.starts += 1
         self.invariants.spans.scheduler_starts()
+        self.invariants.lanes.restarted()
         process = Process(self.loop, f"scheduler-{self.starts}")
         process.at_end.append(lambda: self._scheduler_ended(process))
         sabotage = self.sabotage
@@ -247,6 +256,9 @@ class Cluster:
         if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:
             kind = HeedlessEngine
             HeedlessEngine.sabotage = sabotage
+        if sabotage.of_lanes:
+            kind = GreedyEngine
+            GreedyEngine.sabotage = sabotage
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
             store=store,
@@ -268,7 +280,7 @@ class Cluster:
                 instance=process.name,
             ),
         )
-        engine.metrics = WatchedMetrics(self.invariants)
+        engine.metrics = WatchedMetrics(self.invariants, engine)
         self.explained = ExplainedPasses(self.invariants, self.random(f"{process.name}/explanations"), sabotage)
         engine.decide = self.explained.decide
         if sabotage.engine_reuses_attempts or sabotage.engine_suspects_all:
@@ -296,7 +308,7 @@ class Cluster:
             await asyncio.sleep(1.0)
 
     def _catalog(self) -> Catalog:
-        jobs = jobs_of(self.starts, self.timetable)
+        jobs = jobs_of(self.starts, self.timetable, self.scenario.lanes)
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
         return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes)
@@ -366,7 +378,7 @@ class Cluster:
         self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
-        known = {job.id: job.code for job in (*JOBS, *SCHEDULED)}
+        known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
         host = kind(SimulatedBus(self.network, process), executor, known, settings)
         self.workers[place] = Worker(process, host, executor)

@@ -14,10 +14,11 @@ from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition
 from interlock.model.run_action import RunAction
-from interlock.model.state import ALLOWED, HOLDS_SLOT, TERMINAL, State
+from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
 from soak.simulation.history import replay
+from soak.simulation.lanes import Lanes
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
 from soak.simulation.reruns import Reruns
@@ -45,7 +46,6 @@ class Invariants(Ledger):
     def __init__(self, disk: Disk, lanes: Mapping[str, int], loop: VirtualLoop, trace: Trace) -> None:
         super().__init__()
         self.disk = disk
-        self.lanes = lanes
         self.acknowledged: dict[str, None] = {}
         self.cancels: dict[str, None] = {}  # runs that a client asked to be cancelled
         self.checks = 0
@@ -57,12 +57,12 @@ class Invariants(Ledger):
         self._attempts: dict[tuple[str, int], None] = {}
         self._sent: dict[tuple[str, int], None] = {}
         self._executing: dict[tuple[str, int], Execution] = {}
-        self._held_by_lane: dict[str, int] = {}
         self._keys: dict[tuple[str, str], str] = {}
         self.occurrences = Occurrences(disk, self._require)
         self.bulks = Bulks(disk, self._require)
         self.reruns = Reruns(disk, self._require)
         self.sessions = Sessions(disk, self._require)
+        self.lanes = Lanes(disk, lanes, self._require)
         self.spans = Spans(loop, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
@@ -107,7 +107,7 @@ class Invariants(Ledger):
                     self._require(not _is_refused(self._job(run), execution), f"{run_id} is retried against its rules")
                 self.spans.stored(run, self._job(run), last, execution)
                 self._seen[run_id] = msgspec.structs.replace(run)
-        self._check_lanes()
+        self.lanes.after(batch, touched)
         self.occurrences.after(touched)
         self.bulks.after(batch)
         self.reruns.after(batch, touched)
@@ -141,18 +141,11 @@ class Invariants(Ledger):
             self._require(run.fence >= before.fence, f"the fence of {run.id} went from {before.fence} to {run.fence}")
             same = all(getattr(run, name) == getattr(before, name) for name in _CONSTANT)
             self._require(same, f"a constant field of {run.id} was changed")
-            held = before.state in HOLDS_SLOT
-            self._held_by_lane[before.lane] = self._held_by_lane.get(before.lane, 0) - held
         ended = run.state in TERMINAL
         self._require(ended == (run.ended_at is not None), f"run {run.id} is {run.state} with end {run.ended_at}")
         self._require((run.result is not None) <= (run.state is State.SUCCEEDED), f"{run.id}: a result, no success")
-        self._held_by_lane[run.lane] = self._held_by_lane.get(run.lane, 0) + (run.state in HOLDS_SLOT)
         if ended:
             self._check_end(run)
-
-    def _check_lanes(self) -> None:
-        for lane, held in self._held_by_lane.items():
-            self._require(held <= self.lanes[lane], f"lane {lane} holds {held} runs, its limit is {self.lanes[lane]}")
 
     def _check_keys(self, batch: Batch) -> None:
         for row in batch.created:
@@ -320,5 +313,4 @@ class Invariants(Ledger):
         succeeded = {run.id for run in self.disk.runs_by_id.values() if run.state is State.SUCCEEDED}
         for run_id in self.disk.letters:
             self._require(run_id not in succeeded, f"{run_id} succeeded and is a dead letter")
-        held = sum(self._held_by_lane.values())
-        self._require(held == 0, f"{held} slots are taken and nothing runs")
+        self.lanes.check_rest()

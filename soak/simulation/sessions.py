@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from interlock.core.sessions import STALE
 from interlock.model.run import Run
 from interlock.model.session import effective
 from interlock.model.state import ON_WORKER, State
@@ -25,6 +26,7 @@ class Sessions:
         self._commits = 0
         self._cleared: dict[str, dict[str, Run]] = {}  # session → runs that wait for their first attempt, in order
         self.ordered = 0
+        self.acted = False  # whether sessions were stopped
 
     def after(self, touched: Iterable[str]) -> None:
         self._commits += 1
@@ -45,9 +47,10 @@ class Sessions:
             begun = [run for run in live if run.state in ON_WORKER or (run.state is State.RETRYING and run.attempt)]
             self._require(len(begun) <= most, f"session {name} has {len(begun)} active runs, it allows {most}")
 
-    @staticmethod
-    def gives_way(run: Run) -> bool:
-        """Whether a run was cancelled for a later one, as its session demands."""
+    def gives_way(self, run: Run) -> bool:
+        """Whether a run was cancelled for a later one, as its session demands, or because its session was stopped."""
+        if self.acted and run.session is not None and run.reason.startswith(("stopped", STALE)):
+            return True
         ways = {"chat-": "interrupted by a later run", "pair-": "queue_dropped"}
         return any(str(run.session).startswith(name) and run.reason.startswith(why) for name, why in ways.items())
 

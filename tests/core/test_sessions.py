@@ -179,3 +179,15 @@ def test_a_full_session_refuses_a_whole_submit() -> None:
     with pytest.raises(QueueFull):
         machine.submit(session="full")
     assert len(machine.store.runs_by_id) == before
+
+
+@pytest.mark.behaviour("SES-5")
+@pytest.mark.parametrize("action", SessionAction)
+def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> None:
+    """Without a worker the first run of the session has its turn, and ends as soon as it is stopped."""
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    runs = [machine.submit(session="serial") for _ in range(2)]
+    decided = machine.step(*[("client", ActOnSession(7, action, "serial"))] * 2)
+    assert decided.problems == []
+    ended = {SessionAction.STOP: 1, SessionAction.STOP_ALL: 2, SessionAction.RESET: 1}.get(action, 0)
+    assert sum(machine.run(run_id).ended_at is not None for run_id in runs) == ended

@@ -93,6 +93,23 @@ def test_no_request_retries_a_run_twice_and_a_unique_key_has_one_live_run() -> N
     assert freed > 50
 
 
+@pytest.mark.behaviour("LAN-1", "LAN-4", "LAN-5", "LAN-8", "LAN-9", "SES-6")
+def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
+    rated = limited = waited = ordered = 0
+    for seed in range(5001, 5120, 6):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.lanes
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        lanes = simulation.cluster.invariants.lanes
+        rated, limited, waited = rated + lanes.rated, limited + lanes.limited, waited + lanes.waited
+        ordered += simulation.cluster.invariants.sessions.ordered
+    assert rated > 300
+    assert limited > 200
+    assert waited > 60, "runs that others overtook"
+    assert ordered > 30
+
+
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "may have begun", "died under", "is not connected")
 
 

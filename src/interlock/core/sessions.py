@@ -233,7 +233,7 @@ def act(p: Pass, origin: str, command: ActOnSession) -> None:
 
 
 def _stop(p: Pass, session: Session, actor: str) -> bool:
-    oldest = next(iter(session.active.values()), None)
+    oldest = next((run for run in session.active.values() if run.ended_at is None), None)
     return oldest is not None and cancel_run(p, oldest, "stopped", actor)
 
 

@@ -9,7 +9,10 @@ from interlock.model.state import ON_WORKER, State
 
 
 def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
-    """End a waiting run, or ask the worker of an executing one; return False if it was already asked."""
+    """End a waiting run, or ask the worker of an executing one; return False if it was already asked, or has ended
+    in this pass and not left its session yet."""
+    if run.ended_at is not None:
+        return False
     if run.state not in ON_WORKER:
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, reason, actor)

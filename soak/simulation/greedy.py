@@ -1,0 +1,46 @@
+"""An engine that gives more than its lanes, rates and limits allow."""
+
+from collections.abc import Sequence
+
+from interlock.core.gates import RATE, LimitGate
+from interlock.core.step import Command
+from interlock.engine.engine import Engine
+from interlock.model.message import Finished, Started
+from interlock.model.run import Run
+from soak.simulation.scenario import LANES, Sabotage
+
+
+class _Lenient(dict[str, Run]):
+    def __delitem__(self, run_id: str) -> None:
+        self.pop(run_id, None)
+
+
+class GreedyEngine(Engine):
+    sabotage = Sabotage()
+
+    async def start(self) -> None:
+        await super().start()
+        if self.sabotage.engine_forgets_rates:
+            self.state.gates = {name: gate for name, gate in self.state.gates.items() if not name.startswith(RATE)}
+
+    def post_all(self, commands: Sequence[Command]) -> None:
+        for lane in self.state.lanes.values():
+            if self.sabotage.engine_ignores_age:
+                lane.starts = 0
+            if self.sabotage.engine_keeps_limits:
+                lane.limit = max(lane.limit, LANES.get(lane.name, 1))
+        for _, content in commands:
+            if self.sabotage.engine_opens_early and isinstance(content, Started):
+                for gate in self.state.gates.values():
+                    if isinstance(gate, LimitGate) and content.run_id in gate.holders:
+                        gate.holders.discard(content.run_id)
+                        self.state.open_gates[gate.name] = gate
+            if self.sabotage.engine_frees_twice and isinstance(content, Finished):
+                self._free_another(content.run_id)
+        super().post_all(commands)
+
+    def _free_another(self, run_id: str) -> None:
+        for lane in self.state.lanes.values():
+            if run_id in lane.holding and len(lane.holding) > 1:
+                lane.holding = _Lenient(lane.holding)
+                del lane.holding[next(one for one in lane.holding if one != run_id)]
