@@ -238,7 +238,6 @@ class Cluster:
         self._restarting = False
         self.starts += 1
         self.invariants.spans.scheduler_starts()
-        self.invariants.lanes.restarted()
         process = Process(self.loop, f"scheduler-{self.starts}")
         process.at_end.append(lambda: self._scheduler_ended(process))
         sabotage = self.sabotage

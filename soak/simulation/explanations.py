@@ -17,6 +17,7 @@ from interlock.model.command import WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.lane import LaneStatus
+from interlock.model.request import SetLane
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from soak.simulation.invariants import Invariants
@@ -73,6 +74,9 @@ class Explanations:
         return Seen(run, run.seq, run.fence, said, _holders(state, run), attempts, ahead, behind)
 
     def after(self, state: SchedulerState, commands: Sequence[Command], now: Now, decisions: Decisions) -> None:
+        if any(isinstance(content, SetLane) for _, content in commands):
+            # A lane with a new rate keeps no promise of the old one.
+            self._promised = {known: said for known, said in self._promised.items() if known[1] is not K.RATE}
         moves = dict(decisions.batch.history)
         joined = {content.worker_id for _, content in commands if isinstance(content, WorkerUp)}
         for seen in self._seen:
@@ -97,7 +101,10 @@ class Explanations:
     ) -> bool:
         run, kind = seen.run, reason.kind
         if kind in TIMED:
-            _, elapsed, until = self._promised[run.id, kind, reason.name]
+            promised = self._promised.get((run.id, kind, reason.name))
+            if promised is None:
+                return True
+            _, elapsed, until = promised
             return until <= (now.elapsed + JUMP if elapsed else now.wall) + state.limits.lead + ROUNDING
         if kind in seen.held and kind in held:
             (before, others), (after, left) = seen.held[kind], held[kind]

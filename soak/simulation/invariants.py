@@ -66,6 +66,7 @@ class Invariants(Ledger):
         self.spans = Spans(loop, self._require)
         disk.before_apply = self._before
         disk.after_apply = self._after
+        disk.on_load = self.lanes.restarted
 
     def fail(self, text: str) -> None:
         self._trace.add(f"VIOLATED: {text}")

@@ -40,7 +40,7 @@ class Lanes:
         self.rated = self.limited = self.waited = 0
 
     def restarted(self) -> None:
-        """Forget who waits how long: a start makes a new order of those that wait."""
+        """Forget who waits how long: a start, or one after a failed commit, makes a new order of those that wait."""
         self._waits.clear()
 
     def values_of(self, name: str) -> tuple[LaneSpec, LaneStatus]:

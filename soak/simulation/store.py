@@ -70,6 +70,7 @@ class Disk(MemoryStore):
         super().__init__()
         self.before_apply: Callable[[Batch], None] = lambda batch: None
         self.after_apply: Callable[[Batch], None] = lambda batch: None
+        self.on_load: Callable[[], None] = lambda: None
         self.pruned: dict[str, Run] = {}
 
     def found(self, run_id: str) -> Run | None:
@@ -79,6 +80,10 @@ class Disk(MemoryStore):
     def _forget(self, run: Run) -> None:
         self.pruned[run.id] = run
         super()._forget(run)
+
+    async def load(self, small_payload: int) -> Snapshot:
+        self.on_load()
+        return await super().load(small_payload)
 
     def apply(self, batch: Batch) -> None:
         self.before_apply(batch)

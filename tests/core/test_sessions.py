@@ -16,7 +16,9 @@ from hypothesis.stateful import (
 
 from interlock.core.state import Limits
 from interlock.model.error import QueueFull
+from interlock.model.message import Returned
 from interlock.model.request import ActOnSession, SessionReport
+from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
 from tests.core.machine import Machine, retrying_job
@@ -191,3 +193,37 @@ def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> 
     assert decided.problems == []
     ended = {SessionAction.STOP: 1, SessionAction.STOP_ALL: 2, SessionAction.RESET: 1}.get(action, 0)
     assert sum(machine.run(run_id).ended_at is not None for run_id in runs) == ended
+
+
+@pytest.mark.behaviour("SES-6")
+def test_a_run_held_after_its_turn_waits_for_the_next_one_over_a_restart() -> None:
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    first, second = (machine.submit(session="serial") for _ in range(2))
+    machine.act(RunAction.HOLD, first)
+    machine.step(("one", Returned(first, machine.run(first).fence, "could not begin")))
+    assert (machine.state_of(first), machine.state_of(second)) == (State.PENDING, State.DISPATCHED)
+    machine.act(RunAction.RELEASE, first)
+    for _ in range(2):
+        machine.restart()
+        machine.worker_up(held=[machine.held(second)])
+        assert (machine.state_of(first), machine.state_of(second)) == (State.SCHEDULED, State.DISPATCHED)
+    machine.finished(second)
+    assert machine.state_of(first) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("SES-6")
+def test_a_run_held_between_two_attempts_keeps_its_turn_over_a_restart() -> None:
+    machine = Machine(retrying_job(1), lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    first = machine.running(session="serial")
+    second = machine.submit(session="serial")
+    machine.finished(first, "failed")
+    machine.act(RunAction.HOLD, first)
+    machine.advance(5.0)
+    for _ in range(2):
+        assert (machine.state_of(first), machine.state_of(second)) == (State.PENDING, State.SCHEDULED)
+        machine.restart()
+        machine.worker_up()
+    machine.act(RunAction.RELEASE, first)
+    assert (machine.state_of(first), machine.state_of(second)) == (State.DISPATCHED, State.SCHEDULED)

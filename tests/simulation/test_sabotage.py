@@ -38,16 +38,12 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_turns", DEATHS, "active runs, it allows"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
-<<<<<<< HEAD
         ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing"),
-=======
-        ("engine_forgets_unsent", Faults(), "no rest"),
         ("engine_forgets_rates", DEATHS, "has the rate"),
         ("engine_opens_early", Faults.only(), "limits count|may at once"),
         ("engine_ignores_age", Faults.only(), "started before it"),
         ("engine_keeps_limits", Faults.only(), "its limit is"),
         ("engine_frees_twice", Faults.only(), "are not those of the runs"),
->>>>>>> e015d32 (Change lanes in the simulator, and check rates, limits, slots and starvation)
         ("engine_ignores_delays", Faults.only(), "elapsed time"),
         ("engine_ignores_types", Faults.only(), "against its rules|failed for good"),
         ("engine_counts_wall_time", JUMPS, "elapsed time"),

@@ -130,6 +130,8 @@ def _proceed(p: Pass, session: Session) -> None:
         if run.due_at is not None:
             run.due_at = None
             p.touch(run)
+        if run.session_facet.stepped_back:
+            p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=False))
 
 
 def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Iterator[Run]:
@@ -199,6 +201,7 @@ def _step_back(p: Pass, run: Run) -> None:
     if session is not None and run.is_held and session.active.pop(run.id, None) is not None:
         session.waiting[run.id] = run
         session.waiting.move_to_end(run.id, last=False)
+        p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
 
 
@@ -292,9 +295,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
         if facet.place > session.arrivals:
             session.arrivals = facet.place
             session.most = options_of(state, session, state.job_of(run), facet.options).max_concurrent
-        if run.state is State.PENDING and run.is_held:
-            waiting.setdefault((run.tenant, run.session), []).append(run)
-        elif run.attempt or run.state is not State.SCHEDULED:
+        if had_turn(run):
             session.active[run.id] = run
         else:
             waiting.setdefault((run.tenant, run.session), []).append(run)
@@ -309,10 +310,17 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
             state.set_span(session.window, last, WAIT)
 
 
+def had_turn(run: Run) -> bool:
+    """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
+    lane or in its session; a start decides anew."""
+    waits = run.state is State.SCHEDULED or (run.state is State.PENDING and run.is_held)
+    return not waits or (run.attempt > 0 and not run.session_facet.stepped_back)
+
+
 def place(state: SchedulerState, run: Run, elapsed: float) -> None:
     """Put a stored run that is cleared back into its lane, or let its session go on."""
     session = None if run.session is None else state.sessions[run.tenant, run.session]
-    if session is None or run.session_facet.detached or run.attempt:
+    if session is None or run.session_facet.detached or had_turn(run):
         enqueue(state, run)
     else:
         for _ in give_turns(state, session, elapsed):

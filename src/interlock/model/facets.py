@@ -40,6 +40,7 @@ class SessionFacet(msgspec.Struct, frozen=True, omit_defaults=True):
     stamp: float | None = None  # when its message was sent
     place: int = 0  # in the order of arrival in the session
     detached: bool = False  # whether the session was reset after its turn came
+    stepped_back: bool = False  # whether it waits again, because it was held after its turn came
 
 
 PLAIN_SESSION = SessionFacet()
