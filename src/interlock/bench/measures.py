@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from interlock import runtime
@@ -9,6 +10,8 @@ from interlock.bench.http_load import post
 from interlock.bench.jobs import app
 from interlock.bench.report import Measure
 from interlock.bench.server import Server, running
+from interlock.client.submission import new_run
+from interlock.model.request import NewRun
 
 BATCH = 100
 WARM = 500  # requests before the clock starts
@@ -54,13 +57,13 @@ async def _stream(server: Server, runs: int) -> float:
         return runs / (time.perf_counter() - begin)
 
 
-async def submit_batches(runs: int) -> None:
+async def submit_batches(runs: int, make: Callable[[], NewRun] = lambda: new_run("bench.noop")) -> None:
     """Submit a hundred at a time, some batches under way at once."""
     slots = asyncio.Semaphore(OUTSTANDING)
 
     async def submit(size: int) -> None:
         async with slots:
-            await app.submit_many([("bench.noop", None)] * size)
+            await app.submit_many([make() for _ in range(size)])
 
     await asyncio.gather(*(submit(min(BATCH, runs - start)) for start in range(0, runs, BATCH)))
 

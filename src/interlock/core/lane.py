@@ -35,6 +35,7 @@ RouteKey = tuple[str, Room, tuple[str, ...]]
 """job id, room and names of gates: runs with equal keys can go to the same workers at the same time"""
 LineKey = tuple[int, str]  # priority and tenant
 Entry = tuple[int, Run]  # order of arrival, and the run
+Offer = tuple[float, int, str, bool]  # used share of a lane's limit, order of its first run, name, `has_apart`
 Head = tuple[int, RouteKey]  # order of the first entry of a queue, and the key of the queue
 
 
@@ -64,7 +65,8 @@ class Lane(msgspec.Struct, eq=False):
     starts: int = 0
     waiting: int = 0
     dead: int = 0  # entries of runs that no longer wait; they stay until met or swept
-    offer: tuple[float, int, str] | None = None  # its place among the lanes that can start a run
+    has_apart: bool = False  # whether a run may wait that needs its own process
+    offer: Offer | None = None  # its place among the lanes that can start a run
     moved: dict[str, int] = {}  # returned run → its current order; its other entries are dead
     recent: float = 0.0  # starts that count, as of the latest one
     latest: float = 0.0  # elapsed time of the latest start
@@ -81,6 +83,7 @@ class Lane(msgspec.Struct, eq=False):
         queue = line.queues.get(key)
         if queue is None:
             queue = line.queues[key] = deque()
+            self.has_apart = self.has_apart or key[1] is not Room.SHARED
         if queue and queue[0][0] < order:
             place = len(queue) if queue[-1][0] < order else next(n for n, one in enumerate(queue) if one[0] > order)
             queue.insert(place, (order, run))
@@ -134,6 +137,7 @@ class Lane(msgspec.Struct, eq=False):
         if not line.waiting:
             self.dead -= sum(map(len, line.queues.values()))
             del self.lines[line.key]
+            self.has_apart = self.has_apart and bool(self.lines)
 
     def queues(self) -> Iterator[deque[Entry]]:
         for line in self.lines.values():

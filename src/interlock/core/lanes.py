@@ -37,8 +37,8 @@ def fill(p: Pass) -> None:
         _offer(state, lane)
     state.stirred.clear()
     left = []
-    while state.offers and any(worker.has_room for worker in state.workers.values()):
-        offer = heappop(state.offers)
+    while offers := [heap for apart, heap in enumerate(state.offers) if heap and state.has_room(bool(apart))]:
+        offer = heappop(min(offers))
         lane = state.lanes[offer[2]]
         if offer == lane.offer:
             lane.offer = None
@@ -52,9 +52,9 @@ def _offer(state: SchedulerState, lane: Lane) -> None:
     """Put a lane that has a free slot and a waiting run among those that a worker may serve."""
     lane.sweep()
     line = lane.next_line() if lane.has_slot else None
-    offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name)
+    offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name, lane.has_apart)
     if offer is not None and offer != lane.offer:
-        heappush(state.offers, offer)
+        heappush(state.offers[lane.has_apart], offer)
     lane.offer = offer
 
 
@@ -73,7 +73,7 @@ def _fill_lane(p: Pass, lane: Lane) -> bool:
             lane.count(line, started, started)
             if rate is not None:
                 rate.take(p, started)
-        elif not any(worker.has_room for worker in p.state.workers.values()):
+        elif not p.state.has_room(lane.has_apart):
             break
     for line, head in aside:
         lane.add_head(line, head)

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.core.gates import GATE, LANE_RATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
-from interlock.core.lane import Lane, LineKey, Room, RouteKey
+from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.model.bulk import BulkRequest
@@ -118,10 +118,6 @@ class Worker(msgspec.Struct, eq=False):
         places = self.processes if room is Room.OWN else self.slots // SUSPECT_SHARE
         return max(1, places) - sum(one is room for one in self.apart.values())
 
-    @property
-    def has_room(self) -> bool:
-        return self.connected and not self.draining and any(self.free(room) > 0 for room in Room)
-
     def drop(self, run_id: str) -> None:
         self.attempts.pop(run_id, None)
         self.apart.pop(run_id, None)
@@ -132,7 +128,8 @@ class SchedulerState:
         self.limits = limits
         self.lanes: dict[str, Lane] = {}
         self.stirred: dict[str, Lane] = {}  # lanes that may be able to start a run since the last look
-        self.offers: list[tuple[float, int, str]] = []  # heap of lanes that can: use of the limit, oldest run, name
+        # Two heaps of lanes that can; the second has those with `has_apart`.
+        self.offers: tuple[list[Offer], list[Offer]] = [], []
         self.declared_lanes = lanes
         self.lane_memos = dict(lane_memos)
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
@@ -181,14 +178,24 @@ class SchedulerState:
                 gate.has_alarm = False  # it may open earlier now
             lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
         self.stirred = dict(self.lanes)
-        self.offers = [offer for lane in self.lanes.values() if (offer := lane.offer) is not None]
-        heapify(self.offers)
+        for heap in self.offers:
+            heap.clear()
+        for lane in self.lanes.values():
+            lane.offer = None
         return list(before.values())
 
     def stir(self, name: str) -> Lane:
         """Return a lane that may be able to start a run now."""
         lane = self.stirred[name] = self.lanes[name]
         return lane
+
+    def has_room(self, apart: bool) -> bool:
+        """Return whether a worker has a free slot; one outside its shared process counts if `apart`."""
+        rooms = tuple(Room) if apart else (Room.SHARED,)
+        return any(
+            worker.connected and not worker.draining and any(worker.free(room) > 0 for room in rooms)
+            for worker in self.workers.values()
+        )
 
     def is_draining(self, lane: str) -> bool:
         return self.lanes[lane].status is LaneStatus.DRAINING
