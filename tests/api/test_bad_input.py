@@ -61,6 +61,7 @@ BODIES: list[tuple[str, Any, int, str, tuple[str, ...]]] = [
     (RUNS, body(labels={"two words": "x"}), 400, "bad_value", ("labels",)),
     (RUNS, body(labels={"team": 5}), 400, "bad_value", ("labels",)),
     (RUNS, body(labels={f"n{number}": "" for number in range(17)}), 400, "bad_value", ("labels",)),
+    (RUNS, body(priority="high"), 400, "bad_value", ("priority", "'high'")),
     (RUNS, body(session=""), 400, "bad_value", ("session", "''")),
     (RUNS, body(session="x" * 513), 400, "bad_value", ("session",)),
     (RUNS, body(session="é" * 257), 400, "bad_value", ("session: ", "512 bytes")),

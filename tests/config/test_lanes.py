@@ -33,6 +33,7 @@ def test_a_document_declares_a_lane_for_every_file() -> None:
         ("kind: Lane\nlimit: 5\n", ["a.yaml:1: id: missing"]),
         ("kind: Lane\nid: a b\nlimit: 5\n", ["a.yaml:2: id: 'a b' is not"]),
         ("kind: Lane\nid: reports\nlimit: 0\n", ["a.yaml:3: limit: 0 is not"]),
+        ("kind: Lane\nid: reports\nlimit: -1\n", ["a.yaml:3: limit: -1 is not"]),
         ("kind: Lane\nid: reports\nlimit: many\n", ["a.yaml:3: limit: 'many' is not"]),
         (LANE + "rate: 0/s\n", ["a.yaml:4: rate: '0/s' is not"]),
         (LANE + "rate: 5/m\nburst: 0\n", ["a.yaml:5: burst: 0 is not"]),

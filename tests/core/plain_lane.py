@@ -22,6 +22,8 @@ class PlainLane:
         self.turns: dict[tuple[int, str], int] = {}
         self.clocks: dict[int, int] = {}
         self.arrivals = 0
+        self.starts = 0  # since the scheduler was started
+        self.is_open = True
 
     def add(self, run_id: str, rank: int, tenant: str) -> None:
         if (rank, tenant) not in self._lines():
@@ -33,15 +35,23 @@ class PlainLane:
         self.waiting = [one for one in self.waiting if one.run_id != run_id]
         self.active = [one for one in self.active if one != run_id]
 
+    def restart(self, created: list[str]) -> None:
+        """Forget all turns, and order the waiting runs as they were created."""
+        waiting, self.waiting = sorted(self.waiting, key=lambda one: created.index(one.run_id)), []
+        self.turns, self.clocks, self.starts = {}, {}, 0
+        for one in waiting:
+            self.add(one.run_id, one.rank, one.tenant)
+
     def fill(self) -> None:
-        while self.waiting and len(self.active) < self.limit:
-            if len(self.started) % AGEING == AGEING - 1:
+        while self.is_open and self.waiting and len(self.active) < self.limit:
+            if self.starts % AGEING == AGEING - 1:
                 one = min(self.waiting)
             else:
                 one = min(self.waiting, key=lambda one: (one.rank, self._turn(one), self._first(one), one.arrival))
             self.waiting.remove(one)
             self.active.append(one.run_id)
             self.started.append(one.run_id)
+            self.starts += 1
             self.clocks[one.rank] = self.turns[one.rank, one.tenant]
             self.turns[one.rank, one.tenant] += 1
 

@@ -14,6 +14,7 @@ class Entry:
     """waiting, active, retrying (between two attempts), stopping (asked to, still holds its place), detached"""
     window: float = 0.0
     """until when it collects others, as the last of its session"""
+    held: bool = False
 
 
 @dataclass
@@ -33,10 +34,12 @@ class PlainSession:
         last = self.runs[-1] if self.runs and self.runs[-1].place == "waiting" else None
         if self.options.mode is Mode.INTERRUPT:
             self.stop_all("interrupted by a later run")
-        elif last is not None and now < last.window:
+        elif last is not None and now < last.window and not last.held:
             last.window = now + self.options.debounce
             self.ended[run_id] = f"skipped debounced into {last.run_id}"
             return
+        if last is not None and last.held:
+            last.window = 0.0  # it no longer collects
         debounce = 0.0 if self.options.mode is Mode.INTERRUPT else self.options.debounce
         self.runs.append(Entry(run_id, window=now + debounce if debounce else 0.0))
         self.proceed(now)
@@ -49,7 +52,7 @@ class PlainSession:
         return [one for one in self.runs if one.place in places]
 
     def proceed(self, now: float) -> None:
-        for one in self.at("waiting"):
+        for one in [one for one in self.at("waiting") if not one.held]:
             if len(self.at(*ACTIVE)) >= self.options.max_concurrent or self.paused or now < one.window:
                 return
             one.place = "active"

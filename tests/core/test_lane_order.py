@@ -16,9 +16,11 @@ from hypothesis.stateful import (
 
 from interlock.core.lane import AGEING
 from interlock.model.command import Define
-from interlock.model.error import BadValue
+from interlock.model.error import BadValue, Draining
 from interlock.model.job import RANKS, ExecutorKind, Job, Priority
+from interlock.model.lane import LaneAction, LaneChange
 from interlock.model.new_run import NewRun, check_plain
+from interlock.model.request import ActOnLane, SetLane
 from interlock.model.run_action import RunAction
 from tests.core.machine import Machine, specs
 from tests.core.plain_lane import PlainLane
@@ -34,6 +36,7 @@ class LaneMachine(RuleBasedStateMachine):
         self.machine.worker_up(slots=100, processes=100)
         self.plain = PlainLane(limit)
         self.runs: list[str] = []
+        self.set_limit: int | None = None
 
     @rule(
         job=st.sampled_from(JOBS),
@@ -42,6 +45,10 @@ class LaneMachine(RuleBasedStateMachine):
         many=st.integers(1, 6),
     )
     def submit(self, job: Job, priority: Priority, tenant: str, many: int) -> None:
+        if self.machine.state.is_draining("main"):
+            with pytest.raises(Draining):
+                self.machine.submit(job.id)
+            return
         for _ in range(many):
             run_id = self.machine.submit(job.id, tenant=tenant, priority=priority)
             self.runs.append(run_id)
@@ -73,10 +80,34 @@ class LaneMachine(RuleBasedStateMachine):
         self.plain.add(one.run_id, one.rank, one.tenant)
 
     @rule(limit=st.integers(1, 4))
-    def resize(self, limit: int) -> None:
+    def declare(self, limit: int) -> None:
+        """Declare another limit; one that was set at run time counts more."""
         self.lanes["main"] = limit
         self.machine.step(("", Define(1, self.machine.jobs, lanes=specs(self.lanes))))
+        self.plain.limit = self.set_limit or limit
+        self.plain.fill()
+
+    @rule(limit=st.integers(1, 4))
+    def resize(self, limit: int) -> None:
+        """Set a limit at run time. One that equals the declared limit follows it again."""
+        self.machine.step(("", SetLane(1, "main", LaneChange(limit=limit))))
+        self.set_limit = None if limit == self.lanes["main"] else limit
         self.plain.limit = limit
+        self.plain.fill()
+
+    @rule(action=st.sampled_from(LaneAction))
+    def pause_resume_or_drain(self, action: LaneAction) -> None:
+        self.machine.step(("", ActOnLane(1, "main", action)))
+        self.plain.is_open = action is LaneAction.RESUME
+        self.plain.fill()
+
+    @rule()
+    def restart(self) -> None:
+        self.machine.lanes = {**self.lanes}
+        self.machine.restart()
+        self.plain.restart(self.runs)
+        held = [self.machine.held(run_id) for run_id in self.plain.active]
+        self.machine.worker_up(slots=100, processes=100, held=held)
         self.plain.fill()
 
     @invariant()

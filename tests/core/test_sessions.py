@@ -15,14 +15,15 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.state import Limits
-from interlock.model.error import QueueFull
+from interlock.model.error import Draining, QueueFull
+from interlock.model.lane import LaneAction, LaneChange
 from interlock.model.message import Returned
-from interlock.model.request import ActOnSession, SessionReport
+from interlock.model.request import ActOnLane, ActOnSession, SessionReport, SetLane
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
 from tests.core.machine import Machine, retrying_job
-from tests.core.plain_sessions import ACTIVE, PlainSession
+from tests.core.plain_sessions import ACTIVE, Entry, PlainSession
 
 PATTERNS: dict[str, dict[str, Any]] = {
     "serial": {"debounce": 0.0},
@@ -123,6 +124,31 @@ class SessionMachine(RuleBasedStateMachine):
         assert act(self.machine, SessionAction.PAUSE if plain.paused else SessionAction.RESUME, name)
         self.settle()
 
+    @precondition(lambda self: self.live())
+    @rule(place=st.integers(0, 100))
+    def hold_or_release(self, place: int) -> None:
+        """Others pass by a waiting run that is held. One whose turn has come keeps it."""
+        one = self.live()[place % len(self.live())]
+        one.held = not one.held
+        self.machine.act(RunAction.HOLD if one.held else RunAction.RELEASE, one.run_id)
+        self.settle()
+
+    @rule(place=st.integers(0, 100), action=st.sampled_from([LaneAction.PAUSE, LaneAction.DRAIN, None]))
+    def close_the_lane_for_a_while(self, place: int, action: LaneAction | None) -> None:
+        """Pause or drain the lane, or make it small. A turn that comes meanwhile is used once it is open again."""
+        small, large = (SetLane(1, "main", LaneChange(limit=limit)) for limit in (1, 100))
+        self.machine.step(("", small if action is None else ActOnLane(1, "main", action)))
+        if action is LaneAction.DRAIN:
+            with pytest.raises(Draining):
+                self.machine.submit(session="serial")
+        if self.executing():
+            run_id = self.executing()[place % len(self.executing())]
+            self.machine.finished(run_id)
+            self.of[run_id].end(run_id, str(self.machine.state_of(run_id)))
+        self.restart()
+        self.machine.step(("", large if action is None else ActOnLane(1, "main", LaneAction.RESUME)))
+        self.settle()
+
     @rule(seconds=st.sampled_from([0.25, 0.5, 1.0, 5.0]))
     def wait(self, seconds: float) -> None:
         self.machine.advance(seconds)
@@ -132,12 +158,19 @@ class SessionMachine(RuleBasedStateMachine):
     def restart(self) -> None:
         self.machine.restart()
         self.machine.worker_up(slots=100, held=[self.machine.held(run_id) for run_id in self.executing()])
+        for one in self.live():
+            if one.held:
+                one.window = 0.0  # it no longer collects
 
     def settle(self) -> None:
         for plain in self.plain.values():
             for one in plain.at("active", "retrying"):
-                one.place = "retrying" if self.machine.state_of(one.run_id) is State.RETRYING else "active"
+                between = self.machine.state_of(one.run_id) in (State.RETRYING, State.PENDING)
+                one.place = "retrying" if between else "active"
             plain.proceed(self.machine.elapsed)
+
+    def live(self) -> list[Entry]:
+        return [one for plain in self.plain.values() for one in plain.runs]
 
     def executing(self) -> list[str]:
         return [run.id for run in self.machine.state.runs.values() if run.state in ON_WORKER]
@@ -156,7 +189,10 @@ class SessionMachine(RuleBasedStateMachine):
             assert list(session.waiting) == [one.run_id for one in plain.at("waiting")]
             for one in plain.runs:
                 run = state.runs[one.run_id]
-                assert (run.state is State.SCHEDULED) == (one.place == "waiting"), "there is room for all in the lane"
+                if one.place == "waiting":
+                    assert run.state is (State.PENDING if one.held else State.SCHEDULED)
+                else:
+                    assert run.state is not State.SCHEDULED, "there is room for all in the lane"
             assert len(plain.at(*ACTIVE)) <= plain.options.max_concurrent
         for plain in self.plain.values():
             for run_id, how in plain.ended.items():
@@ -193,6 +229,18 @@ def test_a_request_that_comes_twice_at_once_acts_once(action: SessionAction) -> 
     assert decided.problems == []
     ended = {SessionAction.STOP: 1, SessionAction.STOP_ALL: 2, SessionAction.RESET: 1}.get(action, 0)
     assert sum(machine.run(run_id).ended_at is not None for run_id in runs) == ended
+
+
+@pytest.mark.behaviour("SES-4")
+def test_a_run_released_within_its_window_starts_at_its_end() -> None:
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    run_id = machine.submit(session="slow")
+    machine.act(RunAction.HOLD, run_id)
+    machine.act(RunAction.RELEASE, run_id)
+    assert machine.state_of(run_id) is State.SCHEDULED
+    machine.advance(1.0)
+    assert machine.state_of(run_id) is State.DISPATCHED
 
 
 @pytest.mark.behaviour("SES-6")

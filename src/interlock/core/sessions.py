@@ -69,6 +69,8 @@ def queue(p: Pass, run: Run) -> None:
     if facet.detached or run.id in session.active:
         enqueue(p.state, run)
     elif run.id in session.waiting:
+        if run is session.collecting(p.elapsed):
+            p.state.set_span(session.window, run, WAIT)  # the one it had ended when it was held
         _proceed(p, session)
     else:
         session.waiting[run.id] = run
