@@ -89,6 +89,20 @@ def test_a_second_stop_of_a_run_that_is_stopping_acts_on_nothing(machine: Machin
     assert [act(machine, STOP).acted, act(machine, STOP).acted] == [True, False]
 
 
+@pytest.mark.behaviour("SES-5", "SES-7")
+@pytest.mark.parametrize(("action", "acted"), [(STOP, False), (STOP_ALL, True), (RESET, True)])
+def test_an_act_leaves_a_run_alone_that_ends_in_the_same_pass(
+    machine: Machine, action: SessionAction, acted: bool
+) -> None:
+    first, second = machine.running(session="chat"), machine.submit(session="chat")
+    done = machine.step(machine.finish_command(first), ("client", ActOnSession(7, action, "chat")))
+    report = done.answers[-1][1]
+    assert isinstance(report, SessionReport), (report, done.problems)
+    assert (report.acted, report.session.active) == (acted, 0)
+    assert machine.state_of(first) is State.SUCCEEDED
+    assert machine.state_of(second) is (State.DISPATCHED if action is STOP else State.CANCELLED)
+
+
 @pytest.mark.behaviour("SES-10")
 def test_acts_on_idle_sessions_stay_without_memory(machine: Machine) -> None:
     for action in (STOP_ALL, RESET, PAUSE):

@@ -42,6 +42,10 @@ class Session(msgspec.Struct, eq=False):
         used, window = self.memo.usage
         return (1 if window > 0 and used >= BUSY * window else self.most) - len(self.active)
 
+    def not_ended(self) -> list[Run]:
+        """Return the active runs without those that ended in this pass, which have not left yet."""
+        return [run for run in self.active.values() if run.ended_at is None]
+
     def collecting(self, elapsed: float) -> Run | None:
         """Return the waiting run that one which arrives now would join."""
         run = self.collector

@@ -13,7 +13,7 @@ MOST_SESSIONS = 1000  # in one answer
 
 
 def session_info(state: SchedulerState, session: Session, now: float) -> SessionInfo:
-    active = [run for run in session.active.values() if run.ended_at is None]
+    active = session.not_ended()
     latest = next(reversed([*active, *session.waiting.values()]), None)
     of_job = None if latest is None else state.job_of(latest).sessions
     memo = session.memo

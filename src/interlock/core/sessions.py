@@ -99,8 +99,8 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
     session.most = options.max_concurrent
     if options.mode is Mode.INTERRUPT:
         session.collector = None
-        for other in [*session.active.values(), *session.waiting.values()]:
-            if other is not run and other.ended_at is None:
+        for other in [*session.not_ended(), *session.waiting.values()]:
+            if other is not run:
                 cancel_run(p, other, INTERRUPTED, "scheduler")
     elif (collector := session.collecting(p.elapsed)) is not None and p.collapse(collector, run):
         _open_window(p, session, collector, options.debounce)
@@ -238,12 +238,12 @@ def act(p: Pass, origin: str, command: ActOnSession) -> None:
 
 
 def _stop(p: Pass, session: Session, actor: str) -> bool:
-    oldest = next((run for run in session.active.values() if run.ended_at is None), None)
+    oldest = next(iter(session.not_ended()), None)
     return oldest is not None and cancel_run(p, oldest, "stopped", actor)
 
 
 def _stop_all(p: Pass, session: Session, actor: str) -> bool:
-    runs = [*session.active.values(), *session.waiting.values()]
+    runs = [*session.not_ended(), *session.waiting.values()]
     _note(p, session, cutoff=p.now)
     for run in runs:
         cancel_run(p, run, "stopped", actor)
@@ -255,7 +255,7 @@ def _reset(p: Pass, session: Session, actor: str) -> bool:
     _note(p, session, generation=session.memo.generation + 1)
     for run in list(session.waiting.values()):
         cancel_run(p, run, CLEARED, actor)
-    for run in session.active.values():
+    for run in session.not_ended():
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))
     session.active.clear()
     return True
