@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
     from interlock.model.job import Constraints, Retry
-    from interlock.model.lane import LaneEvent
+    from interlock.model.lane import LaneEvent, LaneInfo
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
         ServiceEvent, ServiceLogEvent,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from interlock.model.schedules import at, cron, every, once
     from interlock.model.secret import BadSecret, Secret
     from interlock.model.session import SessionFields
-    from interlock.model.session_info import SessionEvent
+    from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -49,23 +49,24 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler",
-    "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue",
-    "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
-    "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
-    "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild", "DuplicateJob",
-    "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent",
-    "HistoryEntry", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction",
-    "LaneEvent", "LeaseLost", "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing",
-    "MissingField", "NeedsLinux", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound",
-    "NotJson", "NotPrivate", "NotPut", "NotRunning", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent",
-    "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled",
-    "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo",
-    "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext",
-    "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SocketInUse", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType", "WaitTimeout",
-    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "ActedOnSession", "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition",
+    "BadDuration", "BadHandler", "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule",
+    "BadSecret", "BadUse", "BadValue", "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport",
+    "CannotListen", "CannotOpenDatabase", "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints",
+    "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild",
+    "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
+    "HelloEvent", "HistoryEntry", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
+    "JobFunction", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent", "LogLine",
+    "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux", "NoContainerEngine", "NotADatabase", "NotAllowed",
+    "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut", "NotRunning", "Overloaded", "PayloadTooLarge",
+    "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry",
+    "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed",
+    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
+    "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo",
+    "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized",
+    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
+    "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every",
+    "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -80,7 +81,7 @@ _MODULES = {
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
     "model.job": "Constraints Retry",
-    "model.lane": "LaneEvent",
+    "model.lane": "LaneEvent LaneInfo",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"
@@ -88,7 +89,7 @@ _MODULES = {
     "model.schedules": "at cron every once",
     "model.secret": "BadSecret Secret",
     "model.session": "SessionFields",
-    "model.session_info": "SessionEvent",
+    "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",

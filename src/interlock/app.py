@@ -27,8 +27,9 @@ from interlock.model.error import (
 )
 from interlock.model.field_types import Place, Rate
 from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
+from interlock.model.lane import LaneInfo
 from interlock.model.new_run import RunOptions
-from interlock.model.request import MOST_RUNS, ActOnSession, AskSession, AskSessions, DropJob
+from interlock.model.request import MOST_RUNS, ActOnSession, AskLanes, AskSession, AskSessions, DropJob
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
 from interlock.model.session_info import ActedOnSession, SessionInfo
@@ -272,6 +273,10 @@ class App:
     async def delete_job(self, job_id: str) -> None:
         """Delete a job that was put. Its runs are kept."""
         await (await self._connected()).ask(DropJob(0, job_id))
+
+    async def lanes(self) -> list[LaneInfo]:
+        """Return every lane with its limit and the runs in it."""
+        return (await (await self._connected()).ask(AskLanes(0))).found.lanes
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""

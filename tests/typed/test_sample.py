@@ -1,5 +1,5 @@
-"""The sample project and the application of a newcomer pass mypy --strict and pyright as projects that have installed
-Interlock.
+"""The sample project, the application of a newcomer and the toy chat pass mypy --strict and pyright as projects that
+have installed Interlock.
 
 The mistakes of the sample carry `type: ignore` comments, and both checkers report those that are not needed: so each is
 refused.
@@ -18,7 +18,7 @@ from tests.docs.blocks import ROOT
 IGNORED = "# type: ignore"
 
 
-SAMPLE, NEWCOMER = "tests/typed/sample", "examples/newcomer"
+SAMPLE, NEWCOMER, CHAT = "tests/typed/sample", "examples/newcomer", "examples/chat"
 SETTINGS = {"typeCheckingMode": "strict", "reportUnnecessaryTypeIgnoreComment": True}
 PYRIGHT = ("basedpyright", "--outputjson", "--pythonpath", sys.executable)
 
@@ -38,13 +38,13 @@ def check(project: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER])
+@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER, CHAT])
 def test_mypy(source: str, tmp_path: Path) -> None:
     project = copied(source, tmp_path)
     assert check(project, "mypy", "--strict", "--explicit-package-bases", source).startswith("Success")
 
 
-@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER])
+@pytest.mark.parametrize("source", [SAMPLE, NEWCOMER, CHAT])
 def test_pyright(source: str, tmp_path: Path) -> None:
     project = copied(source, tmp_path)
     found = json.loads(check(project, *PYRIGHT))

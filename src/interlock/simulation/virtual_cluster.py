@@ -39,7 +39,9 @@ class _Metrics(Metrics):
 class VirtualCluster:
     """A scheduler and its workers on the running loop, which is a `VirtualLoop`."""
 
-    def __init__(self, store: MemoryStore, catalog: Catalog, start: float, rng: Random, prerun: float = 10.0) -> None:
+    def __init__(
+        self, store: MemoryStore, catalog: Catalog, start: float, rng: Random, prerun: float = 10.0, **limits: Any
+    ) -> None:
         self.clock = VirtualClock(asyncio.get_running_loop(), start)
         self.bus = VirtualBus()
         self.engine = Engine(
@@ -49,7 +51,7 @@ class VirtualCluster:
             rng=rng,
             catalog=catalog,
             settings=EngineSettings(
-                limits=Limits(heartbeat_interval=NEVER, prerun=prerun),
+                limits=Limits(heartbeat_interval=NEVER, prerun=prerun, **limits),
                 lease_ttl=NEVER,
                 longest_wait=NEVER,
                 holder="virtual",

@@ -16,14 +16,17 @@ from interlock.client.connection import Connection
 from interlock.client.handle import RunAccess, RunHandle
 from interlock.client.http.client import BlockingRunHandle
 from interlock.client.submission import Call, Instant, call_of, instant, result_type_of, submit
+from interlock.config.lanes import Lanes
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import request as r
 from interlock.model.duration import Duration, seconds
+from interlock.model.field_types import Place
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
 from interlock.model.new_run import RunOptions
 from interlock.model.run_view import RunInfo, info_of
+from interlock.model.session import SessionFields, SessionPatterns
 from interlock.ports.clock import Clock
 from interlock.simulation.virtual_cluster import VirtualCluster, quiet
 from interlock.stores.memory import MemoryStore
@@ -67,10 +70,19 @@ class VirtualScheduler:
     when you call `advance` or wait for a run. Use it in plain and in async tests: its methods block, for milliseconds.
 
     Functions find `state` as `ctx.state`, in place of the value of a lifespan. Without `schedules`, no schedule fires.
+    `lanes` has limits by lane, and `sessions` options by pattern of keys, as the settings of `App.running`.
     """
 
     def __init__(
-        self, app: AppUnderTest, start: Instant = START, *, schedules: bool = True, slots: int = 64, state: Any = None
+        self,
+        app: AppUnderTest,
+        start: Instant = START,
+        *,
+        schedules: bool = True,
+        slots: int = 64,
+        state: Any = None,
+        lanes: Mapping[str, int] = {},
+        sessions: Mapping[str, SessionFields] = {},
     ) -> None:
         self._app = app
         self._state = state
@@ -79,19 +91,25 @@ class VirtualScheduler:
         self._store = MemoryStore()
         self._elapsed = 0.0
         try:
-            self._run(self._begin(schedules, slots))
+            limits = Lanes().check(dict(lanes), Place("lanes"))
+            patterns = SessionPatterns().check(dict(sessions), Place("sessions"))
+            self._run(self._begin(schedules, slots, limits, patterns))
         except BaseException:
             self._loop.close()
             raise
         self._access = _access_of(self)
 
-    async def _begin(self, schedules: bool, slots: int) -> None:
+    async def _begin(
+        self, schedules: bool, slots: int, limits: dict[str, int], patterns: dict[str, dict[str, Any]]
+    ) -> None:
         definitions = self._app.definitions
         jobs = [one.job if schedules else _unscheduled(one.job) for one in definitions.values()]
         checks = [(one.check, one.mark if one.job.secrets else None) for one in definitions.values()]
-        lanes = with_limits({job.lane: 30 for job in jobs} | DEFAULT_LANES)
+        lanes = with_limits({job.lane: 30 for job in jobs} | DEFAULT_LANES | limits)
         catalog = Catalog([Entry(job, *check) for job, check in zip(jobs, checks, strict=True)], lanes)
-        self._cluster = VirtualCluster(self._store, catalog, self._start, _Middle(0), prerun=0.0)
+        self._cluster = VirtualCluster(
+            self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns
+        )
         clock = self._cluster.clock
         self._cluster.add_worker(LocalExecutor(definitions, self._loop, clock, self._state), definitions, slots)
         await self._cluster.start()
