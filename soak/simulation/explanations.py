@@ -17,7 +17,7 @@ from interlock.model.command import WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
 from interlock.model.lane import LaneStatus
-from interlock.model.request import SetLane
+from interlock.model.lane_request import SetLane
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from soak.simulation.invariants import Invariants

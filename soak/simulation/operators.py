@@ -8,6 +8,7 @@ from interlock.client.submission import new_run, submit
 from interlock.model import request as r
 from interlock.model.error import ConnectionLost, Draining, NotRunning, StoreUnavailable, UnknownLane
 from interlock.model.lane import LaneAction, LaneChange, LaneSpec
+from interlock.model.lane_request import ActOnLane, ActOnSession, CreateLane, SetLane
 from interlock.model.session import SessionAction
 from soak.simulation import executor as e
 from soak.simulation.link import SimulatedBus
@@ -57,17 +58,17 @@ class Operators:
             await asyncio.sleep(rng.expovariate(0.5))
             lane, chance = rng.choice(lanes), rng.random()
             if chance < 0.2:
-                await self._ask(connection, r.CreateLane(0, CREATED, LaneSpec(limit=2)))
+                await self._ask(connection, CreateLane(0, CREATED, LaneSpec(limit=2)))
             elif chance < 0.5:
-                await self._ask(connection, r.SetLane(0, lane, LaneChange(limit=rng.randint(1, 4))))
+                await self._ask(connection, SetLane(0, lane, LaneChange(limit=rng.randint(1, 4))))
             elif chance < 0.7:
                 rate = rng.choice((None, 0.5, 2.0))
-                await self._ask(connection, r.SetLane(0, lane, LaneChange(rate=rate, burst=rng.randint(1, 3))))
+                await self._ask(connection, SetLane(0, lane, LaneChange(rate=rate, burst=rng.randint(1, 3))))
             else:
                 action = rng.choice((LaneAction.PAUSE, LaneAction.DRAIN, LaneAction.RESUME, LaneAction.RESUME))
-                await self._ask(connection, r.ActOnLane(0, lane, action))
+                await self._ask(connection, ActOnLane(0, lane, action))
         for lane in lanes:
-            await self._ask(connection, r.ActOnLane(0, lane, LaneAction.RESUME))
+            await self._ask(connection, ActOnLane(0, lane, LaneAction.RESUME))
         self._clients.busy -= 1
 
     async def _flood(self, connection: Connection) -> None:
@@ -100,9 +101,9 @@ class Operators:
             name = self._rng.choice(NAMES)
             action = self._rng.choice([one for one in SessionAction if one is not SessionAction.RESET])
             self._cluster.invariants.sessions.acted = True
-            await self._ask(connection, r.ActOnSession(0, action, name))
+            await self._ask(connection, ActOnSession(0, action, name))
         for name in NAMES:
-            await self._ask(connection, r.ActOnSession(0, SessionAction.RESUME, name))
+            await self._ask(connection, ActOnSession(0, SessionAction.RESUME, name))
         self._clients.busy -= 1
 
 

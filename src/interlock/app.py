@@ -28,8 +28,9 @@ from interlock.model.error import (
 from interlock.model.field_types import Place, Rate
 from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
 from interlock.model.lane import LaneInfo
+from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
-from interlock.model.request import MOST_RUNS, ActOnSession, AskLanes, AskSession, AskSessions, DropJob
+from interlock.model.request import MOST_RUNS, DropJob
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
 from interlock.model.session_info import ActedOnSession, SessionInfo

@@ -21,8 +21,8 @@ from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.bodies import ActionBody, BatchBody
 from interlock.model.error import InterlockError
+from interlock.model.frames import MESSAGES
 from interlock.model.new_run import NewRunBody
-from interlock.model.request import MESSAGES
 from tests.api.conftest import sound
 from tests.helpers.http import Http
 from tests.helpers.jobs import app

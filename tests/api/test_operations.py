@@ -11,10 +11,11 @@ from interlock.api.backend import Backend, forward
 from interlock.api.call import Handler
 from interlock.model import operations as op
 from interlock.model.access import Permission
-from interlock.model.operation import Operation
+from interlock.model.lane_operations import lanes
+from interlock.model.operation import API, Operation
 from interlock.stores.memory import MemoryStore
 
-FORWARDED = {op.lanes, op.tree, op.reload}  # what the scheduler reports is the answer
+FORWARDED = {lanes, op.tree, op.reload}  # what the scheduler reports is the answer
 
 
 def handlers() -> dict[Any, Handler]:
@@ -39,7 +40,7 @@ def test_every_operation_has_a_handler() -> None:
 def test_what_changes_anything_needs_more_than_to_read(operation: Operation[Any]) -> None:
     if operation.method != "GET":
         assert operation.needs not in (None, Permission.READ)
-    elif operation.path.startswith(op.API) or operation is op.metrics:
+    elif operation.path.startswith(API) or operation is op.metrics:
         assert operation.needs is Permission.READ
     else:
         assert operation.needs is None

@@ -21,7 +21,8 @@ from interlock.model.explanation import ReasonKind as K
 from interlock.model.facets import Facets, RetriedAs
 from interlock.model.job import ExecutorKind, Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec
-from interlock.model.request import ActOnLane, ActOnSession, StartBulk
+from interlock.model.lane_request import ActOnLane, ActOnSession
+from interlock.model.request import StartBulk
 from interlock.model.run import Now
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter

@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 from interlock.model.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
+from interlock.model.lane_request import ActOnLane
 from interlock.model.message import Dispatch
-from interlock.model.request import ActOnLane
 from interlock.model.state import ON_WORKER, State
 from tests.core.machine import Machine
 

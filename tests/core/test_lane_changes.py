@@ -9,7 +9,8 @@ from interlock.model.command import Define, Refill
 from interlock.model.error import BadValue, Draining, UnknownLane
 from interlock.model.job import Job
 from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneSpec, LaneStatus, LaneValues
-from interlock.model.request import ActOnLane, CreateLane, LaneReport, NewRun, Request, SetLane, StartBulk
+from interlock.model.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
+from interlock.model.request import NewRun, Request, StartBulk
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ON_WORKER, State

@@ -12,7 +12,7 @@ from interlock.model.command import Define
 from interlock.model.error import BadValue, shown
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.lane import LaneInfo, LaneStatus, LaneValues
-from interlock.model.request import AskLanes
+from interlock.model.lane_request import AskLanes
 from interlock.model.state import State
 from tests.core.machine import START, WORK, Machine, retrying_job, specs
 

@@ -11,17 +11,8 @@ from interlock.core.state import Limits
 from interlock.model.error import QueueFull
 from interlock.model.job import Job, Priority
 from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
-from interlock.model.request import (
-    ActOnLane,
-    ActOnRun,
-    ActOnSession,
-    AskSessions,
-    CreateLane,
-    SessionReport,
-    SetLane,
-    StartBulk,
-    StateReport,
-)
+from interlock.model.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SessionReport, SetLane
+from interlock.model.request import ActOnRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 from interlock.core.state import Limits
 from interlock.model.error import Draining, QueueFull
 from interlock.model.lane import LaneAction, LaneChange
+from interlock.model.lane_request import ActOnLane, ActOnSession, SessionReport, SetLane
 from interlock.model.message import Returned
-from interlock.model.request import ActOnLane, ActOnSession, SessionReport, SetLane
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State

@@ -5,8 +5,8 @@ from typing import Any
 from interlock.api.call import Call, Handlers, handlers_of
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
-from interlock.model import operations as op
-from interlock.model import request as r
+from interlock.model import lane_operations as op
+from interlock.model import lane_request as r
 from interlock.model.bodies import LaneBody, LaneChangeBody
 from interlock.model.field import copy_fields
 from interlock.model.field_types import Place, Rate

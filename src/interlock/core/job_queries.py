@@ -16,6 +16,7 @@ from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
+from interlock.model.lane_request import AskLanes, AskSessions, LanesReport
 from interlock.model.message import Message
 from interlock.model.work import FunctionWork, ProcessWork, command_of
 
@@ -79,9 +80,9 @@ def _next_of(entry: Entry | None, state: SchedulerState) -> float | None:
     return min(ahead, default=entry.fires_at)
 
 
-def lanes(question: r.AskLanes, state: SchedulerState, now: float) -> r.LanesReport:
+def lanes(question: AskLanes, state: SchedulerState, now: float) -> LanesReport:
     found = [lane_info(state, lane, now) for lane in state.lanes.values()]
-    return r.LanesReport(question.request, LaneList(lanes=found))
+    return LanesReport(question.request, LaneList(lanes=found))
 
 
 def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
@@ -153,8 +154,8 @@ def _due_before(table: Table, until: float) -> Iterator[tuple[float, str]]:
 ANSWERS: Mapping[type[r.Request[Any]], Callable[[Any, SchedulerState, float], Message]] = {
     r.AskJobs: page,
     r.AskJob: one,
-    r.AskLanes: lanes,
-    r.AskSessions: session_page,
+    AskLanes: lanes,
+    AskSessions: session_page,
     r.AskNext: next_times,
     r.AskTimetable: timetable,
 }

@@ -17,7 +17,7 @@ from interlock.model.error import BadValue, UnknownLane
 from interlock.model.field_types import NAME_RULE, did_you_mean
 from interlock.model.job import NAME
 from interlock.model.lane import STATUS_AFTER, LaneChange, LaneEvent, LaneMemo, LaneSpec
-from interlock.model.request import ActOnLane, CreateLane, LaneReport, SetLane
+from interlock.model.lane_request import ActOnLane, CreateLane, LaneReport, SetLane
 
 Change = CreateLane | SetLane | ActOnLane
 

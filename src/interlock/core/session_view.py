@@ -4,7 +4,7 @@ from heapq import nsmallest
 
 from interlock.core.session import Session
 from interlock.core.state import SchedulerState
-from interlock.model import request as r
+from interlock.model import lane_request as r
 from interlock.model.lane import shown_rate
 from interlock.model.session import effective
 from interlock.model.session_info import SessionInfo, SessionUsage

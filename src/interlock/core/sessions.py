@@ -24,8 +24,9 @@ from interlock.model.error import QueueFull
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
+from interlock.model.lane_request import ActOnSession, SessionReport
 from interlock.model.new_run import check_name
-from interlock.model.request import ActOnSession, NewRun, SessionReport
+from interlock.model.request import NewRun
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
 from interlock.model.session_info import SessionEvent

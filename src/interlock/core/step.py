@@ -23,7 +23,7 @@ from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import command, effect, message, request
+from interlock.model import command, effect, lane_request, message, request
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -112,13 +112,13 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Leaving: liveness.worker_leaving,
     command.Create: admission.create,
     request.ActOnRun: actions.act,
-    request.ActOnSession: sessions.act,
+    lane_request.ActOnSession: sessions.act,
     request.StartBulk: bulk.start,
     request.SetPaused: job_changes.pause,
     request.DropJob: job_changes.drop,
-    request.CreateLane: lane_changes.create,
-    request.SetLane: lane_changes.set_values,
-    request.ActOnLane: lane_changes.act,
+    lane_request.CreateLane: lane_changes.create,
+    lane_request.SetLane: lane_changes.set_values,
+    lane_request.ActOnLane: lane_changes.act,
     command.Define: job_changes.define,
     command.Put: job_changes.put,
     command.Refill: job_changes.refill,
@@ -136,7 +136,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Create: admission.create_needs,
     request.ActOnRun: actions.needs_run,
     request.StartBulk: rerun.needs_page,
-    request.ActOnSession: sessions.act_needs,
+    lane_request.ActOnSession: sessions.act_needs,
     command.Quarantine: actions.needs_run,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,

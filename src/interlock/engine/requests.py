@@ -16,6 +16,7 @@ from interlock.model import request as r
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
 from interlock.model.explanation import explain_end
 from interlock.model.frames import LARGEST
+from interlock.model.lane_request import AskSession, SessionsReport
 from interlock.model.message import Message, Problem
 from interlock.model.new_run import check_name
 from interlock.model.run import Now, Run, as_fields, stats_of
@@ -284,7 +285,7 @@ def _query(requests: Requests, name: str, question: r.Request[Message]) -> Messa
     return job_queries.ANSWERS[type(question)](question, requests.engine.state, requests.engine.now())
 
 
-async def _session(requests: Requests, name: str, question: r.AskSession) -> Message:
+async def _session(requests: Requests, name: str, question: AskSession) -> Message:
     """Show a session; one without runs is not in memory, and the store has its memo."""
     check_key("session", question.session)
     check_name("tenant", question.tenant)
@@ -293,7 +294,7 @@ async def _session(requests: Requests, name: str, question: r.AskSession) -> Mes
     if found is None:
         memos = await requests.store.memos([memo_name(*key)])
         found = Session(*key, read_memo(memos.get(memo_name(*key))))
-    return r.SessionsReport(question.request, [session_info(state, found, requests.engine.now())], False)
+    return SessionsReport(question.request, [session_info(state, found, requests.engine.now())], False)
 
 
 def _metrics(requests: Requests, name: str, question: r.AskMetrics) -> Message:
@@ -325,7 +326,7 @@ WAYS: dict[type[Message], Way] = {
     r.AskHistory: (STORE, _history),
     r.AskExplanation: (JOBS, _explanation),
     r.AskLogs: (STORE, _logs),
-    r.AskSession: (JOBS, _session),
+    AskSession: (JOBS, _session),
     **dict.fromkeys(job_queries.ANSWERS, (JOBS, _query)),
     r.AskStatus: (NOTHING, lambda one, _, message: one.engine.status(message.request)),
     r.AskProgress: (

@@ -19,6 +19,7 @@ from interlock.model.new_run import Body
 from interlock.model.request import LONGEST_KEY, Request
 
 A = TypeVar("A")
+API = "/api/v1"
 
 
 class Query(Body, frozen=True, kw_only=True):

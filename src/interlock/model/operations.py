@@ -9,19 +9,14 @@ from interlock.model import request as r
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
-from interlock.model.lane import LaneAction, LaneInfo, LaneList
+from interlock.model.lane_operations import LANE_OPERATIONS, SESSION_OPERATIONS
 from interlock.model.new_run import NewRunBody, TriggerBody
-from interlock.model.operation import Key, Operation
+from interlock.model.operation import API, Key, Operation
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_action import RunAction
 from interlock.model.run_view import BulkInfo, History, LogPage, RunDetail, RunInfo, RunPage, ServiceLogPage
-from interlock.model.session import SessionAction
-from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 
-API = "/api/v1"
 JOB = f"{API}/jobs/{{job_id}}"
-LANE = f"{API}/lanes/{{lane}}"
-SESSION = f"{API}/sessions/{{session}}"
 RUN = f"{API}/runs/{{run_id}}"
 SERVICE = f"{API}/services/{{name}}"
 
@@ -219,82 +214,6 @@ delete_job = Operation(
     every_tenant="jobs",
     raises=(e.NotPut,),
 )
-lanes = Operation(
-    f"GET {API}/lanes",
-    "List lanes. Lanes with their limits and the runs in them, which are of all tenants.",
-    LaneList,
-    asks=r.AskLanes,
-    every_tenant="lanes",
-)
-create_lane = Operation(
-    f"POST {API}/lanes",
-    "Create a lane. It outlasts restarts and reloads. A lane that exists is returned unchanged.",
-    LaneInfo,
-    body=b.LaneBody,
-    asks=r.CreateLane,
-    every_tenant="lanes",
-)
-set_lane = Operation(
-    f"PATCH {LANE}",
-    "Set values of a lane. They outlast restarts and reloads, whatever is declared. A value that is set to the "
-    "declared one follows the declaration again. A lowered limit stops no run.",
-    LaneInfo,
-    body=b.LaneChangeBody,
-    asks=r.SetLane,
-    every_tenant="lanes",
-)
-_LANE_ACTIONS = {
-    LaneAction.PAUSE: "Start no runs in the lane until it is resumed. Active runs finish.",
-    LaneAction.RESUME: "Let a paused or draining lane start runs again.",
-    LaneAction.DRAIN: "Start no runs in the lane, and refuse new ones with `draining`, until it is resumed. Active "
-    "runs finish, and waiting runs stay. Occurrences of schedules wait too.",
-}
-lane_actions = {
-    action: Operation(
-        f"POST {LANE}/{action}",
-        f"{action.capitalize()} a lane. {meaning} It outlasts restarts and reloads. May be repeated.",
-        LaneInfo,
-        name=f"{action}_lane",
-        asks=r.ActOnLane,
-        every_tenant="lanes",
-    )
-    for action, meaning in _LANE_ACTIONS.items()
-}
-
-sessions = Operation(
-    f"GET {API}/sessions",
-    "List sessions. Sessions with runs that have not ended, by tenant and key.",
-    SessionPage,
-    query=q.SessionsQuery,
-    asks=r.AskSessions,
-)
-session = Operation(
-    f"GET {SESSION}",
-    "Show a session. A session with any key, with or without runs.",
-    SessionInfo,
-    query=q.TenantQuery,
-    asks=r.AskSession,
-)
-_SESSION_ACTIONS = {
-    SessionAction.STOP: "Stop a session. Cancel its oldest active run; `acted` is false without one.",
-    SessionAction.STOP_ALL: "Stop all of a session. Cancel its active and waiting runs. A message stamped before this "
-    "moment that comes later is cancelled too, as `message_stale`; the first later one ends that.",
-    SessionAction.RESET: "Reset a session. Cancel its waiting runs as `lane_cleared`, and begin a new generation: "
-    "active runs finish outside it.",
-    SessionAction.PAUSE: "Pause a session. Waiting runs and new ones stay until it is resumed. Active runs finish.",
-    SessionAction.RESUME: "Resume a session. Let the runs of a paused session start again.",
-}
-session_actions = {
-    action: Operation(
-        f"POST {SESSION}/{action}",
-        meaning,
-        ActedOnSession,
-        name=f"{action}_session",
-        query=q.TenantQuery,
-        asks=r.ActOnSession,
-    )
-    for action, meaning in _SESSION_ACTIONS.items()
-}
 
 tree = Operation(
     f"GET {API}/tree",
@@ -390,8 +309,8 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "runs": (submit, submit_many, runs, run, explanation, history, logs, *run_actions.values(), *bulk_actions.values(),
              bulk),
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
-             put_jobs, delete_job, lanes, create_lane, set_lane, *lane_actions.values()),
-    "sessions": (sessions, session, *session_actions.values()),
+             put_jobs, delete_job, *LANE_OPERATIONS),
+    "sessions": SESSION_OPERATIONS,
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

@@ -14,16 +14,13 @@ from interlock.model.explanation import Explanation
 from interlock.model.exposition import Family
 from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
-from interlock.model.lane import LaneAction, LaneChange, LaneInfo, LaneList, LaneSpec
-from interlock.model.message import Count, Message, sent_kinds
+from interlock.model.message import Count, Message
 from interlock.model.new_run import LONGEST_KEY as LONGEST_KEY
 from interlock.model.new_run import NewRun as NewRun
 from interlock.model.reload_report import Reloaded
 from interlock.model.run import Run, RunStats, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
-from interlock.model.session import SessionAction
-from interlock.model.session_info import SessionInfo
 from interlock.model.state import State
 
 A_co = TypeVar("A_co", bound=Message, covariant=True)
@@ -151,14 +148,6 @@ class ReloadReport(Answer, frozen=True):
 class JobsReport(Answer, frozen=True):
     jobs: list[JobInfo]
     more: bool
-
-
-class LanesReport(Answer, frozen=True):
-    found: LaneList
-
-
-class LaneReport(Answer, frozen=True):
-    lane: LaneInfo
 
 
 class NextReport(Answer, frozen=True):
@@ -300,32 +289,6 @@ class AskJob(Request[JobsReport], frozen=True):
     job_id: str
 
 
-class AskLanes(Request[LanesReport], frozen=True):
-    pass
-
-
-class CreateLane(Change[LaneReport], frozen=True):
-    """Create a lane; one that exists stays as it is."""
-
-    lane: str
-    spec: LaneSpec
-    actor: str = ""
-
-
-class SetLane(Change[LaneReport], frozen=True):
-    """Set values of a lane, whatever is declared."""
-
-    lane: str
-    change: LaneChange
-    actor: str = ""
-
-
-class ActOnLane(Change[LaneReport], frozen=True):
-    lane: str
-    action: LaneAction
-    actor: str = ""
-
-
 class AskNext(Request[NextReport], frozen=True):
     """Ask for the fire times of a job after `after`, or after now."""
 
@@ -340,41 +303,6 @@ class AskTimetable(Request[TimetableReport], frozen=True):
     until: float
     most_jobs: Count
     most_times: Count  # of one job
-
-
-class SessionReport(Answer, frozen=True):
-    acted: bool  # whether there was anything to act on
-    session: SessionInfo
-
-
-class SessionsReport(Answer, frozen=True):
-    sessions: list[SessionInfo]
-    more: bool
-
-
-class AskSessions(Request[SessionsReport], frozen=True):
-    """Ask for sessions with live runs, of one tenant or of all, after this tenant and key."""
-
-    tenant: str | None
-    after: tuple[str, str] | None
-    limit: Count
-
-
-class AskSession(Request[SessionsReport], frozen=True):
-    """Ask for a session, with or without runs."""
-
-    session: str
-    tenant: str = "default"
-
-
-class ActOnSession(Change[SessionReport], frozen=True):
-    action: SessionAction
-    session: str
-    tenant: str = "default"
-    actor: str | None = None
-
-    permission: ClassVar = Permission.CANCEL
-    once: ClassVar = True
 
 
 class SetPaused(Change[JobsReport], frozen=True):
@@ -420,6 +348,3 @@ class Watch(Probe[StatusReport], frozen=True):
     """Start or stop sending `News` to this client."""
 
     on: bool
-
-
-MESSAGES = tuple(sent_kinds(Message))

@@ -11,6 +11,7 @@ from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
+from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
@@ -82,11 +83,13 @@ class JobOperations(RunAccess):
 
     async def lanes(self) -> list[LaneInfo]:
         """Return every lane with its limit and the runs in it."""
-        return (await self._call(table.lanes)).lanes
+        return (await self._call(lane_table.lanes)).lanes
 
     async def create_lane(self, name: str, limit: int, *, rate: str | None = None, burst: int = 1) -> LaneInfo:
         """Create a lane that outlasts restarts and reloads; one that exists is returned unchanged."""
-        return await self._call(table.create_lane, body=filled(LaneBody, id=name, limit=limit, rate=rate, burst=burst))
+        return await self._call(
+            lane_table.create_lane, body=filled(LaneBody, id=name, limit=limit, rate=rate, burst=burst)
+        )
 
     async def set_lane(self, name: str, **values: Unpack[LaneOptions]) -> LaneInfo:
         """Set values of a lane, whatever is declared; a rate of None removes it. A value that is set to the declared
@@ -95,31 +98,31 @@ class JobOperations(RunAccess):
         body = filled(LaneChangeBody, **values)
         if "rate" in values and values["rate"] is None:
             body = msgspec.structs.replace(body, rate=None)
-        return await self._call(table.set_lane, name, body=body)
+        return await self._call(lane_table.set_lane, name, body=body)
 
     async def act_on_lane(self, name: str, action: LaneAction | str) -> LaneInfo:
         """Pause, resume or drain a lane. A paused lane starts no runs; a draining one also refuses new ones. Active
         runs finish, and waiting runs stay until it is resumed."""
-        if action not in table.lane_actions:
+        if action not in lane_table.lane_actions:
             raise BadValue("action", action, f"one of {', '.join(LaneAction)}")
-        return await self._call(table.lane_actions[LaneAction(action)], name)
+        return await self._call(lane_table.lane_actions[LaneAction(action)], name)
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        async for page in self._pages(table.sessions, filled(SessionsQuery, tenant=tenant, limit=PAGE)):
+        async for page in self._pages(lane_table.sessions, filled(SessionsQuery, tenant=tenant, limit=PAGE)):
             for session in page.sessions:
                 yield session
 
     async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
         """Return the session with this key, with or without runs."""
-        return await self._call(table.session, key, query=filled(TenantQuery, tenant=tenant))
+        return await self._call(lane_table.session, key, query=filled(TenantQuery, tenant=tenant))
 
     async def act_on_session(self, key: str, action: SessionAction | str, tenant: str | None = None) -> ActedOnSession:
         """Stop, stopall, reset, pause or resume a session; `acted` of the answer is whether there was anything to act
         on. If the connection breaks, the call is not repeated, because the action may have happened."""
-        if action not in table.session_actions:
+        if action not in lane_table.session_actions:
             raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
-        operation = table.session_actions[SessionAction(action)]
+        operation = lane_table.session_actions[SessionAction(action)]
         return await self._call(operation, key, query=filled(TenantQuery, tenant=tenant))
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
