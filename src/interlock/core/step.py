@@ -59,6 +59,8 @@ def step(
             handle(p, origin, content)
         except InvalidTransition as error:
             p.problems.append(str(error))
+            if hasattr(content, "request"):
+                p.answers.append((origin, Failed(content.request, error)))
         except InterlockError as error:
             p.answers.append((origin, Failed(content.request, error)))
     job_changes.adopt_changes(p)
