@@ -22,7 +22,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
-from interlock.stores.memory_payloads import copy_payloads
+from interlock.stores.memory_rows import copy_payloads, keep_memos
 
 _change_decoder = msgspec.json.Decoder(Change)
 _POSITION = attrgetter("position")
@@ -108,14 +108,7 @@ class MemoryStore(port.Store, Leases):
         copy_payloads(batch, self.runs_by_id, self.further)
         self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
         self._apply_services(batch)
-        self._apply_memos(batch)
-
-    def _apply_memos(self, batch: Batch) -> None:
-        for name, value in batch.memos.items():
-            if value is None:
-                self.memos_by_name.pop(name, None)
-            else:
-                self.memos_by_name[name] = value
+        keep_memos(batch, self.memos_by_name)
 
     def _apply_bulks(self, batch: Batch) -> None:
         for bulk_id in batch.dropped_bulks:
