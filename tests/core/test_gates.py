@@ -14,20 +14,28 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from msgspec import to_builtins
 
+from interlock.core.gates import REST, SESSION_RATE
+from interlock.core.state import Limits
 from interlock.model.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
 from interlock.model.lane_request import ActOnLane
 from interlock.model.message import Dispatch
+from interlock.model.session import SessionOptions
 from interlock.model.state import ON_WORKER, State
-from tests.core.machine import Machine
+from tests.core.machine import AT_ONCE, START, Machine
 
 LIMITED = Job(id="limited", limit=KeyLimit(key="who", max=2))
 RATED = Job(id="rated", rate=2.0, burst=3)
 BOTH = Job(id="both", rate=1.0, limit=KeyLimit(key="who", max=1))
 JOBS = [LIMITED, RATED, BOTH, Job(id="free")]
 SLOW = LaneSpec(limit=5, rate=4.0, burst=2)
+CHAT = SessionOptions(debounce=0.0, cap=100, max_concurrent=4, rate=2.0, burst=2)
+LIMITS = Limits(session_patterns={"chat-*": to_builtins(CHAT)})
+
+CHATS = ("chat-1", "chat-2")
 
 
 def payload(who: str) -> bytes:
@@ -42,12 +50,18 @@ def check_rate(starts: list[float], rate: float | None, burst: int) -> None:
             assert last - first + 1 <= burst + (starts[last] - begin) * rate + 1e-6
 
 
+def assert_no_session_rates(machine: Machine) -> None:
+    machine.step()
+    kept = [name for name in [*machine.state.gates, *machine.store.memos_by_name] if name.startswith(SESSION_RATE)]
+    assert not kept
+
+
 class GateMachine(RuleBasedStateMachine):
     @initialize(limit=st.integers(1, 8))
     def begin(self, limit: int) -> None:
-        self.machine = Machine(*JOBS, lanes={"main": limit, "slow": SLOW})
+        self.machine = Machine(*JOBS, lanes={"main": limit, "slow": SLOW}, limits=LIMITS)
         self.machine.worker_up(slots=100)
-        self.starts: dict[str, list[float]] = {name: [] for name in (*(job.id for job in JOBS), "slow")}
+        self.starts: dict[str, list[float]] = {name: [] for name in (*(job.id for job in JOBS), "slow", *CHATS)}
         self.who: dict[str, tuple[str, str]] = {}
         self.seen = 0
 
@@ -57,9 +71,11 @@ class GateMachine(RuleBasedStateMachine):
         tenant=st.sampled_from("xy"),
         priority=st.sampled_from(["critical", "batch"]),
         lane=st.sampled_from(["main", "slow"]),
+        session=st.sampled_from([None, *CHATS]),
     )
-    def submit(self, job: Job, who: str, tenant: str, priority: str, lane: str) -> None:
-        run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority, lane=lane)
+    def submit(self, job: Job, who: str, tenant: str, priority: str, lane: str, session: str | None) -> None:
+        tenant = tenant if session is None else "x"
+        run_id = self.machine.submit(job.id, payload(who), tenant=tenant, priority=priority, lane=lane, session=session)
         self.who[run_id] = (job.id, who)
 
     @precondition(lambda self: self.executing())
@@ -99,9 +115,9 @@ class GateMachine(RuleBasedStateMachine):
             return
         for _, message in self.machine.sent[self.seen :]:
             if isinstance(message, Dispatch):
-                lane = self.machine.state.lanes[self.machine.run(message.run_id).lane]
-                assert lane.status is LaneStatus.OPEN
-                for name in (message.job_id, *([lane.name] if lane.name in self.starts else [])):
+                run = self.machine.run(message.run_id)
+                assert self.machine.state.lanes[run.lane].status is LaneStatus.OPEN
+                for name in {message.job_id, run.lane, str(run.session)} & self.starts.keys():
                     self.starts[name].append(self.machine.elapsed)
         self.seen = len(self.machine.sent)
         counted = Counter(self.who[run_id] for run_id in self.executing())
@@ -111,20 +127,27 @@ class GateMachine(RuleBasedStateMachine):
             if job.rate is not None:
                 check_rate(self.starts[job.id], job.rate, job.burst)
         check_rate(self.starts["slow"], SLOW.rate, SLOW.burst)
+        for name in CHATS:
+            check_rate(self.starts[name], CHAT.rate, CHAT.burst)
 
     def teardown(self) -> None:
-        """Every run comes to its end, without a push from outside, once the lanes are open."""
+        """Every run comes to its end, without a push from outside, once the lanes are open. Then nothing is left of the
+        rates of sessions."""
         for lane in ("main", "slow") if hasattr(self, "machine") else ():
             self.machine.step(("client", ActOnLane(7, lane, LaneAction.RESUME)))
         for _ in range(1000):
             if not hasattr(self, "machine") or not self.machine.state.runs:
-                return
+                break
             for run_id in self.executing():
                 self.machine.finished(run_id)
             if self.machine.state.runs and not self.executing():
                 assert self.machine.last.wake_at is not None, "it would sleep for ever"
                 self.machine.advance_to(self.machine.last.wake_at)
-        raise AssertionError(f"{len(self.machine.state.runs)} runs are left")
+        else:
+            raise AssertionError(f"{len(self.machine.state.runs)} runs are left")
+        if hasattr(self, "machine"):
+            self.machine.advance(REST + CHAT.burst / (CHAT.rate or 1))
+            assert_no_session_rates(self.machine)
 
 
 @pytest.mark.behaviour("LAN-8", "LAN-9")
@@ -149,6 +172,65 @@ def test_a_rate_spaces_the_starts_and_allows_a_burst(job: str, lane: int | LaneS
             assert machine.last.wake_at is not None
             machine.advance_to(machine.last.wake_at)
     assert [round(after - before, 3) for before, after in pairwise(times)] == [0, 0, 0.5, 0.5, 0.5, 0.5]
+
+
+BY_PATTERN = {"chat*": {"rate": 2.0, "burst": 2, "debounce": 0.0, "max_concurrent": 100, "cap": 100}}
+
+
+@pytest.mark.behaviour("LAN-8", "SES-10")
+@pytest.mark.parametrize("by", ["pattern", "job", "submit"])
+def test_each_session_has_its_own_rate_and_a_restart_does_not_begin_it_anew(by: str) -> None:
+    given = BY_PATTERN["chat*"]
+    job = Job(id="work", sessions=given if by == "job" else None)
+    limits = Limits(session_patterns=BY_PATTERN if by == "pattern" else AT_ONCE)
+    machine = Machine(job, lanes={"main": 100}, limits=limits)
+    machine.worker_up(slots=100)
+    runs = [machine.submit(session="chat", session_options=given if by == "submit" else None) for _ in range(5)]
+    assert machine.dispatched() == runs[:2]
+    other = machine.submit(session="chat 2", session_options=given if by == "submit" else None)
+    free = machine.submit()
+    assert machine.dispatched() == [*runs[:2], other, free]
+    for number in (2, 3, 4):
+        machine.restart()
+        machine.worker_up(slots=100, held=[machine.held(run_id) for run_id in machine.dispatched()])
+        assert machine.dispatched()[4:] == runs[2:number]
+        assert machine.last.wake_at is not None
+        machine.advance_to(machine.last.wake_at)
+        assert machine.wall == START + (number - 1) * 0.5
+        assert machine.dispatched()[4:] == runs[2 : number + 1]
+    for run_id in [*runs, other, free]:
+        machine.finished(run_id)
+    machine.restart()
+    machine.advance(REST + 1)
+    assert_no_session_rates(machine)
+
+
+@pytest.mark.behaviour("LAN-8")
+def test_a_new_rate_of_a_session_counts_for_runs_that_wait_for_the_one_before() -> None:
+    slow = {"rate": 1.0 / 86400, "debounce": 0.0, "max_concurrent": 3}
+    machine = Machine(Job(id="work", sessions=slow), Job(id="other", sessions={"debounce": 0.0, "max_concurrent": 9}))
+    machine.worker_up()
+    first, second = machine.submit_many(2, session="a")
+    third = machine.submit(session="a", session_options={"rate": 2.0})
+    assert machine.dispatched() == [first]
+    machine.advance(0.5)
+    assert machine.dispatched() == [first, second]
+    machine.advance(0.5)
+    assert machine.dispatched() == [first, second, third]
+    begun = machine.submit_many(2, session="b")
+    free = machine.submit("other", session="b")
+    assert set(machine.dispatched()[3:]) == {*begun, free}
+
+
+@pytest.mark.behaviour("LAN-8", "LAN-9")
+def test_a_queue_that_parks_at_another_gate_leaves_its_turn_to_the_next() -> None:
+    machine = Machine(BOTH, lanes={"main": 100})
+    machine.worker_up(slots=100)
+    first = machine.submit("both", payload("a"))
+    machine.submit("both", payload("a"))
+    free = machine.submit("both", payload("b"))
+    machine.advance(1.0)
+    assert machine.dispatched() == [first, free]
 
 
 @pytest.mark.behaviour("LAN-3", "LAN-8")

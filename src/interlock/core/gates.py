@@ -1,4 +1,4 @@
-"""Gates: the rate of a lane or a job, and the limit of a job for each value of an argument.
+"""Gates: the rate of a lane, a job or a session, and the limit of a job for each value of an argument.
 
 A queue of a lane waits at the first closed gate, while others pass by. A gate that opens lets its queues try again, as
 many as it has room for: the highest priority first, then the oldest. Nothing polls.
@@ -7,6 +7,7 @@ many as it has room for: the highest priority first, then the oldest. Nothing po
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,14 +22,20 @@ if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
     from interlock.core.transition import Pass
 
-GATE = "gate"  # the kind of a span that ends when a rate has room again
+GATE = "gate"  # the kind of a span that ends when a rate has room again, or may be forgotten
 RATE = "rate:"  # prefix of the names of rates, and of their memos
 LANE_RATE = "rate:lane:"
+SESSION_RATE = "rate:session:"
+REST = 60.0  # seconds that the rate of an idle session is kept after all its starts are paid for
 
 
 def gate_names(job: Job, run: Run) -> tuple[str, ...]:
     rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
     return (*rate, limit_name(run)) if job.limit is not None else rate
+
+
+def session_rate(tenant: str, session: str) -> str:
+    return f"{SESSION_RATE}{tenant}:{session}"
 
 
 def limit_name(run: Run) -> str:
@@ -71,7 +78,7 @@ class RateGate(Gate, eq=False, kw_only=True):
     interval: float = 0.0
     burst: int = 1
     due: float = 0.0  # elapsed time at which all starts so far are paid for, one every `interval`
-    has_alarm: bool = False
+    alarm: float = inf  # elapsed time of the next look
 
     def room(self, elapsed: float) -> int:
         # More than a whole burst is owed only if the wall clock was set back before a restart.
@@ -88,21 +95,33 @@ class RateGate(Gate, eq=False, kw_only=True):
         left = due - (burst - 1) / rate - now.elapsed
         if left > 1e-9 / rate:
             what, _, name = self.name.removeprefix(RATE).partition(":")
+            name = name.partition(":")[2] if what == "session" else name  # without its tenant
             text = f"waits for the rate of {what} {name}, which allows the next start in {span(left)}"
             yield Reason(kind=ReasonKind.RATE, text=text, name=self.name, at=now.wall + left)
 
     def take(self, p: "Pass", starts: int = 1) -> None:
         self.due = max(self.due, p.elapsed) + starts * self.interval
+        p.state.open_gates[self.name] = self
         p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:
         super().park(p, lane, line, key, order)
-        self.set_alarm(p)
+        self.set_alarm(p, self.opens_at)
 
-    def set_alarm(self, p: "Pass") -> None:
-        if not self.has_alarm:
-            self.has_alarm = True
-            heappush(p.state.spans, (self.opens_at, p.state.arrival(), self.name, GATE, 0.0))
+    def set_alarm(self, p: "Pass", at: float) -> None:
+        if at < self.alarm:
+            self.alarm = at
+            heappush(p.state.spans, (at, p.state.arrival(), self.name, GATE, at))
+
+    def rest(self, p: "Pass") -> None:
+        """Forget the rate of a session without runs behind it, at once or later."""
+        if self.name.startswith(SESSION_RATE) and not self.parked:
+            if self.due + REST <= p.elapsed:
+                del p.state.gates[self.name]
+                if self.due:
+                    p.batch.memos[self.name] = None
+            else:
+                self.set_alarm(p, self.due + REST)
 
 
 class LimitGate(Gate, eq=False, kw_only=True):
@@ -120,33 +139,42 @@ class LimitGate(Gate, eq=False, kw_only=True):
             yield Reason(kind=ReasonKind.LIMIT, text=text, name=self.name, holders=holders)
 
 
-def ring(p: "Pass", name: str) -> None:
-    """Open a rate whose time has come."""
+def ring(p: "Pass", name: str, at: float) -> None:
+    """Look at a rate whose time has come."""
     gate = p.state.gates.get(name)
-    if isinstance(gate, RateGate):
-        gate.has_alarm = False
+    if isinstance(gate, RateGate) and gate.alarm == at:
+        gate.alarm = inf
         p.state.open_gates[name] = gate
         if name.startswith(LANE_RATE) and (lane := name.removeprefix(LANE_RATE)) in p.state.lanes:
             p.state.stir(lane)
 
 
-def let_queues_try(p: "Pass") -> None:
-    """Let queues behind open gates try again, until these have no room or no queue."""
-    state = p.state
+def let_queues_try(p: "Pass") -> bool:
+    """Let queues behind open gates try again, until these have no room or no queue; return whether any does."""
+    state, tries = p.state, False
     for gate in list(state.open_gates.values()):
-        room = gate.room(p.elapsed)
+        room = gate.room(p.elapsed) if gate.parked else 0
         gate.let_try(state, room)
+        tries = tries or room > 0
         if not room or not gate.parked:
             del state.open_gates[gate.name]
         if isinstance(gate, LimitGate) and not gate.holders and not gate.parked:
             del state.gates[gate.name]
-        elif isinstance(gate, RateGate) and not room and gate.parked:
-            gate.set_alarm(p)
+        elif isinstance(gate, RateGate) and gate.parked:
+            if not room:
+                gate.set_alarm(p, gate.opens_at)
+        elif isinstance(gate, RateGate):
+            gate.rest(p)
+    return tries
 
 
 def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
-    """Explain which gates of the run's job are closed."""
+    """Explain which gates of the run's session and job are closed."""
     job = state.job_of(run)
+    rate = None if run.session is None else state.sessions[run.tenant, run.session].rate
+    gate = None if rate is None else state.gates.get(session_rate(run.tenant, str(run.session)))
+    if rate is not None and isinstance(gate, RateGate):
+        yield from gate.explain(*rate, now)
     for gate in map(state.gates.get, gate_names(job, run)):
         if isinstance(gate, RateGate) and job.rate is not None:
             yield from gate.explain(job.rate, job.burst, now)

@@ -29,10 +29,17 @@ def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
 def fill(p: Pass) -> None:
     """Dispatch as many waiting runs as lanes and workers take. When workers are short, the lane that uses the least of
     its limit goes first, so that no lane's backlog delays another. Only lanes that can start a run are looked at."""
-    state = p.state
-    if state.draining:
+    if p.state.draining:
         return
-    gates.let_queues_try(p)
+    while True:
+        tries = gates.let_queues_try(p)
+        _fill_lanes(p)
+        if not tries:
+            return
+
+
+def _fill_lanes(p: Pass) -> None:
+    state = p.state
     for lane in state.stirred.values():
         _offer(state, lane)
     state.stirred.clear()
@@ -62,11 +69,12 @@ def _fill_lane(p: Pass, lane: Lane) -> bool:
     """Return False if its rate is used up: it is looked at again when that has room."""
     aside: list[tuple[Line, Head]] = []  # heads that no worker takes
     rate = None if lane.rate is None else p.state.rate_gate(LANE_RATE + lane.name, lane.rate, lane.burst)
-    before = lane.starts
+    before, has_rate = lane.starts, True
     while len(lane.holding) < lane.limit and (line := lane.next_line()) is not None:
         room = lane.limit if rate is None else rate.room(p.elapsed)
         if rate is not None and not room:
-            rate.set_alarm(p)
+            rate.set_alarm(p, rate.opens_at)
+            has_rate = False
             break
         started = _hand_out(p, lane, line, 1 if len(lane.lines) > 1 else room, aside)
         if started:
@@ -79,7 +87,7 @@ def _fill_lane(p: Pass, lane: Lane) -> bool:
         lane.add_head(line, head)
     if lane.starts > before:
         lane.note_starts(lane.starts - before, p.elapsed)
-    return rate is None or not rate.has_alarm
+    return has_rate
 
 
 def _hand_out(p: Pass, lane: Lane, line: Line, most: int, aside: list[tuple[Line, Head]]) -> int:

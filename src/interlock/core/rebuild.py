@@ -44,7 +44,8 @@ def rebuild(
             state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
     for name, due in snapshot.memos.items():
         if name.startswith(RATE):
-            state.gates[name] = RateGate(name=name, due=now.elapsed + msgspec.json.decode(due, type=float) - now.wall)
+            left = msgspec.json.decode(due, type=float) - now.wall
+            state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     sessions.open_all(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:

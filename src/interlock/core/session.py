@@ -36,6 +36,7 @@ class Session(msgspec.Struct, eq=False):
     window: float = 0.0  # elapsed time until which they may
     arrivals: int = 0
     most: int = 1  # runs that may be active, as of the latest arrival
+    rate: tuple[float, int] | None = None  # starts a second, and the burst, as of the latest arrival
 
     @property
     def room(self) -> int:

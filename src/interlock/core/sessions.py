@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from interlock.core.facts import Needs
+from interlock.core.gates import session_rate
 from interlock.core.lanes import enqueue
 from interlock.core.session import NOTHING, Session, memo_name, read_memo
 from interlock.core.session_view import session_info
@@ -98,6 +99,7 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
         _note(p, session, override={**(session.memo.override or {}), **facet.options})
     options = options_of(p.state, session, p.state.job_of(run), facet.options)
     session.most = options.max_concurrent
+    _set_rate(p.state, session, options)
     if options.mode is Mode.INTERRUPT:
         session.collector = None
         for other in [*session.not_ended(), *session.waiting.values()]:
@@ -113,6 +115,18 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
     if len(session.waiting) > options.cap:
         oldest = next(iter(session.waiting.values()))
         cancel_run(p, *((run, FULL) if options.drop is Drop.NEW else (oldest, DROPPED)), "scheduler")
+
+
+def _set_rate(state: SchedulerState, session: Session, options: SessionOptions) -> None:
+    """Let the new rate count for runs that wait for the one before, too."""
+    rate = None if options.rate is None else (options.rate, options.burst)
+    if rate != session.rate:
+        session.rate = rate
+        gate = state.gates.get(session_rate(session.tenant, session.name))
+        if gate is not None and rate is not None:
+            state.open_gates[gate.name] = state.rate_gate(gate.name, *rate)
+        elif gate is not None:
+            gate.let_try(state, len(gate.parked))
 
 
 def _open_window(p: Pass, session: Session, run: Run, debounce: float) -> None:
@@ -297,7 +311,9 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
             continue
         if facet.place > session.arrivals:
             session.arrivals = facet.place
-            session.most = options_of(state, session, state.job_of(run), facet.options).max_concurrent
+            options = options_of(state, session, state.job_of(run), facet.options)
+            session.most = options.max_concurrent
+            _set_rate(state, session, options)
         if had_turn(run):
             session.active[run.id] = run
         else:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from interlock.core.gates import GATE, LANE_RATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name
+from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name, session_rate
 from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
@@ -173,9 +173,6 @@ class SchedulerState:
             lane = self.lanes[name] = before.pop(name) if name in before else Lane(name)
             memo = self.lane_memos.get(name) or LaneMemo()
             spec = memo.spec_over(self.declared_lanes.get(name))
-            gate = self.gates.get(LANE_RATE + name)
-            if isinstance(gate, RateGate) and (lane.rate, lane.burst) != (spec.rate, spec.burst):
-                gate.has_alarm = False  # it may open earlier now
             lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
         self.stirred = dict(self.lanes)
         for heap in self.offers:
@@ -217,6 +214,8 @@ class SchedulerState:
     def route_key(self, run: Run) -> RouteKey:
         job, worker_of = self.job_of(run), run.job_id
         gates = gate_names(job, run) if job.rate is not None or job.limit is not None else ()
+        if run.session is not None and self.sessions[run.tenant, run.session].rate is not None:
+            gates = (session_rate(run.tenant, run.session), *gates)
         if type(job.work) is ProcessWork:
             return ANYWHERE, Room.SHARED, gates
         if type(job.work) is JobWork:
@@ -252,19 +251,22 @@ class SchedulerState:
         name = limit_name(run)
         gate = self.gates.get(name)
         if not isinstance(gate, LimitGate):
-            gate = self.gates[name] = LimitGate(name=name)
+            gate = self.gates[name] = self.open_gates[name] = LimitGate(name=name)
         return gate
 
     def rate_gate(self, name: str, rate: float, burst: int) -> RateGate:
         gate = self.gates.get(name)
         if not isinstance(gate, RateGate):
-            gate = self.gates[name] = RateGate(name=name)
+            gate = self.gates[name] = self.open_gates[name] = RateGate(name=name)
         gate.interval, gate.burst = 1.0 / rate, burst
         return gate
 
     def gates_of(self, run: Run, key: RouteKey) -> list[Gate]:
         """Return the gates of a queue with this run."""
         job, found = self.job_of(run), list[Gate]()
+        if run.session is not None and key[2][0] == (name := session_rate(run.tenant, run.session)):
+            rate = self.sessions[run.tenant, run.session].rate
+            found += [] if rate is None else [self.rate_gate(name, *rate)]
         if job.rate is not None:
             found.append(self.rate_gate(f"{RATE}job:{job.id}", job.rate, job.burst))
         if job.limit is not None:

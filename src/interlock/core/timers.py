@@ -73,7 +73,7 @@ def _end_spans(p: Pass) -> None:
     while state.spans and state.spans[0][0] <= p.elapsed:
         _, _, run_id, kind, value = heappop(state.spans)
         if kind == GATE:
-            ring(p, run_id)
+            ring(p, run_id, value)
             continue
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:
