@@ -133,7 +133,7 @@ class ForgetfulEngine(Engine):
 
 class NegligentEngine(Engine):
     """Does not go on with the bulk requests that were under way, or lets go of runs that are held, or forgets
-    whose turn it was in a session."""
+    whose turn it was in a session, or how much of its window this has used."""
 
     sabotage = Sabotage()
 
@@ -144,9 +144,15 @@ class NegligentEngine(Engine):
         elif self.sabotage.engine_forgets_turns:
             for session in self.state.sessions.values():
                 session.active.clear()
-        else:
+        elif self.sabotage.engine_forgets_holds:
             for run in self.state.runs.values():
                 run.facets = None if run.facets is None else msgspec.structs.replace(run.facets, hold=None)
+
+    async def _pass(self) -> None:
+        if self.sabotage.engine_forgets_usage:
+            for session in self.state.sessions.values():
+                session.memo = msgspec.structs.replace(session.memo, usage=(0, 0))
+        await super()._pass()
 
 
 class _Kept(dict[Effect, float]):
@@ -249,7 +255,8 @@ class Cluster:
         if sabotage.engine_applies_answers_twice or sabotage.engine_asks_once or sabotage.engine_forgets_unsent:
             kind = CarelessEngine
             CarelessEngine.sabotage = sabotage
-        if sabotage.engine_forgets_bulks or sabotage.engine_forgets_holds or sabotage.engine_forgets_turns:
+        forgets = (sabotage.engine_forgets_bulks, sabotage.engine_forgets_holds, sabotage.engine_forgets_turns)
+        if any(forgets) or sabotage.engine_forgets_usage:
             kind = NegligentEngine
             NegligentEngine.sabotage = sabotage
         if sabotage.engine_ignores_delays or sabotage.engine_ignores_types:

@@ -193,6 +193,8 @@ class SimulatedExecutor(Executor):
             self._tell(m.LogLine(*one.key, 1, self._loop.time(), "info", "hello"))
         elif chance < 0.4:
             self._tell(m.Progress(*one.key, 50.0, "half"))
+        elif chance < 0.8 and one.dispatch.session is not None:
+            self._tell(m.Usage(*one.key, 70 if chance < 0.65 else 10, 100))
 
     def _come_to_end(self, one: _Attempt) -> None:
         if self._attempts.get(one.key) is not one:

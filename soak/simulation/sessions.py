@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from interlock.core.sessions import STALE
+from interlock.core.session import Session, memo_name, read_memo
 from interlock.model.run import Run
 from interlock.model.session import effective
 from interlock.model.state import ON_WORKER, State
@@ -12,10 +13,15 @@ from soak.simulation.store import Disk
 PATTERNS: dict[str, dict[str, Any]] = {
     "serial-*": {"debounce": 0.0, "cap": 100},
     "pair-*": {"debounce": 0.0, "cap": 3, "max_concurrent": 2},
+    "wide-*": {"debounce": 0.0, "cap": 100, "max_concurrent": 3},
     "slow-*": {"debounce": 0.8},
     "chat-*": {"mode": "interrupt"},
 }
-NAMES = ("serial-1", "serial-2", "pair-1", "slow-1", "chat-1")
+NAMES = ("serial-1", "serial-2", "pair-1", "slow-1", "chat-1", *["wide-1"] * 4)
+
+
+def has_begun(run: Run) -> bool:
+    return run.state in ON_WORKER or (run.state is State.RETRYING and run.attempt > 0)
 
 
 class Sessions:
@@ -27,6 +33,7 @@ class Sessions:
         self._cleared: dict[str, dict[str, Run]] = {}  # session → runs that wait for their first attempt, in order
         self.ordered = 0
         self.acted = False  # whether sessions were stopped
+        self.throttled = 0
 
     def after(self, touched: Iterable[str]) -> None:
         self._commits += 1
@@ -41,11 +48,20 @@ class Sessions:
                 waiting.setdefault(run.id, run)
             elif waiting.pop(run.id, None) is not None and run.state is State.DISPATCHED:
                 self._check_order(run, waiting)
+                self._check_throttle(run)
         for name in {str(run.session) for run in of_sessions}:
             most = effective(PATTERNS, None, None, None, name).max_concurrent
             live = [run for run in self._disk.runs_by_id.values() if run.session == name]
-            begun = [run for run in live if run.state in ON_WORKER or (run.state is State.RETRYING and run.attempt)]
+            begun = [run for run in live if has_begun(run)]
             self._require(len(begun) <= most, f"session {name} has {len(begun)} active runs, it allows {most}")
+
+    def _check_throttle(self, run: Run) -> None:
+        """Check that a run is the only one of its session, if that has used much of its window."""
+        memo = read_memo(self._disk.memos_by_name.get(memo_name(run.tenant, str(run.session))))
+        if Session(run.tenant, str(run.session), memo).is_busy:
+            self.throttled += 1
+            runs = [one.id for one in self._disk.runs_by_id.values() if one.session == run.session and has_begun(one)]
+            self._require(runs == [run.id], f"{run.id} starts beside others of {run.session}, which is busy: {runs}")
 
     def gives_way(self, run: Run) -> bool:
         """Whether a run was cancelled for a later one, as its session demands, or because its session was stopped."""
@@ -58,7 +74,7 @@ class Sessions:
         """Check that no run of the session still waits that was cleared in an earlier commit. One that was held keeps
         its place, although it was cleared again. Two that may execute at once can be in lanes of different length."""
         own = self._places[run.id]
-        if len(own) == 1 and not str(run.session).startswith("pair-"):
+        if len(own) == 1 and not str(run.session).startswith(("pair-", "wide-")):
             self.ordered += 1
             earlier = [one for one in waiting if self._places[one][-1] < own[0]]
             self._require(not earlier, f"{run.id} overtakes {', '.join(earlier)} in session {run.session}")

@@ -38,6 +38,7 @@ from interlock.worker.code_digest import code_digest
 from interlock.worker.definition import Definition, kind_of, set_default_payload
 from interlock.worker.lifespan import Opening, read_lifespan
 from interlock.worker.merge import check_merge
+from interlock.worker.usage import Estimator, check_estimator
 
 if TYPE_CHECKING:
     from interlock.client.http.event_stream import EventFilter
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 H = TypeVar("H", bound=Callable[..., Any])
 L = TypeVar("L", bound=Callable[..., AsyncIterator[Any] | AbstractAsyncContextManager[Any]])
 T = TypeVar("T")
+U = TypeVar("U", bound=Estimator)
 
 
 class App:
@@ -60,6 +62,7 @@ class App:
         self.definitions: dict[str, Definition] = {}
         self.services: list[Declared] = []  # services and groups, in the order of their declaration
         self.opening: Opening | None = None  # makes the lifespan of an executor process
+        self.estimator: Estimator | None = None  # says how much of its window a session has used
         frame = inspect.currentframe()
         caller = frame.f_back if frame is not None else None
         self._module = caller.f_globals.get("__name__", "") if caller is not None else ""
@@ -147,6 +150,19 @@ class App:
         if self.opening is not None:
             raise BadUse("lifespan", "given twice; allowed once for an app")
         self.opening = read_lifespan(function)
+        return function
+
+    def usage(self, function: U) -> U:
+        """Declare how to estimate the usage of a session: a plain function from the context of a run to the tokens used
+        and the window, or None to report nothing.
+
+        A worker calls it in the executor process after each attempt of a run with a session, so it must be quick. An
+        error in it goes to the log of the run, and changes nothing.
+        """
+        if self.estimator is not None:
+            raise BadUse("usage", "given twice; allowed once for an app")
+        check_estimator(function)
+        self.estimator = function
         return function
 
     def service(

@@ -23,6 +23,8 @@ class PlainSession:
     runs: list[Entry] = field(default_factory=list)
     cutoff: float = 0.0
     paused: bool = False
+    busy: bool = False
+    """uses 60 % of its window or more"""
     ended: dict[str, str] = field(default_factory=dict)
     """run → its last state, and why"""
 
@@ -52,8 +54,9 @@ class PlainSession:
         return [one for one in self.runs if one.place in places]
 
     def proceed(self, now: float) -> None:
+        most = 1 if self.busy else self.options.max_concurrent
         for one in [one for one in self.at("waiting") if not one.held]:
-            if len(self.at(*ACTIVE)) >= self.options.max_concurrent or self.paused or now < one.window:
+            if len(self.at(*ACTIVE)) >= most or self.paused or now < one.window:
                 return
             one.place = "active"
 
@@ -74,6 +77,7 @@ class PlainSession:
                 self.cancel(one.run_id, why)
 
     def reset(self) -> None:
+        self.busy = False
         for one in list(self.runs):
             if one.place == "waiting":
                 self.end(one.run_id, "cancelled lane_cleared")

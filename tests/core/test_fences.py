@@ -19,6 +19,7 @@ from interlock.model.message import (
     Settled,
     Started,
     Stop,
+    Usage,
 )
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.request import StateReport
@@ -36,6 +37,7 @@ def old_messages(run_id: str, fence: int) -> list[Message]:
         Returned(run_id, fence, "no room"),
         Heartbeat([Held(run_id, fence)]),
         Progress(run_id, fence, 50.0, "half"),
+        Usage(run_id, fence, 90, 100),
         LogLine(run_id, fence, 1, START, "info", "late"),
         Checkpoint(run_id, fence, b"1"),
     ]

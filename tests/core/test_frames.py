@@ -23,6 +23,7 @@ from interlock.model.message import (
     Message,
     Problem,
     Progress,
+    Usage,
 )
 from interlock.model.request import Accepted, HistoryReport, NewRun, RunReport, Submit
 from interlock.model.run import Transition
@@ -178,6 +179,8 @@ def test_more_than_one_frame_holds_goes_out_as_several() -> None:
         Finished("r", 1, "failed", None, None, 2**70 // 2**7),
         Progress("r", 1, 101.0, ""),
         Progress("r", 1, float("nan"), ""),
+        Usage("r", 1, -1, 100),
+        Usage("r", 1, 1, 2**53),
     ],
 )
 def test_numbers_that_no_store_could_keep_are_refused_at_the_door(message: Message) -> None:

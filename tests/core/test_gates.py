@@ -22,7 +22,7 @@ from interlock.model.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
 from interlock.model.lane_request import ActOnLane
-from interlock.model.message import Dispatch
+from interlock.model.message import Dispatch, Usage
 from interlock.model.session import SessionOptions
 from interlock.model.state import ON_WORKER, State
 from tests.core.machine import AT_ONCE, START, Machine
@@ -90,6 +90,12 @@ class GateMachine(RuleBasedStateMachine):
         runs = self.waiting()
         self.machine.cancel(runs[place % len(runs)])
 
+    @precondition(lambda self: self.executing())
+    @rule(place=st.integers(0, 100), tokens=st.sampled_from([59, 60]))
+    def report_usage(self, place: int, tokens: int) -> None:
+        run = self.machine.run(self.executing()[place % len(self.executing())])
+        self.machine.step((str(run.worker_id), Usage(run.id, run.fence, tokens, 100)))
+
     @rule(seconds=st.sampled_from([0.1, 0.5, 1.0, 3.0]))
     def wait(self, seconds: float) -> None:
         self.machine.advance(seconds)
@@ -119,6 +125,13 @@ class GateMachine(RuleBasedStateMachine):
                 assert self.machine.state.lanes[run.lane].status is LaneStatus.OPEN
                 for name in {message.job_id, run.lane, str(run.session)} & self.starts.keys():
                     self.starts[name].append(self.machine.elapsed)
+                if (
+                    run.session is not None
+                    and run.attempt == 1
+                    and self.machine.state.sessions[run.tenant, run.session].is_busy
+                ):
+                    live = self.machine.state.runs.values()
+                    assert not [one for one in live if one.session == run.session and one.attempt and one is not run]
         self.seen = len(self.machine.sent)
         counted = Counter(self.who[run_id] for run_id in self.executing())
         for job in JOBS:
@@ -150,7 +163,7 @@ class GateMachine(RuleBasedStateMachine):
             assert_no_session_rates(self.machine)
 
 
-@pytest.mark.behaviour("LAN-8", "LAN-9")
+@pytest.mark.behaviour("LAN-8", "LAN-9", "SES-8")
 def test_rates_and_limits_under_random_commands() -> None:
     run_state_machine_as_test(
         GateMachine,

@@ -18,7 +18,7 @@ from interlock.core.state import Limits
 from interlock.model.error import Draining, QueueFull
 from interlock.model.lane import LaneAction, LaneChange
 from interlock.model.lane_request import ActOnLane, ActOnSession, SessionReport, SetLane
-from interlock.model.message import Returned
+from interlock.model.message import Returned, Usage
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction, SessionOptions
 from interlock.model.state import ON_WORKER, State
@@ -80,6 +80,16 @@ class SessionMachine(RuleBasedStateMachine):
         self.machine.finished(run_id, "failed")
         if stopping or self.machine.run(run_id).ended_at is not None:
             self.of[run_id].end(run_id, str(self.machine.state_of(run_id)))
+        self.settle()
+
+    @precondition(lambda self: self.executing())
+    @rule(place=st.integers(0, 100), tokens=st.sampled_from([0, 59, 60, 100]), window=st.sampled_from([0, 100, 100]))
+    def report_usage(self, place: int, tokens: int, window: int) -> None:
+        run = self.machine.run(self.executing()[place % len(self.executing())])
+        self.machine.step((str(run.worker_id), Usage(run.id, run.fence, tokens, window)))
+        plain = self.of[run.id]
+        if run.id not in [one.run_id for one in plain.at("detached")]:
+            plain.busy = window > 0 and tokens >= 60
         self.settle()
 
     @precondition(lambda self: self.machine.state.runs)
@@ -200,7 +210,7 @@ class SessionMachine(RuleBasedStateMachine):
                 assert how in (str(run.state), f"{run.state} {run.reason}")
 
 
-@pytest.mark.behaviour("SES-1", "SES-2", "SES-3", "SES-4", "SES-5", "SES-6", "SES-7", "SES-10")
+@pytest.mark.behaviour("SES-1", "SES-2", "SES-3", "SES-4", "SES-5", "SES-6", "SES-7", "SES-8", "SES-10")
 def test_sessions_are_as_plain_lists_would_be() -> None:
     run_state_machine_as_test(
         SessionMachine,

@@ -38,6 +38,18 @@ def test_it_keeps_lines_progress_and_checkpoints() -> None:
     assert context.last_checkpoint == context.checkpoints[-1]
 
 
+@pytest.mark.behaviour("SES-8")
+def test_it_keeps_what_a_function_says_of_its_usage() -> None:
+    context = testing.context(session="chat:ada")
+    context.usage(600, 1000)
+    context.usage(0, 0)
+    assert context.session == "chat:ada"
+    assert context.usages == [(600, 1000), (0, 0)]
+    with pytest.raises(BadValue):
+        context.usage(1.5, 1000)  # type: ignore[arg-type]  # on purpose
+    assert len(context.usages) == 2
+
+
 def test_it_is_cancelled_by_the_test() -> None:
     context = testing.context()
     assert not context.cancelled
@@ -58,6 +70,7 @@ def test_a_deadline_is_an_instant_or_a_duration_from_now() -> None:
     [
         ({"attempt": 0}, BadValue, "attempt"),
         ({"attempt": True}, BadValue, "attempt"),
+        ({"session": ""}, BadValue, "session"),
         ({"deadline": "soon"}, BadDuration, "deadline"),
         ({"deadline": datetime(2030, 1, 1)}, BadValue, "deadline"),  # noqa: DTZ001 - without a zone
         ({"checkpoint": object()}, NotJson, "checkpoint"),

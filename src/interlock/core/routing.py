@@ -64,6 +64,7 @@ def send(
         0.0 if run.due_at is None else max(0.0, run.due_at - p.now),
         p.elapsed + p.state.limits.silence,
         further,
+        run.session,
     )
     p.send(worker.id, message)
 

@@ -39,9 +39,13 @@ class Session(msgspec.Struct, eq=False):
     rate: tuple[float, int] | None = None  # starts a second, and the burst, as of the latest arrival
 
     @property
-    def room(self) -> int:
+    def is_busy(self) -> bool:
         used, window = self.memo.usage
-        return (1 if window > 0 and used >= BUSY * window else self.most) - len(self.active)
+        return window > 0 and used >= BUSY * window
+
+    @property
+    def room(self) -> int:
+        return (1 if self.is_busy else self.most) - len(self.active)
 
     def not_ended(self) -> list[Run]:
         """Return the active runs without those that ended in this pass, which have not left yet."""

@@ -16,6 +16,7 @@ from interlock.core.gates import session_rate
 from interlock.core.lanes import enqueue
 from interlock.core.session import NOTHING, Session, memo_name, read_memo
 from interlock.core.session_view import session_info
+from interlock.core.settle import current
 from interlock.core.snapshot import Snapshot
 from interlock.core.state import WAIT, SchedulerState
 from interlock.core.stop import cancel_run
@@ -27,6 +28,7 @@ from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession, SessionReport
 from interlock.model.new_run import check_name
+from interlock.model.message import Usage
 from interlock.model.request import NewRun
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
@@ -215,9 +217,8 @@ def release(p: Pass) -> None:
 def _step_back(p: Pass, run: Run) -> None:
     """Let others of its session proceed past a run that is held although its turn has come."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
-    if session is not None and run.is_held and session.active.pop(run.id, None) is not None:
-        session.waiting[run.id] = run
-        session.waiting.move_to_end(run.id, last=False)
+    if session is not None and run.is_held and run.id in session.active:
+        _wait_again(session, run)
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
 
@@ -227,6 +228,31 @@ def _note(p: Pass, session: Session, **changes: Any) -> None:
     name = memo_name(session.tenant, session.name)
     p.batch.memos[name] = None if session.memo == NOTHING else msgspec.json.encode(session.memo)
     p.state.has_session_memos = True
+
+
+def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
+    """Note how much of its window a session has used. Once it is busy, runs that have had their turn and never began
+    wait for it again; once it is not, others proceed."""
+    attempt = current(p, worker_id, message.run_id, message.fence)
+    run = None if attempt is None else attempt.run
+    if run is None or run.session is None or run.session_facet.detached:
+        return
+    session = p.state.sessions[run.tenant, run.session]
+    usage = (message.tokens, message.window) if message.window else NOTHING.usage
+    if usage != session.memo.usage:
+        _note(p, session, usage=usage)
+        for one in [one for one in session.active.values() if one.state is State.SCHEDULED and not one.attempt][::-1]:
+            if session.room < 0:
+                p.state.lanes[one.lane].remove(p.state.line_key(one), one)
+                _wait_again(session, one)
+        _proceed(p, session)
+
+
+def _wait_again(session: Session, run: Run) -> None:
+    """Let an active run wait as the first of its session."""
+    del session.active[run.id]
+    session.waiting[run.id] = run
+    session.waiting.move_to_end(run.id, last=False)
 
 
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
@@ -266,8 +292,8 @@ def _stop_all(p: Pass, session: Session, actor: str) -> bool:
 
 
 def _reset(p: Pass, session: Session, actor: str) -> bool:
-    """Begin a new generation: waiting runs end, and active ones no longer belong to it."""
-    _note(p, session, generation=session.memo.generation + 1)
+    """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
+    _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
     for run in list(session.waiting.values()):
         cancel_run(p, run, CLEARED, actor)
     for run in session.not_ended():

@@ -109,6 +109,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Returned: settle.returned,
     message.Heartbeat: liveness.heartbeat,
     message.Progress: liveness.progress,
+    message.Usage: sessions.note_usage,
     message.LogLine: liveness.log_line,
     message.Checkpoint: liveness.checkpoint,
     message.Leaving: liveness.worker_leaving,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("interlock.links")
 
 WORKER_MESSAGES = frozenset(
-    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.LogLine, m.Checkpoint, m.Leaving}
+    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.Usage, m.LogLine, m.Checkpoint, m.Leaving}
 )
 
 

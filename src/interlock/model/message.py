@@ -20,6 +20,7 @@ PROTOCOL = 1
 
 ExitCode = Annotated[int, Meta(ge=-(2**31), lt=2**31)]
 Count = Annotated[int, Meta(ge=0, lt=2**31)]
+Tokens = Annotated[int, Meta(ge=0, lt=2**53)]
 Instant = Annotated[float, Meta(ge=0, le=1e11)]
 Span = Annotated[float, Meta(ge=0, le=1e11)]
 Percent = Annotated[float, Meta(ge=0, le=100)]
@@ -106,6 +107,13 @@ class Progress(OfAttempt, frozen=True):
     text: str
 
 
+class Usage(OfAttempt, frozen=True):
+    """How much of its window the session of the run has used."""
+
+    tokens: Tokens
+    window: Tokens
+
+
 class LogLine(OfAttempt, frozen=True):
     number: Count
     at: Instant
@@ -152,6 +160,7 @@ class Dispatch(OfAttempt, frozen=True):
     """elapsed time after which the worker must ask before it begins: the scheduler's time, and between a host and its
     executor processes the worker's own"""
     further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
+    session: str | None = None
 
     @property
     def payloads(self) -> list[bytes]:

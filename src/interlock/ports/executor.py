@@ -7,7 +7,7 @@ from interlock.model.message import Dispatch, Message
 
 Key = tuple[str, int]  # run id and fence of an attempt
 Report = Callable[[Message], None]
-"""takes `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`, `LogLine`, `Checkpoint` of an attempt"""
+"""takes `Started`, `Finished`, `Lost`, `Returned`, `Expired`, `Progress`, `Usage`, `LogLine`, `Checkpoint`"""
 
 
 class Executor(ABC):

@@ -15,6 +15,7 @@ from interlock.worker.attempt_end import End, end_of_error, end_of_result
 from interlock.worker.context import Context
 from interlock.worker.definition import Definition
 from interlock.worker.output_capture import Capture
+from interlock.worker.usage import Estimator, estimate
 
 Key = tuple[str, int]
 
@@ -22,8 +23,16 @@ Key = tuple[str, int]
 class LocalExecutor(Executor):
     """Runs the functions of an app on the loop. A blocking function holds the loop, so it takes no virtual time."""
 
-    def __init__(self, definitions: Mapping[str, Definition], loop: PatientLoop, clock: Clock, state: Any) -> None:
+    def __init__(
+        self,
+        definitions: Mapping[str, Definition],
+        loop: PatientLoop,
+        clock: Clock,
+        state: Any,
+        estimator: Estimator | None = None,
+    ) -> None:
         self._definitions = definitions
+        self._estimator = estimator
         self._loop = loop
         self._clock = clock
         self._state = state
@@ -65,6 +74,7 @@ class LocalExecutor(Executor):
             end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         else:
             end = end_of_result(result, definition, context)
+        estimate(self._estimator, context)
         capture.end()
         self._finish(key, end)
 

@@ -9,10 +9,11 @@ from interlock.client.submission import instant
 from interlock.model import payload
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
-from interlock.model.message import Checkpoint, Dispatch, Message, Progress
+from interlock.model.message import Checkpoint, Dispatch, Message, Progress, Usage
 from interlock.model.message import LogLine as LogMessage
 from interlock.model.run_view import LogLine, ProgressInfo
 from interlock.model.secret import from_json
+from interlock.model.session import check_key
 from interlock.worker.context import Context
 
 
@@ -25,6 +26,8 @@ class RecordedContext(Context):
         self.lines: list[LogLine] = []
         self.reports: list[ProgressInfo] = []
         self.checkpoints: list[Any] = []
+        self.usages: list[tuple[int, int]] = []
+        """tokens and window of each report"""
 
     def cancel(self, reason: str = "cancelled") -> None:
         """Set `cancelled`. An async function is not interrupted."""
@@ -35,6 +38,8 @@ class RecordedContext(Context):
             self.lines.append(LogLine(message.at, self.attempt, message.level, message.text, message.logger))
         elif isinstance(message, Progress):
             self.reports.append(ProgressInfo(message.percent, message.text))
+        elif isinstance(message, Usage):
+            self.usages.append((message.tokens, message.window))
         elif isinstance(message, Checkpoint):
             self.checkpoints.append(from_json(payload.decode(message.value)))
 
@@ -48,6 +53,7 @@ def context(
     checkpoint: Any = None,
     payloads: Sequence[Mapping[str, Any]] = ({},),
     state: Any = None,
+    session: str | None = None,
 ) -> RecordedContext:
     """Make a context for a direct call: `report(testing.context(attempt=2), pages=3)`.
 
@@ -63,6 +69,10 @@ def context(
     stored = None if checkpoint is None else payload.encode(checkpoint, "checkpoint")
     if not payloads or not isinstance(payloads, Sequence) or not all(isinstance(one, Mapping) for one in payloads):
         raise BadValue("payloads", "…", "a list of at least one mapping of arguments")
-    first, *further = (payload.encode(dict(one), f"payloads[{place}]") for place, one in enumerate(payloads))
-    dispatch = Dispatch(run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(further))
+    if session is not None:
+        check_key("session", session)
+    first, *rest = (payload.encode(dict(one), f"payloads[{place}]") for place, one in enumerate(payloads))
+    dispatch = Dispatch(
+        run_id, attempt, job_id, attempt, first, until, False, 0.0, stored, further=tuple(rest), session=session
+    )
     return RecordedContext(dispatch, state)

@@ -35,6 +35,7 @@ from interlock.testing.finished_run import FinishedRun
 from interlock.testing.output import captured
 from interlock.testing.patient_loop import PatientLoop
 from interlock.worker.definition import Definition
+from interlock.worker.usage import Estimator
 
 T = TypeVar("T")
 
@@ -48,6 +49,7 @@ class AppUnderTest(Protocol):
     """The part of an app that a test needs."""
 
     definitions: dict[str, Definition]
+    estimator: Estimator | None
     connections: WeakKeyDictionary[asyncio.AbstractEventLoop, Connection]
 
 
@@ -111,7 +113,8 @@ class VirtualScheduler:
             self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns
         )
         clock = self._cluster.clock
-        self._cluster.add_worker(LocalExecutor(definitions, self._loop, clock, self._state), definitions, slots)
+        executor = LocalExecutor(definitions, self._loop, clock, self._state, self._app.estimator)
+        self._cluster.add_worker(executor, definitions, slots)
         await self._cluster.start()
         self.connection = self._app.connections[self._loop] = _Connection(self._cluster.bus)
         self.connection.clock = clock

@@ -7,7 +7,7 @@ from typing import Any
 
 from interlock.model import payload
 from interlock.model.error import BadValue
-from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress
+from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
 from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
@@ -80,6 +80,11 @@ class Context:
         return self.stop_reason is not None
 
     @property
+    def session(self) -> str | None:
+        """The key of the session that the run belongs to."""
+        return self._dispatch.session
+
+    @property
     def payloads(self) -> list[dict[str, Any]]:
         """The payload of the run, followed by those of the runs that were collapsed into it, in order. A `Secret` in
         them is one again."""
@@ -96,6 +101,14 @@ class Context:
             raise BadValue("percent", percent, "a number from 0 to 100")
         text = self.redact(clean(message))[:LONGEST_LINE]
         self._send(Progress(self.run_id, self._dispatch.fence, float(min(max(percent, 0), 100)), text))
+
+    def usage(self, tokens: int, window: int) -> None:
+        """Report how many tokens of its window the session of the run has used. From 60 % on, it starts one run at a
+        time. A `window` of 0 ends this. Without a session, a report changes nothing."""
+        for field, value in (("tokens", tokens), ("window", window)):
+            if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**53:
+                raise BadValue(field, value, "a whole number from 0 to 2^53 - 1")
+        self._send(Usage(*self.key, tokens, window))
 
     def log(self, text: object, level: str = "info") -> None:
         """Add a line to the run's log; at the limit, one last line says that it was cut."""

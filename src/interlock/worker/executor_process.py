@@ -44,6 +44,7 @@ from interlock.worker.outbox import Outbox
 from interlock.worker.output_capture import Capture
 from interlock.worker.pool import ExecutorOptions
 from interlock.worker.threads import MainThread, ThreadPool
+from interlock.worker.usage import Estimator, estimate
 
 BLOCKED = 0.25  # seconds without a turn of the loop after which the watching thread reads
 
@@ -68,10 +69,12 @@ class ExecutorProcess:
         definitions: dict[str, Definition],
         options: ExecutorOptions,
         lifespan: Lifespan | None = None,
+        estimator: Estimator | None = None,
     ) -> None:
         self._link = link
         self._definitions = definitions
         self._lifespan = lifespan
+        self._estimator = estimator
         self._functions = Functions()
         self._is_secret = matcher(tuple(options.secret_names))
         self._loop = runtime.new_event_loop()
@@ -317,6 +320,7 @@ class ExecutorProcess:
         attempt.reported = True
         if self._threads is self._main:
             self._main.reset_signals()
+        estimate(self._estimator, attempt.context)
         self._copies.drain()
         attempt.capture.end()
         self._active.pop(attempt.key, None)
@@ -347,7 +351,8 @@ def main() -> None:
         limit_memory(options.memory_limit)
         definitions = {} if app is None else app.definitions
         lifespan = lifespan_of(app, options.lifespan_timeout, give_up)
-        ExecutorProcess(link, definitions, options, lifespan).run()
+        estimator = None if app is None else app.estimator
+        ExecutorProcess(link, definitions, options, lifespan, estimator).run()
     except InterlockError as error:
         give_up(error)
 

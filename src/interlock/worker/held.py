@@ -26,7 +26,7 @@ class HeldAttempt:
         self.stop: str | None = None
         self.is_termed = False  # whether it got TERM, so that KILL is next
         self.timer: asyncio.TimerHandle | None = None
-        self.latest: dict[type[m.Message], m.Message] = {}  # its progress and checkpoint, until they are stored
+        self.latest: dict[type[m.Message], m.Message] = {}  # its progress, usage and checkpoint, until they are stored
 
 
 class StopSteps:

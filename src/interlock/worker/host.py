@@ -277,7 +277,7 @@ class Host(Endpoint):
     def report(self, message: m.Message) -> None:
         """Take a message of the executor: forward it, and keep outcomes."""
         held = self._held.get((message.run_id, message.fence))  # type: ignore[attr-defined] # all have them
-        if isinstance(message, (m.LogLine, m.Checkpoint, m.Progress)):
+        if isinstance(message, (m.LogLine, m.Checkpoint, m.Progress, m.Usage)):
             if held is not None:
                 self._reports.send_start(held)
             if isinstance(message, m.LogLine):

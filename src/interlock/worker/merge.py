@@ -9,24 +9,27 @@ from interlock.model import payload
 from interlock.model.error import BadHandler, BadPayload
 from interlock.worker.context import Context
 
+_NOT_PLAIN = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 Merge = Callable[[list[dict[str, Any]]], dict[str, Any]]
 
 
+def problem_of(function: object) -> str:
+    """Return why it is not a plain function that can be called with one argument, or an empty text."""
+    if not callable(function):
+        return "cannot be called"
+    if any(is_kind(function) for is_kind in _NOT_PLAIN):
+        return "is async or a generator"
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError as error:
+        return f"cannot be called with one argument ({error})"
+    except ValueError:  # a function in C may have no signature
+        pass
+    return ""
+
+
 def check_merge(job_id: str, merge: object) -> None:
-    """Raise `BadHandler` unless it is a plain function that can be called with one argument."""
-    problem = ""
-    if not callable(merge):
-        problem = "cannot be called"
-    elif inspect.iscoroutinefunction(merge) or inspect.isgeneratorfunction(merge) or inspect.isasyncgenfunction(merge):
-        problem = "is async or a generator"
-    else:
-        try:
-            inspect.signature(merge).bind([])
-        except TypeError as error:
-            problem = f"cannot be called with one argument ({error})"
-        except ValueError:  # a function in C may have no signature
-            pass
-    if problem:
+    if problem := problem_of(merge):
         raise BadHandler(f"job {job_id!r}: merge {problem}; use a plain function from a list of payloads to a payload")
 
 

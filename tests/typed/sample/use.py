@@ -68,6 +68,8 @@ async def call_the_functions(ctx: il.Context) -> None:
     assert_type(stop(ctx), None)
     assert_type(await chat(il.testing.context(payloads=[{"text": "a"}, {"text": "b"}]), "b"), int)
     assert_type(ctx.payloads, list[dict[str, Any]])
+    assert_type(ctx.session, str | None)
+    assert_type(ctx.usage(600, 1000), None)
 
 
 def take(job: il.JobFunction[[int], int]) -> str:
@@ -77,6 +79,7 @@ def take(job: il.JobFunction[[int], int]) -> str:
 async def mistakes(client: il.Client, ctx: il.Context) -> None:
     take(square)
     take(halve)  # type: ignore[arg-type]
+    ctx.usage(600)  # type: ignore[call-arg]
     await report.submit()  # type: ignore[call-arg]
     await report.submit("2026-01-02")  # type: ignore[arg-type]
     await report.submit(DAY, page=3)  # type: ignore[call-arg]
