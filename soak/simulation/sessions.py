@@ -17,7 +17,7 @@ PATTERNS: dict[str, dict[str, Any]] = {
     "slow-*": {"debounce": 0.8},
     "chat-*": {"mode": "interrupt"},
 }
-NAMES = ("serial-1", "serial-2", "pair-1", "chat-1", *["slow-1"] * 2, *["wide-1"] * 3)
+NAMES = ("serial-1", "serial-2", "pair-1", "chat-1", *["slow-1"] * 3, *["wide-1"] * 3)
 
 
 def has_begun(run: Run) -> bool:

@@ -218,6 +218,18 @@ def test_sessions_are_as_plain_lists_would_be() -> None:
     )
 
 
+@pytest.mark.behaviour("SES-4")
+def test_a_run_that_was_held_while_it_collected_others_starts_when_its_window_ends() -> None:
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    run_id = machine.submit(session="slow")
+    machine.act(RunAction.HOLD, run_id)
+    machine.act(RunAction.RELEASE, run_id)
+    assert machine.last.wake_at is not None
+    machine.advance_to(machine.last.wake_at)
+    assert machine.dispatched() == [run_id]
+
+
 def test_a_full_session_refuses_a_whole_submit() -> None:
     machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
     machine.worker_up()
