@@ -243,7 +243,7 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
         _note(p, session, usage=usage)
         for one in [one for one in session.active.values() if one.state is State.SCHEDULED and not one.attempt][::-1]:
             if session.room < 0:
-                p.state.lanes[one.lane].remove(p.state.line_key(one), one)
+                p.state.stir(one.lane).remove(p.state.line_key(one), one)
                 _wait_again(session, one)
         _proceed(p, session)
 
