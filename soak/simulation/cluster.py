@@ -35,6 +35,7 @@ from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
+from soak.simulation.negligent import NegligentEngine
 from soak.simulation.scenario import (
     HEARTBEAT,
     JOBS,
@@ -129,30 +130,6 @@ class ForgetfulEngine(Engine):
             row[0]: (*row[:4], row[4] if row[4] is None else max(row[4], now), *row[5:])
             for row in self.state.timetable.rows.values()
         }
-
-
-class NegligentEngine(Engine):
-    """Does not go on with the bulk requests that were under way, or lets go of runs that are held, or forgets
-    whose turn it was in a session, or how much of its window this has used."""
-
-    sabotage = Sabotage()
-
-    async def start(self) -> None:
-        await super().start()
-        if self.sabotage.engine_forgets_bulks:
-            self.state.walks.clear()
-        elif self.sabotage.engine_forgets_turns:
-            for session in self.state.sessions.values():
-                session.active.clear()
-        elif self.sabotage.engine_forgets_holds:
-            for run in self.state.runs.values():
-                run.facets = None if run.facets is None else msgspec.structs.replace(run.facets, hold=None)
-
-    async def _pass(self) -> None:
-        if self.sabotage.engine_forgets_usage:
-            for session in self.state.sessions.values():
-                session.memo = msgspec.structs.replace(session.memo, usage=(0, 0))
-        await super()._pass()
 
 
 class _Kept(dict[Effect, float]):
