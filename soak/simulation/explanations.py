@@ -197,7 +197,9 @@ def _attempts(worker: Worker) -> set[tuple[str, int]]:
 def _neighbours(state: SchedulerState, run: Run) -> tuple[list[str], set[str]]:
     """Return the runs ahead in the session, and all others that it knows."""
     session = None if run.session is None else state.sessions.get((run.tenant, run.session))
-    if session is None or run.id not in session.waiting:
+    if session is None:
         return [], set()
+    if run.id not in session.waiting:
+        return [], {*session.waiting, *session.active}  # it may wait again, in its old place
     ready = [one.id for one in session.waiting.values() if one.state is State.SCHEDULED or one is run]
     return ready[: ready.index(run.id)], {*session.waiting, *session.active}

@@ -35,7 +35,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_suspects_all", Faults(), "is suspected"),
         ("engine_forgets_bulks", DEATHS, "clients wait for [bulk-"),
         ("engine_forgets_holds", Faults(), "is held"),
-        ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy"),
+        ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes"),
         ("engine_forgets_usage", Faults(), "which is busy"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
