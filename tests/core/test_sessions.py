@@ -219,6 +219,21 @@ def test_sessions_are_as_plain_lists_would_be() -> None:
 
 
 @pytest.mark.behaviour("SES-4")
+def test_a_delayed_run_that_is_held_while_it_collects_others_outlasts_a_restart() -> None:
+    machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
+    machine.worker_up()
+    run_id = machine.submit(session="slow", delay=5.0)
+    machine.advance(5.0)
+    machine.act(RunAction.HOLD, run_id)
+    machine.restart()
+    machine.worker_up()
+    machine.advance(10.0)
+    assert machine.state_of(run_id) is State.PENDING
+    machine.act(RunAction.RELEASE, run_id)
+    assert machine.dispatched() == [run_id]
+
+
+@pytest.mark.behaviour("SES-4")
 def test_a_run_that_was_held_while_it_collected_others_starts_when_its_window_ends() -> None:
     machine = Machine(lanes={"main": 100}, limits=Limits(session_patterns=PATTERNS))
     machine.worker_up()

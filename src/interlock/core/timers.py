@@ -59,7 +59,8 @@ def _look(p: Pass, run: Run) -> None:
 
 def waits_for_span(run: Run) -> bool:
     """Return whether `due_at` is the end of a delay (of a submit or retry) rather than a requested instant."""
-    return run.due_at is not None and (run.state is State.RETRYING or run.delay is not None)
+    is_delayed = run.state is State.RETRYING or (run.state is State.PRERUN and run.delay is not None)
+    return run.due_at is not None and is_delayed
 
 
 def _go_on(p: Pass, run: Run) -> None:
