@@ -7,8 +7,8 @@ import pytest
 
 from interlock.core.state import Limits
 from interlock.model.error import BadValue
+from interlock.model.lane_request import ActOnSession
 from interlock.model.message import Usage
-from interlock.model.request import ActOnSession
 from interlock.model.session import SessionAction
 from tests.core.machine import AT_ONCE, Machine
 from tests.core.test_redaction import context_of

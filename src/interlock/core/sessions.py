@@ -27,8 +27,8 @@ from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_
 from interlock.model.facets import SessionFacet
 from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession, SessionReport
-from interlock.model.new_run import check_name
 from interlock.model.message import Usage
+from interlock.model.new_run import check_name
 from interlock.model.request import NewRun
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
