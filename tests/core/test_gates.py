@@ -18,6 +18,7 @@ from msgspec import to_builtins
 
 from interlock.core.gates import REST, SESSION_RATE
 from interlock.core.state import Limits
+from interlock.model.command import Define
 from interlock.model.error import BadValue
 from interlock.model.job import Job, KeyLimit
 from interlock.model.lane import LaneAction, LaneSpec, LaneStatus
@@ -289,3 +290,43 @@ def test_what_is_no_rate_or_limit_is_refused(field: str, value: object) -> None:
     with pytest.raises(BadValue) as caught:
         Job(id="job", **{field: value})  # type: ignore[arg-type]  # on purpose
     assert (caught.value.field, caught.value.value) == (field, value)
+
+
+@pytest.mark.behaviour("LAN-8")
+@pytest.mark.parametrize("step", [3600.0, -3600.0])
+def test_a_step_of_the_wall_clock_neither_pays_nor_adds_debt(step: float) -> None:
+    machine = Machine(Job(id="work", rate=1 / 3600))
+    machine.worker_up()
+    first, second = machine.submit_many(2)
+    machine.wall += step
+    machine.advance(1)
+    machine.restart()
+    machine.worker_up(held=[machine.held(first)])
+    machine.advance(3590)
+    assert machine.state_of(second) is State.SCHEDULED
+    machine.advance(10)
+    assert machine.state_of(second) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("LAN-9")
+@pytest.mark.parametrize("before", [None, KeyLimit(key="other", max=1)])
+def test_runs_ahead_of_their_time_follow_a_new_limit(before: KeyLimit | None) -> None:
+    machine = Machine(Job(id="work", limit=before))
+    machine.worker_up()
+    for number in range(3):
+        machine.submit(payload=b'{"customer": 1, "other": %d}' % number, delay=5.0)
+    machine.step(("", Define(0, [Job(id="work", limit=KeyLimit(key="customer", max=1))])))
+    machine.advance(5)
+    assert len(machine.dispatched()) == 1
+
+
+@pytest.mark.behaviour("LAN-9", "SES-4")
+def test_a_run_that_has_collected_others_counts_by_its_last_payload() -> None:
+    limits = Limits(session_patterns={"*": {"debounce": 1.0}})
+    machine = Machine(Job(id="work", limit=KeyLimit(key="customer", max=1)), limits=limits)
+    machine.worker_up()
+    machine.submit(payload=b'{"customer": 2}')
+    collector = machine.submit(payload=b'{"customer": 1}', session="chat")
+    machine.submit(payload=b'{"customer": 2}', session="chat")
+    machine.advance(1)
+    assert machine.state_of(collector) is State.SCHEDULED

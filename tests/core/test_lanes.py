@@ -442,3 +442,12 @@ def test_a_run_that_needs_its_own_process_passes_by_runs_that_wait_for_a_shared_
     assert machine.dispatched() == [first, third, fourth]
     machine.finished(first)
     assert machine.dispatched() == [first, third, fourth, second]
+
+
+def test_runs_that_come_and_go_while_workers_are_full_leave_no_traces() -> None:
+    machine = Machine(lanes={"main": 10})
+    machine.worker_up(slots=1)
+    machine.submit()
+    for _ in range(300):
+        machine.cancel(machine.submit())
+    assert sum(map(len, machine.state.offers)) <= 100 + 4

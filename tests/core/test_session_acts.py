@@ -12,7 +12,7 @@ from interlock.model.error import QueueFull
 from interlock.model.job import Job, Priority
 from interlock.model.lane import LaneAction, LaneChange, LaneEvent, LaneSpec
 from interlock.model.lane_request import ActOnLane, ActOnSession, AskSessions, CreateLane, SessionReport, SetLane
-from interlock.model.request import ActOnRun, StartBulk, StateReport
+from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.session import SessionAction
@@ -234,3 +234,54 @@ def test_a_retry_into_a_full_session_that_drops_new_runs_is_refused(machine: Mac
     answer = machine.step(("client", ActOnRun(7, RunAction.RETRY, old))).answers[-1][1]
     assert isinstance(answer, Failed)
     assert isinstance(answer.error, QueueFull)
+
+
+@pytest.mark.behaviour("SES-5")
+@pytest.mark.parametrize(
+    ("action", "stamp", "after"),
+    [(PAUSE, None, State.SCHEDULED), (STOP_ALL, 5.0, State.CANCELLED), (STOP_ALL, None, State.DISPATCHED)],
+)
+def test_an_act_on_an_idle_session_counts_for_a_run_of_the_same_pass(
+    machine: Machine, action: SessionAction, stamp: float | None, after: State
+) -> None:
+    new = NewRun("work", b"{}", session="chat", stamp=None if stamp is None else machine.wall - stamp)
+    made = machine.step(("client", ActOnSession(7, action, "chat", "default", "ann")), ("client", machine.command(new)))
+    (run_id,) = made.changed
+    assert machine.path(run_id)[-1] is after
+
+
+def test_two_acts_of_one_pass_on_an_idle_session_both_count(machine: Machine) -> None:
+    machine.step(*(("client", ActOnSession(7, one, "chat", "default", "ann")) for one in (PAUSE, RESET)))
+    machine.restart()
+    machine.submit(session="chat")
+    memo = machine.state.sessions["default", "chat"].memo
+    assert (memo.paused, memo.generation) == (True, 1)
+
+
+@pytest.mark.behaviour("SES-1", "SES-3")
+def test_a_refused_run_changes_nothing_in_its_session(machine: Machine) -> None:
+    first, *others = machine.submit_many(3, session="chat")
+    given = {"max_concurrent": 2, "drop": "new", "cap": 1}
+    refused = machine.ask(NewRun("work", b"{}", session="chat", session_options=given))
+    assert isinstance(refused, Failed)
+    assert isinstance(refused.error, QueueFull)
+    machine.finished(first)
+    assert [machine.state_of(one) for one in others] == [State.DISPATCHED, State.SCHEDULED]
+
+
+@pytest.mark.behaviour("SES-3")
+def test_a_run_that_cannot_join_those_of_another_job_is_refused_when_the_session_is_full() -> None:
+    full = {"*": {"debounce": 10.0, "cap": 1, "drop": "new"}}
+    machine = Machine(Job(id="work"), Job(id="other"), limits=Limits(session_patterns=full))
+    machine.submit("other", session="chat")
+    refused = machine.ask(NewRun("work", b"{}", session="chat"))
+    assert isinstance(refused, Failed)
+    assert isinstance(refused.error, QueueFull)
+
+
+@pytest.mark.behaviour("SES-5")
+def test_a_new_message_is_fresh_even_if_the_clock_was_set_back_since_the_stop(machine: Machine) -> None:
+    act(machine, STOP_ALL)
+    machine.advance(10)
+    machine.wall -= 60
+    assert machine.state_of(machine.submit(session="chat")) is State.DISPATCHED

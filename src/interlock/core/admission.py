@@ -183,8 +183,14 @@ def admit(p: Pass, run: Run) -> None:
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:
-    """Apply the new definition of its job to a run in prerun."""
+    """Apply the new definition of its job to a run in prerun. One with a large payload keeps the definition that it
+    has if another argument is limited now: only the store knows its value."""
     previous = p.state.job_of(run)
+    key, previous_key = (None if one.limit is None else one.limit.key for one in (job, previous))
+    if key != previous_key:
+        if key is not None and run.payload is None:
+            return
+        p.set_facet(run, limit_value=None if job.limit is None else job.limit.value_of(run.payload))
     if run.lane == previous.lane and job.lane in p.state.lanes:
         run.lane = job.lane
     since = run.scheduled_at if run.due_at is None or run.delay is not None else run.due_at

@@ -102,6 +102,9 @@ class RateGate(Gate, eq=False, kw_only=True):
     def take(self, p: "Pass", starts: int = 1) -> None:
         self.due = max(self.due, p.elapsed) + starts * self.interval
         p.state.open_gates[self.name] = self
+        self.keep_debt(p)
+
+    def keep_debt(self, p: "Pass") -> None:
         p.batch.memos[self.name] = msgspec.json.encode(p.now + self.due - p.elapsed)
 
     def park(self, p: "Pass", lane: Lane, line: Line, key: RouteKey, order: int) -> None:

@@ -60,9 +60,13 @@ def _offer(state: SchedulerState, lane: Lane) -> None:
     lane.sweep()
     line = lane.next_line() if lane.has_slot else None
     offer = None if line is None else (len(lane.holding) / lane.limit, line.heads[0][0], lane.name, lane.has_apart)
-    if offer is not None and offer != lane.offer:
-        heappush(state.offers[lane.has_apart], offer)
-    lane.offer = offer
+    before, lane.offer = lane.offer, offer
+    if offer is not None and offer != before:
+        heap = state.offers[lane.has_apart]
+        heappush(heap, offer)
+        if len(heap) > 100 + 4 * len(state.lanes):  # most are stale
+            offers = (one.offer for one in state.lanes.values())
+            heap[:] = sorted(one for one in offers if one is not None and one[3] == lane.has_apart)
 
 
 def _fill_lane(p: Pass, lane: Lane) -> bool:

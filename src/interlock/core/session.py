@@ -45,7 +45,10 @@ class Session(msgspec.Struct, eq=False):
 
     @property
     def room(self) -> int:
-        return (1 if self.is_busy else self.most) - len(self.active)
+        return self.room_for(self.most)
+
+    def room_for(self, most: int) -> int:
+        return (1 if self.is_busy else most) - len(self.active)
 
     def not_ended(self) -> list[Run]:
         """Return the active runs without those that ended in this pass, which have not left yet."""

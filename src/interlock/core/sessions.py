@@ -7,6 +7,7 @@ has really stopped.
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import msgspec
@@ -53,13 +54,14 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
     if new.session is None or new.at is not None or new.delay:
         return
     key = new.tenant, new.session
-    session = p.state.sessions.get(key) or Session(*key, read_memo(p.facts.memos.get(memo_name(*key))))
+    session = p.state.sessions.get(key) or Session(*key, read_memo(p.memo(memo_name(*key))))
     options = options_of(p.state, session, p.state.jobs[new.job_id], new.session_options)
-    session.most = options.max_concurrent
-    if options.mode is Mode.INTERRUPT or session.collecting(p.elapsed) or (options.debounce and coming[key]):
+    collector = session.collecting(p.elapsed)
+    joins = coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id
+    if options.mode is Mode.INTERRUPT or joins:
         return
     coming[key] += 1
-    ahead = max(0, session.room) if options.debounce == 0 else 0
+    ahead = max(0, session.room_for(options.max_concurrent)) if options.debounce == 0 else 0
     if options.drop is Drop.NEW and len(session.waiting) + coming[key] - ahead > options.cap:
         raise QueueFull(new.session, options.cap)
 
@@ -89,7 +91,9 @@ def queue(p: Pass, run: Run) -> None:
 def _is_stale(p: Pass, session: Session, run: Run, facet: SessionFacet) -> bool:
     """Return whether a run was sent before its session was stopped. The first that was not ends the cutoff."""
     if session.memo.cutoff:
-        if (run.created_at if facet.stamp is None else facet.stamp) < session.memo.cutoff:
+        # A new run without a stamp is sent now, even if the clock was set back since the stop.
+        created_at = inf if run.id in p.created else run.created_at
+        if (created_at if facet.stamp is None else facet.stamp) < session.memo.cutoff:
             return True
         _note(p, session, cutoff=0.0)
     return False
@@ -258,7 +262,7 @@ def _wait_again(session: Session, run: Run) -> None:
 def act(p: Pass, origin: str, command: ActOnSession) -> None:
     check_key("session", command.session)
     check_name("tenant", command.tenant)
-    session = p.state.open_session(command.tenant, command.session, p.facts.memos)
+    session = p.state.open_session(command.tenant, command.session, p.memo)
     before, actor = session.memo, command.actor or origin
     acted = _ACTIONS[command.action](p, session, actor)
     shown = session_info(p.state, session, p.now)
@@ -331,7 +335,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
     for run in snapshot.runs:
         if run.session is None:
             continue
-        session, facet = state.open_session(run.tenant, run.session, snapshot.memos), run.session_facet
+        session, facet = state.open_session(run.tenant, run.session, snapshot.memos.get), run.session_facet
         session.live += 1
         if facet.detached or not facet.place:
             continue

@@ -1,6 +1,6 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from heapq import heapify, heappush
 from itertools import islice
@@ -275,10 +275,10 @@ class SchedulerState:
             found.append(limit)
         return found
 
-    def open_session(self, tenant: str, name: str, memos: Mapping[str, bytes]) -> Session:
+    def open_session(self, tenant: str, name: str, stored: Callable[[str], bytes | None]) -> Session:
         session = self.sessions.get((tenant, name))
         if session is None:
-            memo = read_memo(memos.get(memo_name(tenant, name)))
+            memo = read_memo(stored(memo_name(tenant, name)))
             session = self.sessions[tenant, name] = Session(tenant, name, memo)
         return session
 

@@ -5,7 +5,7 @@ from heapq import heappop, heappush
 
 from interlock.core import timetable
 from interlock.core.actions import has_expired, overrun
-from interlock.core.gates import GATE, ring
+from interlock.core.gates import GATE, RateGate, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
 from interlock.core.state import WAIT, SchedulerState
@@ -81,9 +81,9 @@ def _end_spans(p: Pass) -> None:
             continue
         if kind == WAIT and run.state is State.SCHEDULED:
             end_window(p, run)
-        elif kind == WAIT:
+        elif kind == WAIT and run.state in (State.PRERUN, State.RETRYING):
             _go_on(p, run)
-        else:
+        elif kind != WAIT:
             overrun(p, run, kind)
 
 
@@ -94,7 +94,7 @@ def _jump(state: SchedulerState, now: Now) -> float:
 
 
 def follow_wall_clock(p: Pass) -> None:
-    """Move the recorded ends of waits by the change of the wall clock."""
+    """Move the recorded ends of waits, and the debts of rates, by the change of the wall clock."""
     jump = _jump(p.state, Now(p.now, p.elapsed))
     if not jump:
         return
@@ -104,6 +104,9 @@ def follow_wall_clock(p: Pass) -> None:
         if kind == WAIT and run is not None and run.seq == value and run.due_at is not None:
             run.due_at += jump
             p.touch(run)
+    for gate in p.state.gates.values():
+        if isinstance(gate, RateGate) and gate.due > p.elapsed:
+            gate.keep_debt(p)
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:

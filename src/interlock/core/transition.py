@@ -74,7 +74,7 @@ class Pass(Decisions, kw_only=True):
         if limit is not None:
             run.facets = replace(run.facets or Facets(), limit_value=limit.value_of(run.payload))
         if run.session is not None:
-            self.state.open_session(run.tenant, run.session, self.facts.memos).live += 1
+            self.state.open_session(run.tenant, run.session, self.memo).live += 1
         self.state.runs[run.id] = run
         self.created[run.id] = run
         run.seq = 1
@@ -142,6 +142,10 @@ class Pass(Decisions, kw_only=True):
         known = self.keys.get(key) or self.facts.keys.get(key)
         return None if known is None or known[0] in self.freed else known
 
+    def memo(self, name: str) -> bytes | None:
+        """Return a memo as of now, if it is among the facts or was written in this pass."""
+        return self.batch.memos[name] if name in self.batch.memos else self.facts.memos.get(name)
+
     def state_of(self, run_id: str) -> State | None:
         run = self.find(run_id)
         return None if run is None else run.state
@@ -173,7 +177,8 @@ class Pass(Decisions, kw_only=True):
             return False
         self.move(run, State.SKIPPED, f"debounced into {into.id}")
         self.set_facet(run, collapsed_into=CollapsedInto(into.id))
-        self.set_facet(into, collected=total)
+        value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
+        self.set_facet(into, collected=total, limit_value=value)
         self.batch.collapsed.append((into.id, run.id))
         return True
 
