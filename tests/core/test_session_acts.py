@@ -285,3 +285,18 @@ def test_a_new_message_is_fresh_even_if_the_clock_was_set_back_since_the_stop(ma
     machine.advance(10)
     machine.wall -= 60
     assert machine.state_of(machine.submit(session="chat")) is State.DISPATCHED
+
+
+@pytest.mark.behaviour("SES-9")
+def test_a_run_cancelled_before_a_full_lane_took_it_never_executes_and_the_rest_keep_their_order() -> None:
+    many = {"*": {"debounce": 0.0, "max_concurrent": 10}}
+    machine = Machine(lanes={"main": 1}, limits=Limits(session_patterns=many))
+    machine.worker_up()
+    runs = machine.submit_many(4, session="chat") + [machine.submit(session="other")]
+    machine.cancel(runs[2])
+    machine.restart()
+    machine.worker_up(held=[machine.held(runs[0])])
+    left = [one for one in runs if one != runs[2]]
+    for run_id in left:
+        machine.finished(run_id)
+    assert list(dict.fromkeys(machine.dispatched())) == left
