@@ -292,7 +292,7 @@ def test_a_run_cancelled_before_a_full_lane_took_it_never_executes_and_the_rest_
     many = {"*": {"debounce": 0.0, "max_concurrent": 10}}
     machine = Machine(lanes={"main": 1}, limits=Limits(session_patterns=many))
     machine.worker_up()
-    runs = machine.submit_many(4, session="chat") + [machine.submit(session="other")]
+    runs = [*machine.submit_many(4, session="chat"), machine.submit(session="other")]
     machine.cancel(runs[2])
     machine.restart()
     machine.worker_up(held=[machine.held(runs[0])])
