@@ -151,7 +151,7 @@ class FaultyStore(Store, Leases):
             batch.updated.pop("facets", None)
             batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
         if self.sabotage.loses_payloads:
-            batch.collapsed = batch.collapsed[1:]
+            batch.copied = batch.copied[1:]
         if self.sabotage.keeps_unique_keys:
             batch.freed_keys = []
         if self.sabotage.frees_keys_early:

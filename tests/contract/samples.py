@@ -114,7 +114,7 @@ def everything_in_one_batch() -> Batch:
     batch.schedules = [(*HOURLY_ROW[:4], 1.0, True, False, 1.0), NIGHTLY_ROW, HOURLY_ROW]
     batch.dropped_schedules = ["hourly", "never there"]
     batch.checkpoints = [("old", b'{"at":7}')]
-    batch.collapsed, batch.inherited = [("new", "keyed"), ("new", "old")], [("keyed", "new")]
+    batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
     batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]

@@ -55,7 +55,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.history = [(run.id, [entry(1, None, State.PENDING)]) for run in runs]
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
-    batch.collapsed = [(run.id, run.id) for run in runs]
+    batch.copied = [(run.id, run.id, True) for run in runs]
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]

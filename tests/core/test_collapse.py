@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from interlock.core.facts import Facts
+from interlock.core.state import Limits
 from interlock.core.transition import MOST_COLLECTED, Pass
 from interlock.model.command import Answered
 from interlock.model.error import InvalidTransition
@@ -140,6 +141,20 @@ def test_a_retry_by_a_client_gets_all_payloads() -> None:
     assert facets.collected == Collected(1, 7)
     machine.step(("ann", ActOnRun(2, RunAction.RETRY, second, "again", "ann")))
     assert payloads(machine)[2:] == [[b'{"n":1}']], "a single one is run again if a person asks for it"
+
+
+def test_a_retry_that_is_debounced_at_once_hands_on_all_payloads() -> None:
+    limits = Limits(session_patterns={"*": {"debounce": 1.0}})
+    machine = CollapsingMachine(Job(id="work"), limits=limits)
+    machine.worker_up()
+    first, _ = [machine.submit(payload=b'{"n":%d}' % number, session="s") for number in range(2)]
+    machine.advance(1)
+    machine.finished(first)
+    collector = machine.submit(payload=b'{"n":2}', session="s")
+    machine.step(("ann", ActOnRun(1, RunAction.RETRY, first, "again", "ann")))
+    machine.advance(1)
+    assert machine.dispatched() == [first, collector]
+    assert payloads(machine)[-1] == [b'{"n":2}', b'{"n":0}', b'{"n":1}']
 
 
 def test_a_retry_of_everything_passes_over_runs_whose_payload_another_got() -> None:

@@ -33,8 +33,8 @@ class Batch(msgspec.Struct):
     schedules: list[ScheduleRow] = []  # at most one per job
     dropped_schedules: list[str] = []
     checkpoints: list[tuple[str, bytes]] = []
-    collapsed: list[tuple[str, str]] = []  # a run that goes on, and one whose payloads it gets, in order
-    inherited: list[tuple[str, str]] = []  # a retry, and the run whose further payloads it gets
+    copied: list[tuple[str, str, bool]] = []
+    """in order: a run, one whose further payloads it gets, and whether it gets the payload of that one too"""
     logs: list[tuple[str, int, int, float, str, str, str]] = []
     """run id, attempt, number of the line, time, level, text, logger"""
     dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error

@@ -107,7 +107,7 @@ def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str) -> Run:
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
     if old.facets is not None and old.facets.collected is not None:
         p.set_facet(again, collected=old.facets.collected)
-        p.batch.inherited.append((again.id, old.id))
+        p.batch.copied.append((again.id, old.id, False))
     _mark(p, old, RetriedAs(run_id=again.id))
     return again
 

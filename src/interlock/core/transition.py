@@ -179,7 +179,7 @@ class Pass(Decisions, kw_only=True):
         self.set_facet(run, collapsed_into=CollapsedInto(into.id))
         value = None if run.facets is None else run.facets.limit_value  # of the last payload, as the arguments
         self.set_facet(into, collected=total, limit_value=value)
-        self.batch.collapsed.append((into.id, run.id))
+        self.batch.copied.append((into.id, run.id, True))
         return True
 
     def send(self, worker_id: str, message: Message) -> None:

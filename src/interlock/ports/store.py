@@ -212,9 +212,9 @@ class Store(Reader):
         neither does an update older than the stored one: an update is identified by run and `seq`, a log line by run,
         attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
         request covers the runs stored before the batch it first came with, and after each entry in `walked` those
-        before that run. The first run of a pair in `collapsed` gets copies of the payload and the further payloads of
-        the second, and that of a pair in `inherited` copies of the further ones; each comes once, whatever its run
-        becomes. New rows need positions above every stored one, or `StoreUnavailable` is raised.
+        before that run. The first run of an entry in `copied` gets copies of the further payloads of the second, and
+        of its own payload if the entry says so; each comes once, whatever its run becomes. New rows need
+        positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod

@@ -8,11 +8,10 @@ from interlock.model.run import Run
 
 def copy_payloads(batch: Batch, runs: Mapping[str, Run], further: dict[str, dict[str, bytes]]) -> None:
     """Add the payloads that a batch copies: run → source → payload, in order."""
-    for pairs in (batch.collapsed, batch.inherited):
-        for into, run_id in pairs:
-            own = {run_id: runs[run_id].payload or b""} if pairs is batch.collapsed and run_id in runs else {}
-            if into in runs:
-                further[into] = further.get(into, {}) | own | further.get(run_id, {})
+    for into, run_id, with_own in batch.copied:
+        own = {run_id: runs[run_id].payload or b""} if with_own and run_id in runs else {}
+        if into in runs:
+            further[into] = further.get(into, {}) | own | further.get(run_id, {})
 
 
 def keep_memos(batch: Batch, memos: dict[str, bytes]) -> None:

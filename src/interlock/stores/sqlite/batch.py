@@ -85,9 +85,8 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
             connection.executemany(QUERIES[name], rows)
     for width, created in groupby(batch.created, len):
         INSERT_RUNS[width].write(connection, list(created))
-    for name, pairs in (("collapse_run", batch.collapsed), ("inherit_payloads", batch.inherited)):
-        if pairs:
-            connection.executemany(QUERIES[name], pairs)
+    if batch.copied:
+        connection.executemany(QUERIES["copy_payloads"], batch.copied)
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
     if batch.history:

@@ -302,21 +302,13 @@ INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UP
 -- name: get_inputs
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
 
--- name: collapse_run
+-- name: copy_payloads
 INSERT INTO further_payloads (run_id, source, payload) SELECT ?1, source, payload FROM (
-  SELECT 0 AS number, id AS source, payload FROM runs WHERE id = ?2
+  SELECT 0 AS number, id AS source, payload FROM runs WHERE id = ?2 AND ?3
   UNION ALL
   SELECT number, source, payload FROM further_payloads WHERE run_id = ?2
 )
-WHERE {is_stored} ORDER BY number ON CONFLICT (run_id, source) DO NOTHING;
-
--- name: inherit_payloads
-INSERT INTO further_payloads (run_id, source, payload)
-SELECT ?1, source, payload FROM further_payloads WHERE run_id = ?2 AND {is_stored} ORDER BY number
-ON CONFLICT (run_id, source) DO NOTHING;
-
--- name: is_stored
-EXISTS (SELECT 1 FROM runs WHERE id = ?1)
+WHERE EXISTS (SELECT 1 FROM runs WHERE id = ?1) ORDER BY number ON CONFLICT (run_id, source) DO NOTHING;
 
 -- name: get_further_payloads
 SELECT payload FROM further_payloads WHERE run_id = ? ORDER BY number;
