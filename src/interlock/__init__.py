@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
-    from interlock.model.job import Constraints, Retry
+    from interlock.model.job import Constraints, KeyLimitFields, Retry
     from interlock.model.lane import LaneEvent, LaneInfo
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
@@ -56,7 +56,8 @@ __all__ = [
     "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild",
     "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
     "HelloEvent", "HistoryEntry", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobFunction", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent", "LogLine",
+    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent",
+    "LogLine",
     "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux", "NoContainerEngine", "NotADatabase", "NotAllowed",
     "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut", "NotRunning", "Overloaded", "PayloadTooLarge",
     "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry",
@@ -80,7 +81,7 @@ _MODULES = {
     "job_function": "JobFunction",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
-    "model.job": "Constraints Retry",
+    "model.job": "Constraints KeyLimitFields Retry",
     "model.lane": "LaneEvent LaneInfo",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "

@@ -26,7 +26,7 @@ from interlock.model.error import (
     NotConnected,
 )
 from interlock.model.field_types import Place, Rate
-from interlock.model.job import Constraints, Job, KeyLimit, Priority, Retry
+from interlock.model.job import Constraints, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.lane import LaneInfo
 from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
@@ -79,7 +79,7 @@ class App:
         priority: Literal["critical", "interactive", "batch"] = "interactive",
         rate: str | None = None,
         burst: int = 1,
-        limit: KeyLimit | None = None,
+        limit: KeyLimitFields | None = None,
         sessions: SessionFields | None = None,
         retry: Retry | None = None,
         deadline: Duration | None = None,
@@ -118,7 +118,7 @@ class App:
                 executor=kind_of(handler, processes),
                 rate=None if rate is None else Rate().check(rate, Place("rate")),
                 burst=burst,
-                limit=limit,
+                limit=None if limit is None else key_limit(limit),
                 sessions=None if sessions is None else SOME_OPTIONS.check(sessions, Place("sessions")),
                 retry=retry or Retry(),
                 deadline=None if deadline is None else seconds(deadline, "deadline"),

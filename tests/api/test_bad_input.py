@@ -87,6 +87,8 @@ BODIES: list[tuple[str, Any, int, str, tuple[str, ...]]] = [
             ("debounce", -1, "bad_duration"),
             ("max_concurrent", 0, "bad_value"),
             ("rate", "0/s", "bad_value"),
+            ("rate", "0.000000001/d", "bad_value"),
+            ("rate", 1e-300, "bad_value"),
         )
     ),
     (RUNS, body(idempotency_key=""), 400, "bad_value", ("idempotency_key",)),

@@ -67,13 +67,13 @@ def test_a_bad_limit_is_refused(http: Http, method: str, limit: object) -> None:
 
 
 @pytest.mark.behaviour("LAN-8")
-@pytest.mark.parametrize("rate", ["0/s", "0.0/s", "-1/s", "10", "10/w", ""])
+@pytest.mark.parametrize("rate", ["0/s", "0.0/s", "-1/s", "10", "10/w", "", "0.000000001/d"])
 @pytest.mark.parametrize("method", ["PATCH", "POST"])
 def test_a_bad_rate_is_refused(http: Http, method: str, rate: str) -> None:
     body = {"id": "x", "limit": 1, "rate": rate}
     refused = change(http, "main", rate=rate) if method == "PATCH" else http.post(LANES, body)
     assert (refused.status, refused.code) == (400, "bad_value")
-    assert refused.json["detail"].startswith(f"rate: '{rate}' is not a rate above 0")
+    assert refused.json["detail"].startswith(f"rate: '{rate}' is not a rate of at least one a year")
 
 
 @pytest.mark.behaviour("LAN-2")

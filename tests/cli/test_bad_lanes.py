@@ -26,6 +26,7 @@ OPTION = ("submit", "echo", "--session", "s", "--session-option")
         (("lane", "create", "new", "--limit", "1", "--rate", "0/s"), "rate: '0/s'"),
         (("lane", "set", "main", "--limit", "0"), "--limit: '0'"),
         (("lane", "set", "main", "--rate", "0/s"), "rate: '0/s'"),
+        (("lane", "set", "main", "--rate", "0.0001/d"), "rate: '0.0001/d'"),
     ],
 )
 def test_a_bad_value_is_refused_and_named(server: Server, arguments: tuple[str, ...], says: str) -> None:

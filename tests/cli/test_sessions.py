@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cli.asking import ask, printed, refused
-from tests.cli.terminal import in_a_terminal
+from tests.cli.terminal import Terminal, in_a_terminal
 from tests.helpers.http import Http
 from tests.helpers.server import Server
 
@@ -43,10 +43,27 @@ def test_sessions_as_rows_as_json_and_as_a_table(server: Server, paused: list[st
     assert float(row[4]) >= 0.0
     (found,) = printed(server, "sessions", "--json")["sessions"]
     assert (found["key"], found["waiting"], found["paused"], found["usage"]) == (KEY, 2, True, None)
-    drawn = in_a_terminal(server.folder, "sessions").splitlines()
-    assert all(one in drawn[0] for one in ("session", "tenant", "active", "waiting", "oldest wait", "generation"))
-    assert [one for one in drawn if one.startswith(KEY) and "2/10 old" in one]
+    drawn = Terminal.plain(in_a_terminal(server.folder, "sessions")).splitlines()
+    assert drawn[0].split() == ["session", "tenant", "active", "waiting", "oldest", "wait", "status"]
+    assert [one for one in drawn if one.startswith(KEY) and "2/10" in one]
     assert rows(server, "sessions", "--tenant", "nobody") == []
+
+
+def test_keys_are_whole_at_80_columns_and_stay_on_their_row(server: Server, http: Http) -> None:
+    long = "chat:5f0c9d1e-7a3b-4c58-9f12-"
+    keys = [long + "aaa", long + "bbb", "line\none\ttab\x1b[2J"]
+    runs = [http.submit("echo", session=key, delay="1h") for key in keys]
+    drawn = in_a_terminal(server.folder, "sessions", size=(80, 24)).splitlines()
+    assert [row.split()[0] for row in drawn[1:]] == [long + "aaa", long + "bbb", r"line\none\ttab\x1b[2J"]
+    assert all(len(row.split()) == 5 for row in drawn[1:])
+    assert not [row for row in drawn if "…" in row]
+    alone = in_a_terminal(server.folder, "sessions", keys[2], size=(80, 24)).splitlines()
+    facts = {name.rstrip(): value for name, _, value in (row.rstrip().rpartition(" ") for row in alone)}
+    assert facts["session"] == r"line\none\ttab\x1b[2J"
+    assert (facts["mode"], facts["debounce"], facts["generation"]) == ("queue", "800ms", "0")
+    assert [row[0] for row in rows(server, "sessions")][2] == r"line\none\ttab\x1b[2J"
+    for run_id in runs:
+        http.post(f"/api/v1/runs/{run_id}/cancel")
 
 
 def test_the_list_says_that_there_is_more(server: Server, http: Http, paused: list[str]) -> None:

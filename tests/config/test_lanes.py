@@ -36,6 +36,7 @@ def test_a_document_declares_a_lane_for_every_file() -> None:
         ("kind: Lane\nid: reports\nlimit: -1\n", ["a.yaml:3: limit: -1 is not"]),
         ("kind: Lane\nid: reports\nlimit: many\n", ["a.yaml:3: limit: 'many' is not"]),
         (LANE + "rate: 0/s\n", ["a.yaml:4: rate: '0/s' is not"]),
+        (LANE + "rate: 0.000000001/d\n", ["a.yaml:4: rate: '0.000000001/d' is not"]),
         (LANE + "rate: 5/m\nburst: 0\n", ["a.yaml:5: burst: 0 is not"]),
         (LANE + "slots: 3\n", ["a.yaml:4: slots: unknown field"]),
         (LANE + "---\n" + LANE, ["a.yaml:6: id: 'reports' is declared twice, first at a.yaml:2"]),

@@ -158,7 +158,10 @@ def test_changes_of_lanes_are_events(machine: Machine) -> None:
         CreateLane(7, "gpu", LaneSpec(limit=2), "ann"),
         CreateLane(7, "gpu", LaneSpec(limit=9), "ann"),
         SetLane(7, "gpu", LaneChange(limit=3)),
-        *(ActOnLane(7, "gpu", action) for action in LaneAction),
+        SetLane(7, "gpu", LaneChange(limit=3, rate=None)),
+        SetLane(7, "gpu", LaneChange()),
+        SetLane(7, "main", LaneChange(limit=30)),
+        *(ActOnLane(7, "gpu", action) for action in LaneAction for _ in range(2)),
         ActOnLane(7, "nope", LaneAction.PAUSE),
     ):
         machine.step(("client", command))

@@ -71,6 +71,8 @@ BAD: list[tuple[Some, str, object]] = [
     ({"rate": "0/s"}, ".rate", "0/s"),
     ({"rate": "0.0/m"}, ".rate", "0.0/m"),
     ({"rate": 0}, ".rate", 0),
+    ({"rate": 1e-300}, ".rate", 1e-300),
+    ({"rate": "0.000000001/d"}, ".rate", "0.000000001/d"),
     ({"burst": 0}, ".burst", 0),
     ({"moode": "queue"}, "", "moode"),
 ]

@@ -14,6 +14,7 @@ from interlock.model import operations
 from interlock.model.error import BadValue, InterlockError, MethodNotAllowed, NotFound
 from interlock.model.json_form import encode
 from interlock.model.operation import PATH_PARAMETERS, Operation
+from interlock.model.session import check_key
 
 logger = logging.getLogger("interlock.http")
 
@@ -127,6 +128,8 @@ def _split(raw: bytes) -> list[str]:
 
 
 def _checked(name: str, value: str) -> str:
+    if name == "session":
+        return check_key(name, value)
     longest = PATH_PARAMETERS[name].longest
     if len(value) > longest:
         raise BadValue(name, value, f"a text of at most {longest} characters")

@@ -5,9 +5,8 @@ from typing import Annotated
 
 from interlock.cli import completion
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
-from interlock.cli.output import safe
 from interlock.cli.server import client_of
-from interlock.cli.sessions import piped
+from interlock.cli.sessions import key_text, piped
 from interlock.cli.tables import present
 from interlock.model.error import BadValue
 from interlock.model.field_types import did_you_mean
@@ -81,4 +80,4 @@ def _act(flags: Flags, action: SessionAction, key: str, tenant: str | None, json
 
 
 def _sentence(action: SessionAction, acted: ActedOnSession) -> str:
-    return safe(f"{acted.session.key} {SENTENCES[action][not acted.acted]}")
+    return f"{key_text(acted.session.key)} {SENTENCES[action][not acted.acted]}"

@@ -1,20 +1,22 @@
 """`interlock sessions`."""
 
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from interlock.cli import completion
 from interlock.cli.format import span
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, takes
 from interlock.cli.output import safe, say
 from interlock.cli.server import client_of
-from interlock.cli.tables import columns_of, present, rich_table, tabbed
-from interlock.model.duration import brief
-from interlock.model.field_types import Place, Whole
+from interlock.cli.tables import Column, columns_of, present, rich_table, tabbed
+from interlock.model.field_types import Place, Span, Whole
 from interlock.model.json_form import rfc3339
 from interlock.model.session_info import SessionInfo
 
-COLUMNS = "session, tenant, >active, >waiting, >oldest wait, mode, ~debounce, ~rate, status, >generation, ~usage"
+if TYPE_CHECKING:
+    from rich.table import Table
+
+COLUMNS = (Column("session", wrap=True), *columns_of("tenant, >active, >waiting, >oldest wait, status"))
 
 
 @takes(*FINDING)
@@ -28,7 +30,8 @@ def command(
     json: JsonOption = False,
 ) -> None:
     """List sessions with runs that have not ended: active runs of those allowed, waiting runs of those allowed, the
-    longest wait so far, options, status, generation and usage. With a key, show that session, with or without runs.
+    longest wait so far and status. With a key, show that session, with or without runs, also its options, generation
+    and usage.
 
     Piped: key, tenant, active, waiting, seconds of the longest wait, mode, max_concurrent, debounce in seconds, cap,
     drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""
@@ -41,7 +44,7 @@ def command(
         json,
         lambda: shown[0] if key is not None else {"sessions": shown},
         lambda: map(piped, shown),
-        lambda: rich_table(columns_of(COLUMNS), [_cells(one) for one in shown]),
+        lambda: rich_table(COLUMNS, [_cells(one) for one in shown]) if key is None else _facts(shown[0]),
     )
     if len(found) > most:
         say(f"more than {most:,} sessions: use --limit")
@@ -50,11 +53,17 @@ def command(
 def piped(one: SessionInfo) -> str:
     """Return a session as a line for programs."""
     return tabbed(
-        one.key, one.tenant, one.active, one.waiting, None if one.oldest_wait is None else f"{one.oldest_wait:.3f}",
+        key_text(one.key), one.tenant, one.active, one.waiting,
+        None if one.oldest_wait is None else f"{one.oldest_wait:.3f}",
         one.mode, one.max_concurrent, one.debounce, one.cap, one.drop, one.rate, one.burst, _status(one),
         one.generation, None if one.cutoff is None else rfc3339(one.cutoff),
         *((None, None) if one.usage is None else (one.usage.used, one.usage.window)),
     )  # fmt: skip
+
+
+def key_text(key: str) -> str:
+    """Return a key on one line, with its control characters escaped."""
+    return safe(key).replace("\n", r"\n").replace("\t", r"\t")
 
 
 def _status(one: SessionInfo) -> str:
@@ -62,17 +71,30 @@ def _status(one: SessionInfo) -> str:
 
 
 def _cells(one: SessionInfo) -> tuple[str, ...]:
-    burst = "" if one.rate is None or one.burst == 1 else f" burst {one.burst}"
     return (
-        safe(one.key),
+        key_text(one.key),
         one.tenant,
         f"{one.active}/{one.max_concurrent}",
-        f"{one.waiting}/{one.cap} {one.drop}",
+        f"{one.waiting}/{one.cap}",
         "" if one.oldest_wait is None else span(one.oldest_wait),
-        one.mode,
-        brief(one.debounce),
-        (one.rate or "") + burst,
         _status(one),
-        str(one.generation),
-        "" if one.usage is None else f"{one.usage.used:,}/{one.usage.window:,}",
     )
+
+
+def _facts(one: SessionInfo) -> "Table":
+    """Return everything about a session, a line for each fact."""
+    burst = "" if one.burst == 1 else f" burst {one.burst}"
+    heads = (column.title for column in COLUMNS)
+    options = {
+        "mode": one.mode,
+        "debounce": Span().show(one.debounce),
+        "drop": one.drop,
+        "rate": one.rate and one.rate + burst,
+        "generation": str(one.generation),
+        "cutoff": None if one.cutoff is None else rfc3339(one.cutoff),
+        "usage": None if one.usage is None else f"{one.usage.used:,}/{one.usage.window:,}",
+    }
+    rows = [*zip(heads, _cells(one), strict=True), *options.items()]
+    table = rich_table([Column(""), Column("", wrap=True)], [(name, text) for name, text in rows if text])
+    table.show_header = False
+    return table

@@ -36,18 +36,21 @@ def set_values(p: Pass, origin: str, command: SetLane) -> None:
     """Set values of a lane. A value that is set to the declared one follows the declaration again."""
     memo, declared = _memo(p, command.lane), p.state.declared_lanes.get(command.lane)
     change = LaneChange(**memo.change.given | command.change.given)
-    replace(memo, change=change).spec_over(declared)  # refuses bad values
+    spec = replace(memo, change=change).spec_over(declared)  # refuses bad values
     if not memo.created:
         given = change.given.items()
         change = LaneChange(**{name: value for name, value in given if value != getattr(declared, name)})
     _keep(p, command.lane, replace(memo, change=change))
-    _announce(p, origin, command, "set")
+    if spec != memo.spec_over(declared):
+        _announce(p, origin, command, "set")
     _answer(p, origin, command)
 
 
 def act(p: Pass, origin: str, command: ActOnLane) -> None:
-    _keep(p, command.lane, replace(_memo(p, command.lane), status=STATUS_AFTER[command.action]))
-    _announce(p, origin, command, command.action)
+    memo, status = _memo(p, command.lane), STATUS_AFTER[command.action]
+    if memo.status != status:
+        _keep(p, command.lane, replace(memo, status=status))
+        _announce(p, origin, command, command.action)
     _answer(p, origin, command)
 
 

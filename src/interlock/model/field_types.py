@@ -285,18 +285,19 @@ class Rate(Kind):
 
     UNITS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
     FORM = re.compile(r"(?![0.]+ ?/)([0-9]{1,9}(?:\.[0-9]{1,9})?) ?/ ?([smhd])")
+    LEAST = 1 / (366 * UNITS["d"])  # one in a year of any length; a later next start might be no date any more
 
     def check(self, value: Any, place: Place) -> float:
-        if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= MOST:
-            return float(value)
-        match = self.FORM.fullmatch(value) if isinstance(value, str) else None
-        if match is None:
-            raise BadValue(str(place), value, "a rate above 0; use 10/s, 5/m, 100/h or 1000/d")
-        return float(match[1]) / self.UNITS[match[2]]
+        found = value if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+        if isinstance(value, str) and (match := self.FORM.fullmatch(value)):
+            found = float(match[1]) / self.UNITS[match[2]]
+        if not self.LEAST <= found <= MOST:
+            raise BadValue(str(place), value, "a rate of at least one a year; use 10/s, 5/m, 100/h or 1000/d")
+        return float(found)
 
     def schema(self) -> Schema:
         text = {"type": "string", "pattern": f"^(?:{self.FORM.pattern})$"}
-        return {"anyOf": [text, {"type": "number", "exclusiveMinimum": 0, "maximum": MOST}]}
+        return {"anyOf": [text, {"type": "number", "minimum": self.LEAST, "maximum": MOST}]}
 
     def show(self, value: float) -> str:
         unit = next((unit for unit, size in self.UNITS.items() if value * size >= 1), "d")

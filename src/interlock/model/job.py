@@ -4,15 +4,15 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
 import msgspec
 
 from interlock.model import payload
 from interlock.model.doc import doc
-from interlock.model.error import BadValue
+from interlock.model.error import BadValue, MissingField
 from interlock.model.failure import ExceptionTypes
-from interlock.model.field import Checked, Field, Part, settable
+from interlock.model.field import Checked, Field, Part, Some, settable
 from interlock.model.field_types import (
     JOB_NAME,
     NAME_RULE,
@@ -119,6 +119,21 @@ class KeyLimit(Checked, frozen=True, kw_only=True, gc=False):
         value = found.get(self.key) if isinstance(found, dict) else None
         content = msgspec.json.encode(value)
         return content.decode() if len(content) <= LONGEST_VALUE else hashlib.blake2b(content).hexdigest()
+
+
+class KeyLimitFields(TypedDict):
+    """A bound on the runs of a job with one value in their payload, as you give it with the job."""
+
+    key: str
+    max: int
+
+
+def key_limit(given: KeyLimitFields) -> KeyLimit:
+    found = Some(KeyLimit).check(given, Place(KeyLimit.where))
+    for name in KeyLimitFields.__annotations__:
+        if name not in found:
+            raise MissingField(f"{KeyLimit.where}.{name}")
+    return KeyLimit(**found)
 
 
 class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):

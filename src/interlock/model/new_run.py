@@ -115,7 +115,7 @@ class TriggerBody(Body, frozen=True, kw_only=True):
         Priority | None, doc("Place in the lane: `critical`, `interactive` or `batch`; by default the job's own.")
     ] = None
     session: Annotated[
-        SessionKey | None, doc("Key shared by runs that wait for each other: a text of up to 512 bytes.")
+        SessionKey | None, doc("Key shared by runs that wait for each other: up to 512 bytes of UTF-8.")
     ] = None
     session_options: Annotated[
         SomeOptions | None, doc("Options of the session that differ from those of its key or its job.")

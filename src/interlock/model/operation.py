@@ -38,7 +38,9 @@ PATH_PARAMETERS = {
     "bulk_id": PathParameter("The id of the bulk request.", 256, (UnknownBulk,)),
     "job_id": PathParameter("The id of the job.", 128, (UnknownJob,), f"^{JOB_ID.pattern}$"),
     "lane": PathParameter("The name of the lane.", 64, (UnknownLane,), f"^{NAME.pattern}$"),
-    "session": PathParameter("The key of the session; a slash in it is written `%2F`.", 512, ()),
+    "session": PathParameter(
+        "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
+    ),
     "name": PathParameter("The name of the service or group.", 256, (UnknownChild,)),
 }
 

@@ -33,7 +33,7 @@ def square(number: int) -> int:
     return number * number
 
 
-@app.job("halve")
+@app.job("halve", limit={"key": "number", "max": 2})
 async def halve(number: int) -> float:
     return number / 2
 

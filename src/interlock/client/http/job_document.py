@@ -11,7 +11,7 @@ import msgspec
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
-from interlock.model.job import JOB_ID, Constraints, KeyLimit, Retry
+from interlock.model.job import JOB_ID, Constraints, KeyLimitFields, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionFields
 from interlock.model.value import plain
@@ -33,7 +33,7 @@ class JobFields(TypedDict, total=False):
     priority: Literal["critical", "interactive", "batch"]
     rate: str | float
     burst: int
-    limit: KeyLimit | Mapping[str, Any]
+    limit: KeyLimitFields
     sessions: SessionFields
     retry: Retry | Mapping[str, Any]
     deadline: Duration

@@ -194,7 +194,7 @@ class QueueFull(Conflict, code="queue_full"):
     """As many runs as may wait in the session already do, and it drops new ones."""
 
     def __init__(self, session: str, cap: int) -> None:
-        super().__init__(f"session: {session!r} has {cap} waiting runs, its cap; submit again later, or use drop: old")
+        super().__init__(f"session: {session!r} is full: at most {cap} may wait; submit again later, or use drop: old")
         self.session, self.cap = session, cap
 
 
