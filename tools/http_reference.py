@@ -151,7 +151,8 @@ def _kind(schema: dict[str, Any]) -> str:
 
 def _limits(schema: dict[str, Any], least: str, most: str) -> str:
     if schema.get(least) and schema.get(most):
-        return f", {schema[least]:,.0f} to {schema[most]:,.0f}"
+        first = f"{schema[least]:,.0f}" if schema[least] >= 1 else f"{schema[least]:.2g}"
+        return f", {first} to {schema[most]:,.0f}"
     return ""
 
 
