@@ -96,7 +96,8 @@ class App:
         """Define a job by its function. The function becomes a `JobFunction`, and calling it still works.
 
         `schedule` comes from `interlock.cron`, `every`, `at` or `once`. `payload` is the default, also when scheduled.
-        `merge` makes one payload of all that a debounced run has collected; without it, the last one has the arguments.
+        `merge` combines the payloads that a debounced run has collected; without it, the arguments come from the last
+        payload.
         """
         if not isinstance(job_id, str):
             raise BadHandler("use @app.job('name'), with the name of the job")
@@ -315,9 +316,9 @@ class App:
         action: Literal["stop", "stopall", "reset", "pause", "resume"],
         tenant: str = "default",
     ) -> ActedOnSession:
-        """Act on a session; `acted` of the answer is whether there was anything to act on. `stop` cancels the oldest
-        active run, `stopall` also the others and those that wait, `reset` those that wait; a paused session starts
-        none."""
+        """Act on a session. `stop` cancels the oldest active run, `stopall` all active and waiting runs, `reset` the
+        waiting runs; a paused session starts no runs until `resume`. `acted` is false if there was nothing to act
+        on."""
         if action not in set(SessionAction):
             raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
         report = await (await self._connected()).ask(ActOnSession(0, SessionAction(action), key, tenant))

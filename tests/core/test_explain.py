@@ -331,7 +331,7 @@ def test_an_estimate_follows_the_pace_of_the_lane() -> None:
         machine.finished(run_id)
     found = asked(machine, runs[50])
     assert found.estimate_at == pytest.approx(machine.wall + 20.0, abs=4.0)
-    assert "estimate" in found.sentence
+    assert "Estimated" in found.sentence
     machine.step(("client", ActOnLane(7, "main", LaneAction.PAUSE)))
     assert asked(machine, runs[50]).estimate_at is None
 

@@ -15,7 +15,7 @@ from interlock.model.explanation import Explanation, Reason
 @takes(*FINDING)
 def command(flags: Flags, run: RunArgument, json: JsonOption = False) -> None:
     """Explain a run: what it waits for, its place, who is ahead, the workers passed over, and roughly when it starts;
-    for a run that has ended, why it ended so.
+    for a run that has ended, how and why it ended.
 
     Piped: the sentence; then a line for each reason with kind, name, place, time and text; then a line for each worker
     with `worker`, id, `fits` or what is in the way, and text; separated by tabs."""

@@ -29,15 +29,15 @@ def command(
     ],
     name: Annotated[str, argument("NAME", "Name of the lane.", completion.lanes)],
     limit: Annotated[str | None, option("NUMBER", "Runs that may execute in it at once.")] = None,
-    rate: Annotated[str | None, option("N/s", "Most starts in a unit of time, such as 10/s or 5/m; 'none'.")] = None,
-    burst: Annotated[str | None, option("NUMBER", "Starts at once that the rate allows after a pause.")] = None,
+    rate: Annotated[str | None, option("N/s", "Maximum start rate, such as 10/s or 5/m; 'none' removes it.")] = None,
+    burst: Annotated[str | None, option("NUMBER", "Starts allowed at once after an idle period.")] = None,
     json: JsonOption = False,
 ) -> None:
     """Create, set, pause, resume or drain a lane, and print it.
 
     A paused lane starts no runs; a draining one also refuses new ones, with the code `draining`. Active runs finish,
     and waiting runs stay until `resume`. Restarts and reloads keep all of it. Creating a lane that exists changes
-    nothing. A value that is set to the declared one follows the declaration again.
+    nothing. Setting a value back to the declared one removes the override.
 
     Piped: a line like that of `interlock lanes`."""
     if action not in ACTIONS:

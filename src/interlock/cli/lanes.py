@@ -12,7 +12,7 @@ from interlock.model.lane import LaneInfo, LaneValues
 @takes(*FINDING)
 def command(flags: Flags, json: JsonOption = False) -> None:
     """List lanes: limit, active runs, waiting runs, the longest wait so far, rate and status; also the declared limit
-    and rate, where others are set.
+    and rate where they differ.
 
     Piped: id, limit, active, waiting, seconds of the longest wait, rate, status and declared values, separated by
     tabs."""

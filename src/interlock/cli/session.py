@@ -10,19 +10,12 @@ from interlock.cli.sessions import key_text, piped
 from interlock.cli.tables import present
 from interlock.model.error import BadValue
 from interlock.model.field_types import did_you_mean
+from interlock.model.lane_operations import session_actions
 from interlock.model.session import SessionAction
-from interlock.model.session_info import ActedOnSession
 
 Key = Annotated[str, argument("SESSION", "Key of the session.", completion.sessions)]
 Tenant = Annotated[str | None, option("TEXT", "Tenant of the session; by default your own.")]
 
-MEANINGS = {
-    SessionAction.STOP: "Cancel the oldest active run of a session.",
-    SessionAction.STOP_ALL: "Cancel the active and waiting runs of a session. Messages stamped before this moment that "
-    "come later are cancelled too, until the first later one.",
-    SessionAction.RESET: "Cancel the waiting runs of a session, and begin a new generation: active runs finish outside "
-    "it.",
-}
 PIPED = "Piped: `true` or `false`, whether there was anything to act on, then a line like that of `interlock sessions`."
 SENTENCES = {
     SessionAction.STOP: ("cancels its oldest active run", "has no active run to stop"),
@@ -38,7 +31,7 @@ def command_of(action: SessionAction) -> Callable[..., None]:
     def command(flags: Flags, key: Key, tenant: Tenant = None, json: JsonOption = False) -> None:
         _act(flags, action, key, tenant, json)
 
-    command.__doc__ = f"{MEANINGS[action]}\n\n{PIPED}"
+    command.__doc__ = f"{session_actions[action].text}\n\n{PIPED}"
     return takes(*FINDING)(command)
 
 
@@ -75,9 +68,5 @@ def _act(flags: Flags, action: SessionAction, key: str, tenant: str | None, json
         json,
         lambda: acted,
         lambda: [f"{str(acted.acted).lower()}\t{piped(acted.session)}"],
-        lambda: _sentence(action, acted),
+        lambda: f"{key_text(acted.session.key)} {SENTENCES[action][not acted.acted]}",
     )
-
-
-def _sentence(action: SessionAction, acted: ActedOnSession) -> str:
-    return f"{key_text(acted.session.key)} {SENTENCES[action][not acted.acted]}"

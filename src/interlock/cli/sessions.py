@@ -25,13 +25,14 @@ def command(
     key: Annotated[
         str | None, argument("SESSION", "Key of one session, with or without runs.", completion.sessions)
     ] = None,
-    tenant: Annotated[str | None, option("TEXT", "Only sessions of this tenant; of one session, its tenant.")] = None,
+    tenant: Annotated[
+        str | None, option("TEXT", "List only sessions of this tenant; with SESSION, the tenant it belongs to.")
+    ] = None,
     limit: Annotated[str, option("NUMBER", "Most sessions to list.")] = "100",
     json: JsonOption = False,
 ) -> None:
-    """List sessions with runs that have not ended: active runs of those allowed, waiting runs of those allowed, the
-    longest wait so far and status. With a key, show that session, with or without runs, also its options, generation
-    and usage.
+    """List sessions with runs that have not ended: active and waiting runs with their limits, the longest wait so
+    far and status. With a key, show that session, with or without runs, also its options, generation and usage.
 
     Piped: key, tenant, active, waiting, seconds of the longest wait, mode, max_concurrent, debounce in seconds, cap,
     drop, rate, burst, `open` or `paused`, generation, cutoff, used and window, separated by tabs."""

@@ -140,7 +140,7 @@ class RunHandle(Generic[T]):
         return (await self.info()).state
 
     async def explain(self) -> Explanation:
-        """Explain why the run is where it is: what it waits for, or why it ended so."""
+        """Explain why the run is where it is: what it waits for, or how and why it ended."""
         return await self._access.explain(self.id)
 
     async def history(self) -> list[HistoryEntry]:

@@ -183,8 +183,8 @@ def admit(p: Pass, run: Run) -> None:
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:
-    """Apply the new definition of its job to a run in prerun. One with a large payload keeps the definition that it
-    has if another argument is limited now: only the store knows its value."""
+    """Apply the new definition of its job to a run in prerun. A run with a large payload keeps its definition
+    if the key of the limit changed, because only the store has the value."""
     previous = p.state.job_of(run)
     key, previous_key = (None if one.limit is None else one.limit.key for one in (job, previous))
     if key != previous_key:

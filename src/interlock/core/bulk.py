@@ -121,5 +121,5 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     done = {RunAction.CANCEL: run.stop is not None, RunAction.HOLD: run.is_held, RunAction.RELEASE: not run.is_held}
     for bulk in map(state.bulks.__getitem__, state.walks):
         if not done.get(bulk.action, True) and run.created_at <= bulk.created_at and bulk.wanted.fits(run):
-            text = f"is in the way of bulk request {bulk.id}: {bulk.action} by {bulk.actor}"
+            text = f"has not yet been reached by bulk request {bulk.id}: {bulk.action} by {bulk.actor}"
             yield Reason(kind=ReasonKind.BULK, text=text, name=bulk.id, since=bulk.created_at)

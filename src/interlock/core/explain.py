@@ -42,7 +42,7 @@ def explain(
         if not any(worker.fits for worker in workers):
             reasons.append(Reason(kind=K.NO_WORKER, text=f"waits for a worker: {_obstacles(workers)}"))
     if not reasons:
-        reasons.append(Reason(kind=K.READY, text="waits for nothing: it goes on at once"))
+        reasons.append(Reason(kind=K.READY, text="is ready: nothing holds it back"))
     if tenant is not None:
         reasons = [_without_others(state, reason, tenant) for reason in reasons]
     ends = [reason.at for reason in reasons if reason.kind in TIMED and reason.at is not None]
@@ -50,7 +50,7 @@ def explain(
     estimate_at = _estimate(state, run, now, reasons, workers, next_at)
     sentence = sentence_of(reasons)
     if estimate_at is not None and estimate_at != next_at:
-        sentence += f" By the recent pace of its lane, it starts in about {span(estimate_at - now.wall)}: an estimate."
+        sentence += f" Estimated start: in about {span(estimate_at - now.wall)}, at the recent pace of its lane."
     return Explanation(
         run_id=run.id,
         state=run.state,

@@ -90,14 +90,12 @@ def lane_info(state: SchedulerState, lane: Lane, now: float) -> LaneInfo:
     oldest = (next((one[1] for one in queue if lane.waits(one)), None) for queue in lane.queues())
     waits = [max(0.0, now - run.changed_at) for run in oldest if run is not None]
     declared = state.declared_lanes.get(lane.name)
-    return LaneInfo(
+    return copy_fields(
+        LaneInfo,
+        lane,
         id=lane.name,
-        limit=lane.limit,
         rate=shown_rate(lane.rate),
-        burst=lane.burst,
-        status=lane.status,
         active=len(lane.holding),
-        waiting=lane.waiting,
         oldest_wait=max(waits, default=None),
         declared=None if declared is None else copy_fields(LaneValues, declared, rate=shown_rate(declared.rate)),
     )

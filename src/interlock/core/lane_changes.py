@@ -33,7 +33,7 @@ def create(p: Pass, origin: str, command: CreateLane) -> None:
 
 
 def set_values(p: Pass, origin: str, command: SetLane) -> None:
-    """Set values of a lane. A value that is set to the declared one follows the declaration again."""
+    """Set values of a lane. Setting a value back to the declared one removes the override."""
     memo, declared = _memo(p, command.lane), p.state.declared_lanes.get(command.lane)
     change = LaneChange(**memo.change.given | command.change.given)
     spec = replace(memo, change=change).spec_over(declared)  # refuses bad values

@@ -206,11 +206,13 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     if worker is None or attempt is None or run.state not in ON_WORKER:
         return
     if run.stop is not None:
-        text = f"is asked to stop by {run.stop_actor}: {run.stop_reason}"
+        text = f"was asked to stop by {run.stop_actor}: {run.stop_reason}"
         yield Reason(kind=ReasonKind.STOPPING, text=text, name=run.stop_actor)
     if run.state is not State.DISPATCHED:
         lasts, heard = span(now.wall - run.changed_at), span(now.elapsed - attempt.heard)
-        text = f"has executed on worker {worker.id} for {lasts}, attempt {run.attempt}, last sign of life {heard} ago"
+        text = (
+            f"has been executing on worker {worker.id} for {lasts} (attempt {run.attempt}, last heard from {heard} ago)"
+        )
         yield Reason(kind=ReasonKind.EXECUTING, text=text, name=worker.id, since=run.attempt_started_at)
     elif run.due_at is not None and run.due_at > now.wall:
         text = f"waits on worker {worker.id} for its time, due in {span(run.due_at - now.wall)}"
@@ -220,5 +222,5 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
         yield Reason(kind=ReasonKind.SENT, text=text, name=worker.id, since=run.changed_at)
     if not worker.connected and attempt.heard != NOT_OUT:
         left = max(0.0, attempt.heard + state.limits.silence - now.elapsed)
-        text = f"is lost in {span(left)} unless its worker connects again"
+        text = f"will count as lost in {span(left)} unless its worker reconnects"
         yield Reason(kind=ReasonKind.WORKER_AWAY, text=text, name=worker.id, at=now.wall + left)

@@ -5,6 +5,7 @@ from heapq import nsmallest
 from interlock.core.session import Session
 from interlock.core.state import SchedulerState
 from interlock.model import lane_request as r
+from interlock.model.field import copy_fields
 from interlock.model.lane import shown_rate
 from interlock.model.session import effective
 from interlock.model.session_info import SessionInfo, SessionUsage
@@ -20,19 +21,15 @@ def session_info(state: SchedulerState, session: Session, now: float) -> Session
     options = effective(state.limits.session_patterns, of_job, memo.override, None, session.name)
     oldest = next(iter(session.waiting.values()), None)
     used, window = memo.usage
-    return SessionInfo(
+    return copy_fields(
+        SessionInfo,
+        options,
         key=session.name,
         tenant=session.tenant,
         active=len(active),
         waiting=len(session.waiting),
         oldest_wait=None if oldest is None else max(0.0, now - oldest.changed_at),
-        mode=options.mode,
-        max_concurrent=options.max_concurrent,
-        debounce=options.debounce,
-        cap=options.cap,
-        drop=options.drop,
         rate=shown_rate(options.rate),
-        burst=options.burst,
         paused=memo.paused,
         generation=memo.generation,
         cutoff=memo.cutoff or None,

@@ -6,7 +6,8 @@ has really stopped.
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from math import inf
 from typing import Any
 
@@ -26,6 +27,7 @@ from interlock.model.duration import span
 from interlock.model.error import QueueFull
 from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind, counted_runs
 from interlock.model.facets import SessionFacet
+from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.lane_request import ActOnSession, SessionReport
 from interlock.model.message import Usage
@@ -268,16 +270,7 @@ def act(p: Pass, origin: str, command: ActOnSession) -> None:
     shown = session_info(p.state, session, p.now)
     p.answers.append((origin, SessionReport(command.request, acted, shown)))
     if acted or session.memo != before:
-        p.announce(
-            SessionEvent(
-                session=session.name,
-                tenant=session.tenant,
-                at=p.now,
-                action=command.action,
-                actor=actor,
-                after=shown,
-            )
-        )
+        p.announce(copy_fields(SessionEvent, command, at=p.now, actor=actor, after=shown))
     if not session.live:
         del p.state.sessions[command.tenant, command.session]
 
@@ -306,25 +299,19 @@ def _reset(p: Pass, session: Session, actor: str) -> bool:
     return True
 
 
-def _pause(p: Pass, session: Session, actor: str) -> bool:
-    changed = not session.memo.paused
-    _note(p, session, paused=True)
-    return changed
-
-
-def _resume(p: Pass, session: Session, actor: str) -> bool:
-    changed = session.memo.paused
-    _note(p, session, paused=False)
+def _set_paused(paused: bool, p: Pass, session: Session, actor: str) -> bool:
+    changed = session.memo.paused is not paused
+    _note(p, session, paused=paused)
     _proceed(p, session)
     return changed
 
 
-_ACTIONS = {
+_ACTIONS: dict[SessionAction, Callable[[Pass, Session, str], bool]] = {
     SessionAction.STOP: _stop,
     SessionAction.STOP_ALL: _stop_all,
     SessionAction.RESET: _reset,
-    SessionAction.PAUSE: _pause,
-    SessionAction.RESUME: _resume,
+    SessionAction.PAUSE: partial(_set_paused, True),
+    SessionAction.RESUME: partial(_set_paused, False),
 }
 
 

@@ -162,7 +162,7 @@ class Pass(Decisions, kw_only=True):
         self.touch(run)
 
     def announce(self, event: LaneEvent | SessionEvent) -> None:
-        """Store an event as a row of a services' log, which gives it a place in the stream of events, and limits."""
+        """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""
         self.state.events += 1
         self.batch.service_log.append((event.log, self.state.events, self.now, "event", encode(event).decode(), None))
 

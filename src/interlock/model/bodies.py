@@ -75,8 +75,8 @@ class LaneBody(Body, frozen=True, kw_only=True):
 
     id: Annotated[Name, doc("Name of the lane.")]
     limit: Annotated[LaneCount, doc("Runs that may execute in it at once.")]
-    rate: Annotated[RateText | None, doc("Most starts of its runs in a unit of time, such as `10/s`.")] = None
-    burst: Annotated[LaneCount, doc("Starts at once that the rate allows after a pause.")] = 1
+    rate: Annotated[RateText | None, doc("Maximum start rate, such as `10/s`.")] = None
+    burst: Annotated[LaneCount, doc("Starts allowed at once after an idle period.")] = 1
 
 
 class LaneChangeBody(Body, frozen=True, kw_only=True):
@@ -85,9 +85,9 @@ class LaneChangeBody(Body, frozen=True, kw_only=True):
     limit: Annotated[LaneCount | UnsetType, doc("Runs that may execute in it at once.")] = UNSET
     rate: Annotated[
         RateText | UnsetType | None,
-        doc("Most starts of its runs in a unit of time, such as `10/s`; null for no bound."),
+        doc("Maximum start rate, such as `10/s`; null for no bound."),
     ] = UNSET
-    burst: Annotated[LaneCount | UnsetType, doc("Starts at once that the rate allows after a pause.")] = UNSET
+    burst: Annotated[LaneCount | UnsetType, doc("Starts allowed at once after an idle period.")] = UNSET
 
 
 class SubmittedBatch(msgspec.Struct, frozen=True, kw_only=True):

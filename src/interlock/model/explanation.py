@@ -8,6 +8,7 @@ import msgspec
 
 from interlock.model.doc import doc
 from interlock.model.duration import span
+from interlock.model.field import copy_fields
 from interlock.model.json_form import Time
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -126,17 +127,7 @@ def explain_end(run: Run) -> Explanation:
     if facets is not None and facets.retried_as is not None:
         other = facets.retried_as.run_id
         reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
-    end = End(
-        at=run.ended_at,
-        reason=run.reason,
-        actor=run.actor,
-        outcome=run.outcome,
-        error=error[0] if error else None,
-        exit_code=run.exit_code,
-        attempts=run.attempt,
-        failures=run.failures,
-        crashes=run.crashes,
-    )
+    end = copy_fields(End, run, at=run.ended_at, error=error[0] if error else None, attempts=run.attempt)
     return Explanation(run_id=run.id, state=run.state, sentence=sentence_of(reasons), reasons=reasons, end=end)
 
 

@@ -148,8 +148,8 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         Priority.INTERACTIVE
     )
     retry: Annotated[Retry, doc("How often and when a failed run is tried again.")] = Retry()
-    rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
-    burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
+    rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts allowed at once after an idle period."), Whole(1)] = 1
     limit: Annotated[KeyLimit | None, doc("Most runs at once for each value of an argument.")] = None
     sessions: Annotated[
         dict[str, Any] | None, doc("Options of the sessions that its runs are submitted to."), SOME_OPTIONS

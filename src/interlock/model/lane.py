@@ -17,8 +17,8 @@ LIMIT = Whole(1, 999_999_999)
 
 class LaneSpec(Checked, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Runs that may execute in it at once."), LIMIT]
-    rate: Annotated[float | None, doc("Most starts of its runs in a unit of time, such as `10/s`."), Rate()] = None
-    burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), LIMIT] = 1
+    rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts allowed at once after an idle period."), LIMIT] = 1
 
 
 def with_limits(limits: Mapping[str, int], declared: Mapping[str, LaneSpec] = {}) -> dict[str, LaneSpec]:
@@ -84,8 +84,8 @@ class LaneOptions(TypedDict, total=False):
 
 class LaneValues(msgspec.Struct, frozen=True, kw_only=True):
     limit: Annotated[int, doc("Runs that may execute in it at once.")]
-    rate: Annotated[str | None, doc("Most starts in a unit of time, such as `10/s`; null for no bound.")] = None
-    burst: Annotated[int, doc("Starts at once that the rate allows after a pause.")] = 1
+    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no bound.")] = None
+    burst: Annotated[int, doc("Starts allowed at once after an idle period.")] = 1
 
 
 def shown_rate(rate: float | None) -> str | None:
@@ -100,7 +100,7 @@ class LaneInfo(LaneValues, frozen=True, kw_only=True):
     oldest_wait: Annotated[float | None, doc("Seconds that the oldest of these has waited; null without any.")]
     declared: Annotated[
         LaneValues | None,
-        doc("Values of the settings and files, for which others may be set; null for a lane created at run time."),
+        doc("Declared values, before changes at run time; null for a lane created at run time."),
     ]
 
 

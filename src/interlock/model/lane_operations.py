@@ -32,8 +32,8 @@ create_lane = Operation(
 )
 set_lane = Operation(
     f"PATCH {LANE}",
-    "Set values of a lane. They outlast restarts and reloads, whatever is declared. A value that is set to the "
-    "declared one follows the declaration again. A lowered limit stops no run.",
+    "Set values of a lane. They outlast restarts and reloads, whatever is declared. Setting a value back to "
+    "the declared one removes the override. A lowered limit stops no run.",
     LaneInfo,
     body=b.LaneChangeBody,
     asks=r.SetLane,
@@ -76,8 +76,9 @@ session = Operation(
 )
 _SESSION_ACTIONS = {
     SessionAction.STOP: "Stop a session. Cancel its oldest active run; `acted` is false without one.",
-    SessionAction.STOP_ALL: "Stop all of a session. Cancel its active and waiting runs. A message stamped before this "
-    "moment that comes later is cancelled too, as `message_stale`; the first later one ends that.",
+    SessionAction.STOP_ALL: "Stop all of a session. Cancel its active and waiting runs. Messages stamped before "
+    "the stop that arrive after it are cancelled too (`message_stale`), until the first message stamped after the stop "
+    "arrives.",
     SessionAction.RESET: "Reset a session. Cancel its waiting runs as `lane_cleared`, and begin a new generation: "
     "active runs finish outside it.",
     SessionAction.PAUSE: "Pause a session. Waiting runs and new ones stay until it is resumed. Active runs finish.",

@@ -17,13 +17,7 @@ from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
 from interlock.model.field_types import NAME_RULE
 from interlock.model.job import JOB_ID, NAME, RANKS, Priority
-from interlock.model.session import (
-    GIVEN,
-    LONGEST_SESSION,
-    SOME_OPTIONS,
-    SessionFields,
-    check_session,
-)
+from interlock.model.session import GIVEN, LONGEST_SESSION, SOME_OPTIONS, SessionFields, check_session
 
 LONGEST_KEY = 256  # characters of an idempotency key
 MOST_LABELS, LONGEST_LABEL = 16, 256

@@ -4,16 +4,8 @@ import re
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from interlock.model import error as e
 from interlock.model.access import Permission
-from interlock.model.error import (
-    InterlockError,
-    RunPruned,
-    UnknownBulk,
-    UnknownChild,
-    UnknownJob,
-    UnknownLane,
-    UnknownRun,
-)
 from interlock.model.job import JOB_ID, NAME
 from interlock.model.new_run import Body
 from interlock.model.request import LONGEST_KEY, Request
@@ -29,19 +21,19 @@ class Query(Body, frozen=True, kw_only=True):
 class PathParameter(NamedTuple):
     description: str
     longest: int
-    unknown: tuple[type[InterlockError], ...]  # the errors for a value that leads nowhere
+    unknown: tuple[type[e.InterlockError], ...]  # the errors for a value that leads nowhere
     pattern: str | None = None
 
 
 PATH_PARAMETERS = {
-    "run_id": PathParameter("The id of the run.", 256, (UnknownRun, RunPruned)),
-    "bulk_id": PathParameter("The id of the bulk request.", 256, (UnknownBulk,)),
-    "job_id": PathParameter("The id of the job.", 128, (UnknownJob,), f"^{JOB_ID.pattern}$"),
-    "lane": PathParameter("The name of the lane.", 64, (UnknownLane,), f"^{NAME.pattern}$"),
+    "run_id": PathParameter("The id of the run.", 256, (e.UnknownRun, e.RunPruned)),
+    "bulk_id": PathParameter("The id of the bulk request.", 256, (e.UnknownBulk,)),
+    "job_id": PathParameter("The id of the job.", 128, (e.UnknownJob,), f"^{JOB_ID.pattern}$"),
+    "lane": PathParameter("The name of the lane.", 64, (e.UnknownLane,), f"^{NAME.pattern}$"),
     "session": PathParameter(
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),
-    "name": PathParameter("The name of the service or group.", 256, (UnknownChild,)),
+    "name": PathParameter("The name of the service or group.", 256, (e.UnknownChild,)),
 }
 
 
@@ -68,7 +60,7 @@ class Operation(Generic[A]):
     asks: type[Request[Any]] | None = None  # the request to the scheduler; it gives permission, patience and `once`
     permission: Permission | None = Permission.READ  # if no request gives it; None: no token needed
     every_tenant: str = ""  # things that belong to all tenants; if given, only callers who see every tenant get them
-    raises: tuple[type[InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
+    raises: tuple[type[e.InterlockError], ...] = ()  # its own errors, besides those of path, body and HTTP
     patience: float | None = None  # seconds for the answer, if neither a request nor the query gives them
 
     @property

@@ -63,8 +63,8 @@ run = Operation(
 history = Operation(f"GET {RUN}/history", "Show the history of a run. Every transition, in order.", History)
 explanation = Operation(
     f"GET {RUN}/explanation",
-    "Explain a run. Why it is where it is, what it waits for, and roughly until when; for a run that has ended, why it "
-    "ended so. A token of one tenant sees the ids of that tenant's runs only, and how many others there are.",
+    "Explain a run. Why it is where it is, what it waits for, and roughly until when; for a run that has ended, how "
+    "and why it ended. A token of one tenant sees the ids of that tenant's runs only, and how many others there are.",
     Explanation,
     asks=r.AskExplanation,
 )

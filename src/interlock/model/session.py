@@ -39,9 +39,11 @@ class SessionOptions(Checked, frozen=True, kw_only=True, omit_defaults=True):
         Span(),
     ] = 0.8
     cap: Annotated[int, doc("Most runs that wait."), Whole(1)] = 10
-    drop: Annotated[Drop, doc("What gives way when `cap` is reached: the `old`est run, or the `new` one.")] = Drop.OLD
-    rate: Annotated[float | None, doc("Most starts of the session in a unit of time, such as `10/s`."), Rate()] = None
-    burst: Annotated[int, doc("Starts at once that the rate allows after a pause."), Whole(1)] = 1
+    drop: Annotated[
+        Drop, doc("Run to drop at `cap`: `old` cancels the oldest waiting run, `new` refuses the new one.")
+    ] = Drop.OLD
+    rate: Annotated[float | None, doc("Maximum start rate, such as `10/s`."), Rate()] = None
+    burst: Annotated[int, doc("Starts allowed at once after an idle period."), Whole(1)] = 1
 
 
 class SessionAction(StrEnum):

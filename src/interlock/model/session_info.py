@@ -27,9 +27,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     max_concurrent: Annotated[int, doc("Runs that may be active at once.")]
     debounce: Annotated[float, doc("Seconds without a further arrival before a run starts.")]
     cap: Annotated[int, doc("Most runs that wait.")]
-    drop: Annotated[Drop, doc("What gives way when `cap` is reached: the `old`est run, or the `new` one.")]
-    rate: Annotated[str | None, doc("Most starts in a unit of time, such as `10/s`; null for no bound.")]
-    burst: Annotated[int, doc("Starts at once that the rate allows after a pause.")]
+    drop: Annotated[Drop, doc("Run to drop at `cap`: `old` cancels the oldest waiting run, `new` refuses the new one.")]
+    rate: Annotated[str | None, doc("Maximum start rate, such as `10/s`; null for no bound.")]
+    burst: Annotated[int, doc("Starts allowed at once after an idle period.")]
     paused: Annotated[bool, doc("Whether waiting runs stay until it is resumed.")]
     generation: Annotated[int, doc("Number of resets so far.")]
     cutoff: Annotated[

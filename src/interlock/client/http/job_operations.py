@@ -14,6 +14,7 @@ from interlock.client.submission import Instant, check_options, instant, new_run
 from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
+from interlock.model import queries as q
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
@@ -21,15 +22,6 @@ from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Ti
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
 from interlock.model.new_run import TriggerBody, TriggerOptions
 from interlock.model.operation import Operation, Query
-from interlock.model.queries import (
-    JobLogQuery,
-    JobsQuery,
-    ScheduleQuery,
-    SessionsQuery,
-    TenantQuery,
-    TimesQuery,
-    TimetableQuery,
-)
 from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
@@ -73,7 +65,7 @@ class JobOperations(RunAccess):
 
     async def jobs(self) -> AsyncIterator[JobInfo]:
         """Yield every job, in the order of declaration."""
-        async for page in self._pages(table.jobs, JobsQuery(limit=PAGE)):
+        async for page in self._pages(table.jobs, q.JobsQuery(limit=PAGE)):
             for job in page.jobs:
                 yield job
 
@@ -92,8 +84,8 @@ class JobOperations(RunAccess):
         )
 
     async def set_lane(self, name: str, **values: Unpack[LaneOptions]) -> LaneInfo:
-        """Set values of a lane, whatever is declared; a rate of None removes it. A value that is set to the declared
-        one follows the declaration again."""
+        """Set values of a lane, whatever is declared; a rate of None removes it. Setting a value back to the
+        declared one removes the override."""
         check_options(values, LaneOptions)
         body = filled(LaneChangeBody, **values)
         if "rate" in values and values["rate"] is None:
@@ -109,13 +101,13 @@ class JobOperations(RunAccess):
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        async for page in self._pages(lane_table.sessions, filled(SessionsQuery, tenant=tenant, limit=PAGE)):
+        async for page in self._pages(lane_table.sessions, filled(q.SessionsQuery, tenant=tenant, limit=PAGE)):
             for session in page.sessions:
                 yield session
 
     async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
         """Return the session with this key, with or without runs."""
-        return await self._call(lane_table.session, key, query=filled(TenantQuery, tenant=tenant))
+        return await self._call(lane_table.session, key, query=filled(q.TenantQuery, tenant=tenant))
 
     async def act_on_session(self, key: str, action: SessionAction | str, tenant: str | None = None) -> ActedOnSession:
         """Stop, stopall, reset, pause or resume a session; `acted` of the answer is whether there was anything to act
@@ -123,22 +115,22 @@ class JobOperations(RunAccess):
         if action not in lane_table.session_actions:
             raise BadValue("action", action, f"one of {', '.join(SessionAction)}")
         operation = lane_table.session_actions[SessionAction(action)]
-        return await self._call(operation, key, query=filled(TenantQuery, tenant=tenant))
+        return await self._call(operation, key, query=filled(q.TenantQuery, tenant=tenant))
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""
-        return (await self._call(table.job_log, job_id, query=filled(JobLogQuery, limit=limit))).runs
+        return (await self._call(table.job_log, job_id, query=filled(q.JobLogQuery, limit=limit))).runs
 
     async def next_times(self, job_id: str, count: int = 5, after: Instant | None = None) -> list[float]:
         """Return the next times at which a job fires, in seconds since 1970; with `after`, those later than it."""
-        return (await self._call(table.next_times, job_id, query=filled(TimesQuery, **_times(count, after)))).times
+        return (await self._call(table.next_times, job_id, query=filled(q.TimesQuery, **_times(count, after)))).times
 
     async def schedule_times(self, schedule: Schedule, count: int = 5, after: Instant | None = None) -> list[float]:
         """Return when a schedule would fire if it were declared now, or at `after`."""
         if schedule.once:
             raise BadValue("schedule", "once", "one of at, every and cron, which have times of their own")
         query = filled(
-            ScheduleQuery,
+            q.ScheduleQuery,
             **_times(count, after),
             cron=schedule.cron,
             tz=schedule.tz,
@@ -150,7 +142,7 @@ class JobOperations(RunAccess):
 
     async def timetable(self, span: Duration = "24h", limit: int = 100) -> Timetable:
         """Return when jobs fire within `span` from now, for at most `limit` jobs."""
-        query = filled(TimetableQuery, span=f"{seconds(span, 'span'):.3f}s", limit=limit)
+        query = filled(q.TimetableQuery, span=f"{seconds(span, 'span'):.3f}s", limit=limit)
         return await self._call(table.timetable, query=query)
 
     async def trigger(

@@ -129,7 +129,7 @@ class Operations(JobOperations):
         return (await self.get(run_id)).stats
 
     async def explain(self, run_id: str) -> Explanation:
-        """Explain why a run is where it is: what it waits for, or why it ended so."""
+        """Explain why a run is where it is: what it waits for, or how and why it ended."""
         return await self._call(table.explanation, run_id)
 
     async def history(self, run_id: str) -> list[HistoryEntry]:
