@@ -58,7 +58,8 @@ def running(
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
         "--log-level", "error", "--http", f"127.0.0.1:{port}" if http else "off",
     ]  # fmt: skip
-    with started(command, stderr=subprocess.DEVNULL, start_new_session=True) as process:
+    kept = {**os.environ, "INTERLOCK_KEEP_RUNS": "0"}  # all runs are counted at the end
+    with started(command, stderr=subprocess.DEVNULL, start_new_session=True, env=kept) as process:
         until(lambda: _listens(f"{database}.sock"), process, limit)
         if http:
             until(lambda: answers(port), process, limit)
