@@ -64,6 +64,15 @@ def test_the_arguments_of_a_decorator_count(values: tuple[str, str]) -> None:
     assert before != after
 
 
+def test_functions_of_its_module_that_it_names_count() -> None:
+    text = "def far():\n    return 1\n\ndef near():\n    return far(), near\n\ndef other():\n    return 1\n"
+    text += BASE.replace("c + 1", "near()")
+    changed = {name: digest_of(text.replace(f"def {name}():\n    return", f"def {name}():\n    return 0,"))
+               for name in ("far", "near", "other")}  # fmt: skip
+    assert changed["other"] == digest_of(text)
+    assert len(set(changed.values())) == 3
+
+
 def test_every_start_of_python_finds_the_same(tmp_path: Path) -> None:
     text = f"from interlock.worker.code_digest import code_digest\nclass K: pass\nkind = K()\n{BASE}"
     text = text.replace('b: str = "x"', 'b: K = kind, c: object = frozenset("abcdef"), d: object = print')

@@ -16,8 +16,9 @@ _CARRIED = (FunctionType, functools.partial, bool, int, float, str, bytes, tuple
 
 
 def code_digest(handler: Callable[..., Any]) -> str:
-    """Hash the bytecode with its constants and names, of inner functions and decorators too, and the signature.
-    Line numbers, paths and module names do not count: the same file may be loaded under another name."""
+    """Hash the bytecode with its constants and names, and the signature. Inner functions, decorators, and the functions
+    of its module that it names count too. Line numbers, paths and module names do not: the same file may be loaded
+    under another name."""
     function = getattr(handler, "__func__", handler)
     if not isinstance(function, (FunctionType, functools.partial)):
         function = type(function).__call__
@@ -48,7 +49,7 @@ def _text(value: Any, seen: set[int]) -> str:
             return ""
         case FunctionType():
             seen.add(id(value))
-            inside: Any = [value.__code__, value.__dict__.get("__wrapped__"), *_closure(value)]
+            inside: Any = [value.__code__, value.__dict__.get("__wrapped__"), *_closure(value), *_named(value)]
         case functools.partial():
             inside = [value.func, value.args, value.keywords]
         case CodeType():
@@ -71,3 +72,14 @@ def _closure(function: FunctionType) -> Iterator[Any]:
         with suppress(ValueError):  # it is empty
             if isinstance(cell.cell_contents, _CARRIED):
                 yield cell.cell_contents
+
+
+def _named(function: FunctionType) -> Iterator[FunctionType]:
+    """Yield the functions of its module that a function names."""
+    codes = [function.__code__]
+    for code in codes:
+        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+        for name in code.co_names:
+            found = function.__globals__.get(name)
+            if isinstance(found, FunctionType) and found.__globals__ is function.__globals__:
+                yield found
