@@ -48,9 +48,10 @@ def create(p: Pass, origin: str, command: Create) -> None:
                 _check_key(p, (new.tenant, new.idempotency_key), digest, taken)
             if new.occurrence is not None:
                 _check_occurrence(p, new, new.occurrence, digest, taken)
-        lane, _ = lane_of(p, new.lane or job.lane)
-        if p.state.is_draining(lane) and _existing(p, new) is None:
-            raise Draining(lane)
+        if p.state.draining_lanes:
+            lane, _ = lane_of(p, new.lane or job.lane)
+            if lane in p.state.draining_lanes and _existing(p, new) is None:
+                raise Draining(lane)
         if new.session is not None and _existing(p, new) is None:
             check_room(p, new, coming)
     ids = []

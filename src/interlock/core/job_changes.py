@@ -264,7 +264,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
         raise Draining
     job = p.state.job(command.job_id)
     lane, _ = lane_of(p, job.lane)
-    if p.state.is_draining(lane):
+    if lane in p.state.draining_lanes:
         raise Draining(lane)
     created: list[str] = []
     existing: list[str] = []

@@ -50,7 +50,7 @@ def retry_one(p: Pass, origin: str, command: ActOnRun, run: Run) -> None:
     key = key_of(command)
     known = None if key is None else p.run_of_key((run.tenant, key))
     lane, _ = lane_of(p, run.lane)
-    if known is None and p.state.is_draining(lane):
+    if known is None and lane in p.state.draining_lanes:
         raise Draining(lane)
     if known is None:
         new = _new_run(p, run, key)
@@ -78,7 +78,7 @@ def retry_page(p: Pass, bulk: BulkRequest) -> BulkRequest:
     for old in runs:
         facets = old.facets or Facets()
         is_done = old.id in p.marked or facets.retried_as is not None or facets.collapsed_into is not None
-        if not is_done and old.job_id in p.state.jobs and not p.state.is_draining(lane_of(p, old.lane)[0]):
+        if not is_done and old.job_id in p.state.jobs and lane_of(p, old.lane)[0] not in p.state.draining_lanes:
             _run_again(p, old, _new_run(p, old, None), bulk.reason, bulk.actor)
             done += 1
     return replace(bulk, done=done, before=before, ended_at=p.now if before is None else None, seq=bulk.seq + 1)

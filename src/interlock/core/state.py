@@ -22,9 +22,11 @@ from interlock.model.run import Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
+MOST_KEYS = 10_000
 DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 
+ROOMS = (Room.SHARED,), tuple(Room)  # without and with places outside the shared process
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 
@@ -130,6 +132,7 @@ class SchedulerState:
         self.stirred: dict[str, Lane] = {}  # lanes that may be able to start a run since the last look
         # Two heaps of lanes that can; the second has those with `has_apart`.
         self.offers: tuple[list[Offer], list[Offer]] = [], []
+        self.draining_lanes: set[str] = set()
         self.declared_lanes = lanes
         self.lane_memos = dict(lane_memos)
         self.runs: dict[str, Run] = {}  # every run that has not ended, in the order the store has them
@@ -157,6 +160,7 @@ class SchedulerState:
         self.lines: dict[str, Lines] = {}
         self.log_lines_dropped = 0
         self.ids = RunIds()
+        self._plain_keys: dict[tuple[str, str], tuple[LineKey, RouteKey]] = {}  # version and tenant → `keys_of`
         self.draining = False
         self.liveness_due: float | None = None  # elapsed time of the next check for silence
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
@@ -174,6 +178,7 @@ class SchedulerState:
             memo = self.lane_memos.get(name) or LaneMemo()
             spec = memo.spec_over(self.declared_lanes.get(name))
             lane.limit, lane.rate, lane.burst, lane.status = spec.limit, spec.rate, spec.burst, memo.status
+        self.draining_lanes = {name for name, lane in self.lanes.items() if lane.status is LaneStatus.DRAINING}
         self.stirred = dict(self.lanes)
         for heap in self.offers:
             heap.clear()
@@ -188,14 +193,10 @@ class SchedulerState:
 
     def has_room(self, apart: bool) -> bool:
         """Return whether a worker has a free slot; one outside its shared process counts if `apart`."""
-        rooms = tuple(Room) if apart else (Room.SHARED,)
-        return any(
-            worker.connected and not worker.draining and any(worker.free(room) > 0 for room in rooms)
-            for worker in self.workers.values()
-        )
-
-    def is_draining(self, lane: str) -> bool:
-        return self.lanes[lane].status is LaneStatus.DRAINING
+        for worker in self.workers.values():
+            if worker.connected and not worker.draining and any(worker.free(room) > 0 for room in ROOMS[apart]):
+                return True
+        return False
 
     def arrival(self) -> int:
         """Return the next number in the order of everything that queues."""
@@ -234,6 +235,19 @@ class SchedulerState:
     def line_key(self, run: Run) -> LineKey:
         own = None if run.facets is None else run.facets.priority
         return RANKS[own or self.job_of(run).priority], run.tenant
+
+    def keys_of(self, run: Run) -> tuple[LineKey, RouteKey]:
+        """Return the line and the queue in which a run waits."""
+        if run.facets is not None or run.session is not None or run.crashes:
+            return self.line_key(run), self.route_key(run)
+        found = self._plain_keys.get((run.job_version, run.tenant))
+        if found is None:
+            found = self.line_key(run), self.route_key(run)
+            if type(self.job_of(run).work) is not JobWork:  # that of the other job may change
+                if len(self._plain_keys) > MOST_KEYS:
+                    self._plain_keys.clear()
+                self._plain_keys[run.job_version, run.tenant] = found
+        return found
 
     def hold_slot(self, run: Run) -> None:
         self.lanes[run.lane].holding[run.id] = run

@@ -74,7 +74,8 @@ class LocalExecutor(Executor):
             end = End(Outcome.CANCELLED) if is_stopped else end_of_error(error, context)
         else:
             end = end_of_result(result, definition, context)
-        estimate(self._estimator, context)
+        if self._estimator is not None:
+            estimate(self._estimator, context)
         capture.end()
         self._finish(key, end)
 

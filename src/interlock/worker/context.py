@@ -93,7 +93,8 @@ class Context:
     @property
     def last_payload(self) -> bytes:
         """The last of `payloads`, as JSON."""
-        return self._dispatch.payloads[-1]
+        further = self._dispatch.further
+        return further[-1] if further else self._dispatch.payload or payload.EMPTY
 
     def progress(self, percent: float, message: str = "") -> None:
         """Report progress, limited to 0 to 100, because a sum of floats may be slightly off."""

@@ -320,7 +320,8 @@ class ExecutorProcess:
         attempt.reported = True
         if self._threads is self._main:
             self._main.reset_signals()
-        estimate(self._estimator, attempt.context)
+        if self._estimator is not None:
+            estimate(self._estimator, attempt.context)
         self._copies.drain()
         attempt.capture.end()
         self._active.pop(attempt.key, None)

@@ -15,9 +15,9 @@ def check_estimator(function: object) -> None:
         raise BadHandler(f"usage: the function {problem}; use a plain function from a context to (tokens, window)")
 
 
-def estimate(estimator: Estimator | None, context: Context) -> None:
+def estimate(estimator: Estimator, context: Context) -> None:
     """Report the usage of the session after one of its runs. An error goes to the log of the run, and harms nothing."""
-    if estimator is None or context.session is None:
+    if context.session is None:
         return
     try:
         found: object = estimator(context)
