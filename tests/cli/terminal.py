@@ -4,6 +4,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -70,9 +71,14 @@ class Terminal:
             return [line.rstrip() for line in self._screen.display]
 
     def wait_for_drawings(self, count: int) -> None:
-        """Wait until the whole screen was drawn so many times more."""
+        """Wait until the whole screen was drawn so many times more. Each look tells the program of a new size."""
         end = self._found.count(HOME) + count + 1
-        wait_until(lambda: self._found.count(HOME) >= end, "the screen is drawn again")
+
+        def drawn() -> bool:
+            self._process.send_signal(signal.SIGWINCH)
+            return self._found.count(HOME) >= end
+
+        wait_until(drawn, "the screen is drawn again")
 
     @property
     def ghosts(self) -> list[str]:

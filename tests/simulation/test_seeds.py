@@ -11,7 +11,7 @@ from soak.simulation.scenario import Faults
 from soak.simulation.simulate import Simulation, simulate
 
 CHUNK = 20
-SEEDS = 200
+SEEDS = 120
 
 
 @pytest.mark.behaviour("REC-6", "RUN-17", "RUN-3", "RUN-4", "LAN-4", "TIM-5", "TIM-9")

@@ -9,6 +9,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    gc.freeze()  # what an earlier test left is not this one's
     yield
     gc.collect()
     found = [record for when in ("call", "teardown") for record in caplog.get_records(when)]

@@ -5,6 +5,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, Unpack
 
 from interlock.cli.tables import full_screen
@@ -38,28 +40,31 @@ def draw(client: Client, look: Callable[[], tuple[Any, bool]], **asked: Unpack[E
 
 
 def looks(client: Client, look: Callable[[], T], **asked: Unpack[EventFilter]) -> Iterator[T | InterlockError]:
-    """Yield the result of `look` at once, after each event, and at least every second; if the server does not answer,
-    yield the error. Raise if it refuses the events."""
-    changed = threading.Event()
+    """Yield the result of `look` at once, after each event or new size of the terminal, and at least every second; if
+    the server does not answer, yield the error. Raise if it refuses the events."""
+    changed: SimpleQueue[None] = SimpleQueue()  # unlike an Event, safe to use in a signal handler
     failures: list[InterlockError] = []
 
     def listen() -> None:
         try:
             for _ in client.events(**asked):
-                changed.set()
+                changed.put(None)
         except InterlockError as error:
             failures.append(error)
-            changed.set()
+            changed.put(None)
 
     threading.Thread(target=listen, name="events", daemon=True).start()
+    signal.signal(signal.SIGWINCH, lambda *_: changed.put(None))
     while True:
-        changed.clear()
+        while not changed.empty():
+            changed.get()
         try:
             found: T | InterlockError = look()
         except (NotRunning, ConnectionLost) as error:
             found = error
         yield found
         time.sleep(PACE)
-        changed.wait(REFRESH)
+        with suppress(Empty):
+            changed.get(timeout=REFRESH)
         if failures:
             raise failures[0]
