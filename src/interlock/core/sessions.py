@@ -16,7 +16,7 @@ import msgspec
 from interlock.core.facts import Needs
 from interlock.core.gates import session_rate
 from interlock.core.lanes import enqueue
-from interlock.core.session import NOTHING, Session, memo_name, read_memo
+from interlock.core.session import NOTHING, Session, SessionMemo, memo_name, read_memo
 from interlock.core.session_view import session_info
 from interlock.core.settle import current
 from interlock.core.snapshot import Snapshot
@@ -47,8 +47,10 @@ def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> Non
         needs.memos[memo_name(command.tenant, command.session)] = None
 
 
-def options_of(state: SchedulerState, session: Session, job: Job, given: dict[str, Any] | None) -> SessionOptions:
-    return effective(state.limits.session_patterns, job.sessions, session.memo.override, given, session.name)
+def options_of(
+    state: SchedulerState, name: str, memo: SessionMemo, job: Job, given: dict[str, Any] | None
+) -> SessionOptions:
+    return effective(state.limits.session_patterns, job.sessions, memo.override, given, name)
 
 
 def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
@@ -56,15 +58,18 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
     if new.session is None or new.at is not None or new.delay:
         return
     key = new.tenant, new.session
-    session = p.state.sessions.get(key) or Session(*key, read_memo(p.memo(memo_name(*key))))
-    options = options_of(p.state, session, p.state.jobs[new.job_id], new.session_options)
-    collector = session.collecting(p.elapsed)
-    joins = coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id
-    if options.mode is Mode.INTERRUPT or joins:
+    session = p.state.sessions.get(key)
+    memo = read_memo(p.memo(memo_name(*key))) if session is None else session.memo
+    options = options_of(p.state, new.session, memo, p.state.jobs[new.job_id], new.session_options)
+    if options.drop is Drop.OLD or options.mode is Mode.INTERRUPT:
         return
+    session = session or Session(*key, memo)
+    collector = session.collecting(p.elapsed)
+    if coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id:
+        return  # joins another
     coming[key] += 1
     ahead = max(0, session.room_for(options.max_concurrent)) if options.debounce == 0 else 0
-    if options.drop is Drop.NEW and len(session.waiting) + coming[key] - ahead > options.cap:
+    if len(session.waiting) + coming[key] - ahead > options.cap:
         raise QueueFull(new.session, options.cap)
 
 
@@ -105,7 +110,7 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
     """Let a run wait as the last of its session, or join it to the one before. Another may give way to it."""
     if facet.options:
         _note(p, session, override={**(session.memo.override or {}), **facet.options})
-    options = options_of(p.state, session, p.state.job_of(run), facet.options)
+    options = options_of(p.state, session.name, session.memo, p.state.job_of(run), facet.options)
     session.most = options.max_concurrent
     _set_rate(p.state, session, options)
     if options.mode is Mode.INTERRUPT:
@@ -160,9 +165,13 @@ def _proceed(p: Pass, session: Session) -> None:
 
 
 def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Iterator[Run]:
-    while session.room > 0 and not session.memo.paused:
-        run = next((one for one in session.waiting.values() if one.state is State.SCHEDULED), None)
-        if run is None or (run is session.collector and elapsed < session.window):
+    while session.waiting and session.room > 0 and not session.memo.paused:
+        for run in session.waiting.values():
+            if run.state is State.SCHEDULED:
+                break
+        else:
+            return
+        if run is session.collector and elapsed < session.window:
             return
         del session.waiting[run.id]
         if run is session.collector:
@@ -328,7 +337,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
             continue
         if facet.place > session.arrivals:
             session.arrivals = facet.place
-            options = options_of(state, session, state.job_of(run), facet.options)
+            options = options_of(state, session.name, session.memo, state.job_of(run), facet.options)
             session.most = options.max_concurrent
             _set_rate(state, session, options)
         if had_turn(run):
@@ -340,7 +349,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
         session.waiting = OrderedDict((run.id, run) for run in sorted(runs, key=lambda run: run.session_facet.place))
         last = next(reversed(session.waiting.values()))
         if last.due_at is not None and last.state is State.SCHEDULED:
-            options = options_of(state, session, state.job_of(last), last.session_facet.options)
+            options = options_of(state, session.name, session.memo, state.job_of(last), last.session_facet.options)
             left = min(max(0.0, last.due_at - now.wall), options.debounce)
             session.collector, session.window = last, now.elapsed + left
             state.set_span(session.window, last, WAIT)

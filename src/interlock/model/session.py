@@ -118,6 +118,8 @@ def effective(
 ) -> SessionOptions:
     """Return the options for a run: those of its submit, else the session's last ones, else the job's, else those of
     the longest pattern that fits the name, else the default ones."""
+    if not (patterns or of_job or override or given):
+        return DEFAULT
     fitting = ""
     for one in patterns:
         if len(one) > len(fitting) and fnmatchcase(name, one):
@@ -126,7 +128,7 @@ def effective(
     for layer in (patterns.get(fitting), of_job, override, given):
         if layer:
             found.update(layer)
-    return _made(tuple(found.items())) if found else DEFAULT
+    return _made(tuple(found.items()))
 
 
 @lru_cache(1024)
