@@ -71,7 +71,7 @@ class Terminal:
             return [line.rstrip() for line in self._screen.display]
 
     def wait_for_drawings(self, count: int) -> None:
-        """Wait until the whole screen was drawn so many times more. Each look tells the program of a new size."""
+        """Wait for `count` further drawings of the whole screen. Signal a resize each time, so that none is awaited."""
         end = self._found.count(HOME) + count + 1
 
         def drawn() -> bool:

@@ -18,7 +18,7 @@ from tests.core.machine import Machine
 def test_one_start_a_year_is_the_lowest_rate() -> None:
     slow = Job(id="slow", rate="0.00274/d")  # type: ignore[arg-type]  # as a document has it
     assert slow.rate is not None
-    assert Job(id="slow", rate=Rate().show(slow.rate)).rate == slow.rate  # type: ignore[arg-type]
+    assert Job(id="slow", rate=Rate().show(slow.rate)).rate == slow.rate  # type: ignore[arg-type]  # as above
     machine = Machine(slow)
     machine.worker_up()
     first, second = machine.submit("slow"), machine.submit("slow")

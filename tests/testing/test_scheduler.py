@@ -183,3 +183,20 @@ def test_a_scheduler_that_breaks_ends_the_wait(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(il.InterlockError, match="ZeroDivisionError"):
         scheduler.close()
     assert len(app.connections) == 0
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_what_a_function_prints_is_in_the_log_of_its_run(is_async: bool) -> None:
+    app = il.App()
+
+    def say() -> None:
+        print("one\ntwo")  # noqa: T201 - the output under test
+
+    async def say_async() -> None:
+        say()
+
+    app.job("say")(say_async if is_async else say)
+    with testing.scheduler(app) as scheduler:
+        run = scheduler.submit("say", {})
+        run.result()
+        assert [line.text for line in run.logs()] == ["one", "two"]

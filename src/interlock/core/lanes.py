@@ -23,8 +23,7 @@ MOST_LOOKS = 2 * MOST_AHEAD
 def enqueue(state: SchedulerState, run: Run, order: int | None = None) -> None:
     """Let a run wait in its lane: as the last one, or at the place it had before its worker gave it back."""
     arrival = state.arrival() if order is None else order
-    lane = state.stirred[run.lane] = state.lanes[run.lane]
-    lane.add(*state.keys_of(run), arrival, run)
+    state.stir(run.lane).add(*state.keys_of(run), arrival, run)
 
 
 def fill(p: Pass) -> None:

@@ -65,8 +65,9 @@ def check_room(p: Pass, new: NewRun, coming: Counter[tuple[str, str]]) -> None:
         return
     session = session or Session(*key, memo)
     collector = session.collecting(p.elapsed)
-    if coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id:
-        return  # joins another
+    joins = coming[key] > 0 and options.debounce > 0 if collector is None else collector.job_id == new.job_id
+    if joins:
+        return
     coming[key] += 1
     ahead = max(0, session.room_for(options.max_concurrent)) if options.debounce == 0 else 0
     if len(session.waiting) + coming[key] - ahead > options.cap:

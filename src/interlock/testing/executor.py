@@ -87,10 +87,15 @@ class LocalExecutor(Executor):
         """Report a line, progress or a checkpoint; from any thread."""
         if isinstance(message, m.LogLine):
             message = replace(message, at=self._clock.now().wall)
-        if self._loop.is_here():
-            self._report(message)
-        else:
+        if not self._loop.is_here():
             self._loop.call_soon_threadsafe(self._report, message)
+            return
+        running = asyncio._get_running_loop()  # none within a plain function
+        asyncio._set_running_loop(self._loop)
+        try:
+            self._report(message)
+        finally:
+            asyncio._set_running_loop(running)
 
     def ask(self, run_id: str, fence: int, reason: str) -> None:
         if (found := self._attempts.get((run_id, fence))) is not None:
