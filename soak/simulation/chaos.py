@@ -25,6 +25,7 @@ class Chaos:
             (faults.isolate_worker, self._isolate_worker),
             (faults.break_links, cluster.network.break_one),
             (faults.jump_clock, self._jump_clock),
+            (faults.kill_worker and cluster.scenario.guards, self._kill_sender),
         ]
         self._choices = [fault for enabled, fault in choices if enabled]
 
@@ -60,6 +61,8 @@ class Chaos:
         network.longest_delay, network.drop, network.duplicate, network.lag = 0.01, 0.0, 0.0, 0.0
         store.longest_write, store.fail, store.crash, store.down_until = 0.01, 0.0, 0.0, 0.0
         cluster.invariants.spans.faults_end()
+        if cluster.receivers is not None:
+            cluster.receivers.well = True
         cluster.trace.add("the faults are over")
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -113,6 +116,11 @@ class Chaos:
         worker = self._rng.choice(workers)
         self._cluster.trace.add(f"fault: {worker.process.name} is killed")
         worker.process.kill()
+
+    def _kill_sender(self) -> None:
+        if self._cluster.sender is not None:
+            self._cluster.trace.add(f"fault: {self._cluster.sender.name} is killed")
+            self._cluster.sender.kill()
 
     def _stop_worker(self) -> None:
         workers = [one for one in self._cluster.workers.values() if not one.process.paused]

@@ -28,6 +28,7 @@ from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation import executor as e
 from soak.simulation.cluster import Cluster
+from soak.simulation.guards import GuardClients
 from soak.simulation.link import SimulatedBus
 from soak.simulation.loop import Process
 from soak.simulation.operators import Operators
@@ -75,6 +76,8 @@ class Clients:
             Retriers(self).start()
         if self._scenario.lanes:
             Operators(self).start()
+        if self._scenario.guards:
+            GuardClients(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""
@@ -93,7 +96,7 @@ class Clients:
         await asyncio.sleep(when)
         runs = [self._run() for _ in range(size)]
         began = self.cluster.loop.time()
-        handles = await self._submit(connection, runs)
+        handles = await self.submit(connection, runs)
         self.submitted += len(handles)
         for new, handle in zip(runs, handles, strict=False):
             if new.idempotency_key is not None:
@@ -102,7 +105,7 @@ class Clients:
                     self._invariants.fail(f"key {new.idempotency_key} was answered with {first} and {handle.id}")
             else:
                 self._invariants.spans.submitted[handle.id] = began
-            process.spawn(self._follow(handle, new))
+            process.spawn(self.follow(handle, new))
         self.busy -= 1
 
     def _run(self) -> NewRun:
@@ -114,7 +117,7 @@ class Clients:
             plan.append((e.SUCCEED, 0.5))
         endless = any(kind in _NEVER_ENDS for kind, _ in plan) and job.deadline is None and job.max_runtime is None
         padding = "x" * 300 if rng.random() < 0.2 else ""
-        arguments = msgspec.to_builtins(e.Plan(plan, padding))
+        arguments = msgspec.to_builtins(e.Plan(tuple(plan), padding))
         key = f"k{rng.randint(0, 12)}" if rng.random() < 0.3 else None
         if key is not None:
             # One key, one payload, whoever uses it; now and then somebody uses it for something else.
@@ -147,7 +150,7 @@ class Clients:
             return None
         return self._session_rng.choice((None, *NAMES))
 
-    async def _submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle[Any]]:
+    async def submit(self, connection: Connection, runs: list[NewRun]) -> list[RunHandle[Any]]:
         while True:
             try:
                 return await submit(connection, runs)
@@ -163,7 +166,7 @@ class Clients:
 
     # ── following ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _follow(self, handle: RunHandle[Any], new: NewRun) -> None:
+    async def follow(self, handle: RunHandle[Any], new: NewRun) -> None:
         self.busy += 1
         self._followed += 1
         name = f"{handle.id} (wait {self._followed})"

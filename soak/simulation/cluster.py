@@ -26,11 +26,14 @@ from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.lane import with_limits
 from interlock.model.run import Now
 from interlock.ports.clock import Clock
+from interlock.sender.sender import Sender
 from interlock.worker.host import Host, HostSettings
+from soak.simulation.careless_guards import CarelessGuards
 from soak.simulation.effects import AnswerFaults, FaultyEffects
 from soak.simulation.executor import SimulatedExecutor
 from soak.simulation.explanations import ExplainedPasses
 from soak.simulation.greedy import GreedyEngine
+from soak.simulation.guards import GUARDED_JOBS, ForgetfulReceivers, Receivers
 from soak.simulation.heedless import HeedlessEngine
 from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
@@ -208,6 +211,8 @@ class Cluster:
         self.scheduler: Scheduler | None = None
         self.workers: dict[int, Worker] = {}
         self.timetable = scenario.timetable
+        self.sender: Process | None = None
+        self.receivers: Receivers | None = None
         self._rng = self.random("cluster")
         self._restarting = False
         self._outside = copy_context()  # belongs to no process: what dies cannot start its own successor
@@ -242,6 +247,9 @@ class Cluster:
         if sabotage.of_lanes:
             kind = GreedyEngine
             GreedyEngine.sabotage = sabotage
+        if sabotage.of_guards:
+            kind = CarelessGuards
+            CarelessGuards.sabotage = sabotage
         kind = WallClockEngine if sabotage.engine_counts_wall_time else kind
         engine = kind(
             store=store,
@@ -270,7 +278,9 @@ class Cluster:
             engine.delivery = OldDelivery(engine)
             OldDelivery.sabotage = sabotage
         chance = self.random(f"{process.name}/answers")
-        engine.effects = FaultyEffects(store, self._deliver, self.loop, chance, self.answer_faults, self.trace)
+        engine.effects = FaultyEffects(
+            store, self._deliver, self.loop, chance, self.answer_faults, self.trace, engine.sender.call
+        )
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
@@ -292,6 +302,7 @@ class Cluster:
 
     def _catalog(self) -> Catalog:
         jobs = jobs_of(self.starts, self.timetable, self.scenario.lanes)
+        jobs += GUARDED_JOBS if self.scenario.guards else ()
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
         return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes)
@@ -332,6 +343,27 @@ class Cluster:
         seconds = self._rng.choice((0.01, 0.5, 5.0)) * self._rng.random() + 0.01
         self.loop.call_later(seconds, self.start_scheduler, context=self._outside)
 
+    # ── the sender ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def start_sender(self) -> None:
+        """Start the process that makes requests; when it dies, another follows."""
+        self.starts += 1
+        if self.receivers is None:
+            self.receivers = self.invariants.guards.receivers = Receivers(
+                self.random("receivers"), self.invariants.check
+            )
+        process = self.sender = Process(self.loop, f"sender-{self.starts}")
+        process.at_end.append(lambda: self._sender_ended(process))
+        rng = self.random(process.name)
+        store = FaultyStore(self.disk, process, rng, StoreFaults(), self.trace)
+        transport = ForgetfulReceivers() if self.sabotage.sender_forgets else self.receivers
+        sender = Sender(store, SimulatedBus(self.network, process), transport, self.clock, rng)
+        process.spawn(sender.run())
+
+    def _sender_ended(self, process: Process) -> None:
+        self.network.end_process(process)
+        self.loop.call_later(self._rng.uniform(0.1, 3.0), self.start_sender, context=self._outside)
+
     # ── workers ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     def start_worker(self, place: int) -> None:
@@ -361,7 +393,7 @@ class Cluster:
         self, place: int, name: str, process: Process, executor: SimulatedExecutor, settings: HostSettings
     ) -> None:
         self.trace.add(f"{process.name} starts as {name}")
-        known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED)}
+        known = {job.id: job.code for job in (*JOBS, *OF_LANES, *SCHEDULED, *GUARDED_JOBS)}
         kind = EagerHost if self.sabotage.worker_begins_late else Host
         host = kind(SimulatedBus(self.network, process), executor, known, settings)
         self.workers[place] = Worker(process, host, executor)

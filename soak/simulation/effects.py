@@ -7,6 +7,7 @@ from random import Random
 import msgspec
 
 from interlock.engine.effects import Answers, Effects
+from interlock.model.effect import CallHook
 from interlock.ports.store import Store
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.trace import Trace
@@ -28,8 +29,9 @@ class FaultyEffects(Effects):
         rng: Random,
         faults: AnswerFaults,
         trace: Trace,
+        call_hook: Callable[[CallHook], None],
     ) -> None:
-        super().__init__(store, lambda origin, content: None)
+        super().__init__(store, lambda origin, content: None, call_hook)
         self._deliver = deliver
         self._loop = loop
         self._rng = rng

@@ -173,7 +173,7 @@ class Link:
     def __init__(self, network: Network, near: tuple[Process, Endpoint], far: tuple[Process, Endpoint]) -> None:
         self.network = network
         self.severed = False
-        self.is_client = near[0].name.startswith("client")
+        self.is_client = near[0].name.startswith(("client", "sender"))
         self.near = End(self, *near)
         self.far = End(self, *far)
         self.near.meet(self.far)

@@ -9,11 +9,12 @@ from math import ceil, floor
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.model.run import CATCH_UP, SCHEDULE, Run
-from interlock.model.state import TERMINAL, State
+from interlock.model.state import GUARDED, TERMINAL, State
 from soak.simulation.executor import Execution
 from soak.simulation.scenario import MOVED, SCHEDULED
 from soak.simulation.store import Disk
 
+WAITS = {State.PRERUN, State.PENDING, *GUARDED}  # has not passed its constraints
 Require = Callable[[bool, str], None]
 
 _JOBS = {job.id: job for job in SCHEDULED}
@@ -52,13 +53,13 @@ class Occurrences:
             if run is not None and run.origin in (SCHEDULE, CATCH_UP):
                 self._runs.setdefault(run.job_id, {})[run_id] = run
                 live = self._live.setdefault(run.job_id, set())
-                if run.state is State.PRERUN or run.state in TERMINAL:
+                if run.state in WAITS or run.state in TERMINAL:
                     live.discard(run_id)
                 else:
                     live.add(run_id)
                 changed.add(run.job_id)
         for job_id in changed:
-            live, most = self._live[job_id], _JOBS[job_id].max_concurrent_runs
+            live, most = self._live[job_id], _JOBS[job_id].constraints.max_concurrent_runs or 1
             self._require(len(live) <= most, f"{len(live)} runs of {job_id} are live, {most} may be")
 
     def check_skipped(self, run: Run, executed: Sequence[Execution]) -> None:

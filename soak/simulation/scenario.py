@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from interlock.engine.housekeeping import Keep
+from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, KeyLimit, Retry
 from interlock.model.schedule import Schedule
 
@@ -44,9 +45,16 @@ OF_LANES = (
 """for seeds that change lanes"""
 
 
-def _scheduled(job_id: str, plan: list[tuple[str, float]], lane: str = "wide", most: int = 1, **schedule: Any) -> Job:
+def _scheduled(
+    job_id: str, plan: list[tuple[str, float]], lane: str = "wide", most: int | None = None, **schedule: Any
+) -> Job:
     return Job(
-        id=job_id, lane=lane, max_concurrent_runs=most, payload={"plan": plan}, schedule=Schedule(**schedule), grace=1.0
+        id=job_id,
+        lane=lane,
+        constraints=Constraints(max_concurrent_runs=most),
+        payload={"plan": plan},
+        schedule=Schedule(**schedule),
+        grace=1.0,
     )
 
 
@@ -137,9 +145,20 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_counts_wall_time: bool = False  # where elapsed time is meant
     engine_explains_once: bool = False  # repeats the first explanation of a run, whatever happens
     engine_explains_late: bool = False  # says that a run waits longer than it does
+    engine_forgets_places: bool = False  # that runs hold among those of their job, when it starts
+    engine_kills_hastily: bool = False  # a run that kills older ones starts before they have ended
+    engine_renames_requests: bool = False  # a hook that is asked again has another id
+    engine_skips_hooks: bool = False  # takes every hook for answered
+    store_loses_deliveries: bool = False
+    sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
     link_loses_stops: bool = False
+
+    @property
+    def of_guards(self) -> bool:
+        hooks = self.engine_renames_requests or self.engine_skips_hooks
+        return hooks or self.engine_forgets_places or self.engine_kills_hastily
 
     @property
     def of_lanes(self) -> bool:
@@ -165,6 +184,7 @@ class Scenario(msgspec.Struct, kw_only=True):
     retries: int = 0  # requests that retry a run, as many that retry by filter, and clients with unique keys
     sessions: bool = False  # some runs have one
     lanes: bool = False  # lanes are changed at run time, and some have rates
+    guards: bool = False  # there are jobs with constraints, actions and hooks
     prunes: bool = False  # hardly any run that has ended is kept
 
 
@@ -188,5 +208,6 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         prunes=rng.random() < 0.5,
         sessions=seed % 4 == 2 or seed % 12 == 9,
         lanes=seed % 6 == 3,  # not with retries: a bulk request leaves out the runs of a lane that drains
+        guards=seed % 5 == 3,
         retries=3 if seed % 3 == 1 else 0,  # not drawn, so that older seeds do what they did
     )

@@ -70,6 +70,8 @@ async def _live(cluster: Cluster, chaos: Chaos, clients: Clients) -> None:
     cluster.start_scheduler()
     for place in range(cluster.scenario.workers):
         cluster.start_worker(place)
+    if cluster.scenario.guards:
+        cluster.start_sender()
     clients.start()
     harm = cluster.loop.create_task(chaos.run())
     await asyncio.sleep(cluster.scenario.duration)
@@ -86,14 +88,16 @@ async def _rest(cluster: Cluster, clients: Clients) -> None:
     while True:
         running = sum(worker.host.running for worker in cluster.workers.values())
         unfinished = cluster.invariants.unfinished()
-        if not unfinished and not clients.busy and not running and _is_empty(cluster):
+        owed = await cluster.invariants.guards.pending()
+        if not unfinished and not clients.busy and not running and not owed and _is_empty(cluster):
             return
         if cluster.loop.time() - begun > PATIENCE:
             runs = ", ".join(f"{run.id} {run.state} ({run.reason})" for run in unfinished)
             waiting = ", ".join(clients.waiting())
             cluster.invariants.fail(
                 f"no rest after {PATIENCE:g}s: runs [{runs}], {running} attempts held, "
-                f"{clients.busy} clients wait for [{waiting}], the scheduler is empty: {_is_empty(cluster)}"
+                f"{owed} deliveries owed, {clients.busy} clients wait for [{waiting}], "
+                f"the scheduler is empty: {_is_empty(cluster)}"
             )
         await asyncio.sleep(1.0)
 

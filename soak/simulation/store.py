@@ -13,6 +13,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
+from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.error import StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -21,6 +22,7 @@ from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
     EVERY_EVENT,
+    DeliveryRows,
     EventFilter,
     EventRows,
     Inputs,
@@ -60,6 +62,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     loses_payloads: bool = False  # one of those that a batch collapses
     keeps_unique_keys: bool = False
     frees_keys_early: bool = False
+    loses_deliveries: bool = False
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
@@ -141,6 +144,15 @@ class FaultyStore(Store, Leases):
     async def _keep(self, batch: Batch, lease: str, epoch: int) -> None:
         if self.sabotage.loses_commits and self._rng.random() < 0.02:
             return
+        self._spoil(batch)
+        if self.sabotage.keeps_late:
+            self._loop.call_later(0.2, self._disk.apply, batch)
+        elif self.sabotage.ignores_epochs:
+            self._disk.apply(batch)
+        else:
+            await self._disk.commit(batch, lease, epoch)
+
+    def _spoil(self, batch: Batch) -> None:
         if self.sabotage.doubles_history and batch.history and self._rng.random() < 0.02:
             run_id, entries = batch.history[0]
             again = [msgspec.structs.replace(one, seq=one.seq + len(entries)) for one in entries]
@@ -152,18 +164,13 @@ class FaultyStore(Store, Leases):
             batch.bulks = [one for one in batch.bulks if one.action is not RunAction.RETRY or one.seq <= 2]
         if self.sabotage.loses_payloads:
             batch.copied = batch.copied[1:]
+        if self.sabotage.loses_deliveries:
+            batch.deliveries = batch.deliveries[1:]
         if self.sabotage.keeps_unique_keys:
             batch.freed_keys = []
         if self.sabotage.frees_keys_early:
             running = [run_id for run_id, entries in batch.history if entries[-1].after is State.RUNNING]
             batch.freed_keys += [run_id for run_id in running if self._is_unique(run_id)]
-        if self.sabotage.keeps_late:
-            self._loop.call_later(0.2, self._disk.apply, batch)
-            return
-        if self.sabotage.ignores_epochs:
-            self._disk.apply(batch)
-        else:
-            await self._disk.commit(batch, lease, epoch)
 
     def _is_unique(self, run_id: str) -> bool:
         run = self._disk.runs_by_id.get(run_id)
@@ -270,6 +277,22 @@ class FaultyStore(Store, Leases):
     async def bulk(self, bulk_id: str) -> BulkRequest | None:
         await self._work(self._faults.longest_read)
         return await self._disk.bulk(bulk_id)
+
+    async def delivery(self, delivery_id: str) -> Delivery | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.delivery(delivery_id)
+
+    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
+        await self._work(self._faults.longest_read)
+        return await self._disk.deliveries(wanted, before, limit)
+
+    async def owed_hosts(self) -> dict[str, float]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.owed_hosts()
+
+    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.owed(host, now, limit)
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         await self._work(self._faults.longest_write)

@@ -25,12 +25,14 @@ if TYPE_CHECKING:
         NotPrivate, NotPut, NotRunning, Overloaded, PayloadTooLarge, PortTaken, QueueFull, Refused, RemoteError,
         RequestTimeout, RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned,
         RunQuarantined, RunSkipped, RunTimeout, SocketInUse, StaleEpoch, StoreInUse, StoreUnavailable, TokensNeeded,
-        TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownField, UnknownJob, UnknownLane,
-        UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField, UnknownJob,
+        UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
-    from interlock.model.job import Constraints, KeyLimitFields, Retry
+    from interlock.model.delivery import DeliveryInfo, Notice
+    from interlock.model.guard import Action, Check, Constraints, Decision, Hook, ViolationEvent
+    from interlock.model.job import KeyLimitFields, Retry
     from interlock.model.lane import LaneEvent, LaneInfo
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
@@ -49,25 +51,25 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "ActedOnSession", "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition",
+    "ActedOnSession", "Action", "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition",
     "BadDuration", "BadHandler", "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule",
     "BadSecret", "BadUse", "BadValue", "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport",
-    "CannotListen", "CannotOpenDatabase", "CannotStart", "Client", "Conflict", "ConnectionLost", "Constraints",
-    "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Draining", "DuplicateChild",
-    "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
-    "HelloEvent", "HistoryEntry", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent",
-    "LogLine",
-    "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux", "NoContainerEngine", "NotADatabase", "NotAllowed",
-    "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut", "NotRunning", "Overloaded", "PayloadTooLarge",
-    "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry",
-    "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed",
-    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
-    "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields", "SessionInfo",
-    "SocketInUse", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized",
-    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
-    "UnsupportedMediaType", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every",
-    "gather", "once", "run", "testing",
+    "CannotListen", "CannotOpenDatabase", "CannotStart", "Check", "Client", "Conflict", "ConnectionLost", "Constraints",
+    "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo",
+    "Draining", "DuplicateChild", "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden",
+    "GapEvent", "HeadTooLarge", "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError",
+    "InvalidTransition", "ItemFailed", "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost",
+    "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField", "NeedsLinux",
+    "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
+    "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PortTaken", "ProgressEvent", "QueueFull", "Ready",
+    "Refused", "RemoteError", "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied",
+    "RunDetail", "RunEnded", "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned",
+    "RunQuarantined", "RunSkipped", "RunTimeout", "Secret", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
+    "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleEpoch", "State", "StoreInUse",
+    "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild",
+    "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType",
+    "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather",
+    "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -81,7 +83,9 @@ _MODULES = {
     "job_function": "JobFunction",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
-    "model.job": "Constraints KeyLimitFields Retry",
+    "model.delivery": "DeliveryInfo Notice",
+    "model.guard": "Action Check Constraints Decision Hook ViolationEvent",
+    "model.job": "KeyLimitFields Retry",
     "model.lane": "LaneEvent LaneInfo",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "

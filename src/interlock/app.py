@@ -26,7 +26,8 @@ from interlock.model.error import (
     NotConnected,
 )
 from interlock.model.field_types import Place, Rate
-from interlock.model.job import Constraints, Job, KeyLimitFields, Priority, Retry, key_limit
+from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
+from interlock.model.job import Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.lane import LaneInfo
 from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
@@ -91,6 +92,10 @@ class App:
         schedule: Schedule | None = None,
         payload: Mapping[str, Any] | None = None,
         constraints: Constraints | None = None,
+        on_constraint_violation: Actions = (),
+        on_failure: Actions = (),
+        on_success: Actions = (),
+        on_late: Actions = (),
         merge: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None,
     ) -> JobDecorator:
         """Define a job by its function. The function becomes a `JobFunction`, and calling it still works.
@@ -128,7 +133,11 @@ class App:
                 max_crashes=max_crashes,
                 grace=seconds(grace, "grace"),
                 schedule=schedule,
-                max_concurrent_runs=(constraints or Constraints()).max_concurrent_runs,
+                constraints=constraints or NO_CONSTRAINTS,
+                on_constraint_violation=on_constraint_violation,
+                on_failure=on_failure,
+                on_success=on_success,
+                on_late=on_late,
                 code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )
             definition = Definition(job, handler, merge)
@@ -138,6 +147,31 @@ class App:
                 raise DuplicateJob(job_id, known.where, definition.where)
             self.definitions[job_id] = definition
             return JobFunction(handler, definition, self._connected)
+
+        return cast(JobDecorator, define)
+
+    def constraint(
+        self, job_id: str, *, lane: str = "main", retry: Retry | None = None, processes: bool = False
+    ) -> JobDecorator:
+        """Define a constraint of your own: a job that others name in `Constraints(checks=[…])`. Its function takes
+        `notice`, an `interlock.Notice` about the run. It returns true or nothing to let the run start, and false or a
+        text to say that the constraint is violated."""
+        return self._noticed("constraint", job_id, lane, retry, processes)
+
+    def action(
+        self, job_id: str, *, lane: str = "main", retry: Retry | None = None, processes: bool = False
+    ) -> JobDecorator:
+        """Define an action of your own: a job that others name in `Action(action="call", job=…)`. Its function takes
+        `notice`, an `interlock.Notice` about the run."""
+        return self._noticed("action", job_id, lane, retry, processes)
+
+    def _noticed(self, what: str, job_id: str, lane: str, retry: Retry | None, processes: bool) -> JobDecorator:
+        def define(function: Callable[..., Any]) -> JobFunction[..., Any]:
+            names = [one for one in inspect.signature(function).parameters if one != "ctx"]
+            if names != ["notice"]:
+                raise BadHandler(f"{what} {job_id!r}: {function.__qualname__} must take 'notice', and may take 'ctx'")
+            made: JobFunction[..., Any] = self.job(job_id, lane=lane, retry=retry, processes=processes)(function)
+            return made
 
         return cast(JobDecorator, define)
 

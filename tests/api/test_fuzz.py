@@ -19,7 +19,7 @@ from interlock.client.submission import new_run
 from interlock.model import frames, payload
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.bodies import ActionBody, BatchBody
+from interlock.model.bodies import BatchBody, ReasonBody
 from interlock.model.error import InterlockError
 from interlock.model.frames import MESSAGES
 from interlock.model.new_run import NewRunBody
@@ -313,7 +313,7 @@ def read(data: bytes, kind: Any) -> Any:
 
 
 @BOUNDED
-@given(BYTES, st.sampled_from([NewRunBody, BatchBody, ActionBody]))
+@given(BYTES, st.sampled_from([NewRunBody, BatchBody, ReasonBody]))
 @example(b'{"\\n": 1}', NewRunBody)
 @example(b'{"runs": [{"job": "echo", "a\\nb": 1}]}', BatchBody)
 @example(b'{"a` - at `$.b`": 1}', NewRunBody)

@@ -59,8 +59,10 @@ def test_jobs_as_a_table(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_job_in_facts() -> None:
     found = job_facts(SOON, lambda at: f"{at - NOW:+g}", [NOW + 105, NOW + 165])
     assert [name.partition(".")[0] for name, _ in found if name in JobInfo.__struct_fields__] == [
-        name for name in JobInfo.__struct_fields__ if name not in ("schedule_text", "other_code")
+        name for name in JobInfo.__struct_fields__ if name not in ("schedule_text", "other_code", "guards")
     ]
+    guarded = job("a", guards={"constraints": {"max_concurrent_runs": 2}})
+    assert ("constraints", '{"max_concurrent_runs": 2}') in job_facts(guarded, str)
     assert ("other_code", "w1-7-x, w2-8-x") in job_facts(job("a", other_code=["w1-7-x", "w2-8-x"]), str)
     place = found.index(("next_at", "+45"))
     assert found[place - 1 : place + 4] == [

@@ -103,6 +103,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "echo": ("true", True),
         "origins": ("https://one.example,https://two.example:444", ["https://one.example", "https://two.example:444"]),
         "hosts": ("one.example, two", ["one.example", "two"]),
+        "webhook_allow": ("10.0.0.1, two", ["10.0.0.1", "two"]),
         "max_body": ("64kB", 64000),
         "max_connections": ("9", 9),
         "request_timeout": ("1h", 3600.0),

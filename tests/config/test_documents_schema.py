@@ -58,7 +58,7 @@ def test_it_has_the_fields_that_are_read_each_with_its_meaning() -> None:
         ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"once": False}}, False),
         ({"kind": "Job", "id": "a", "run": RUN, "schedule": {}}, False),
         ({"kind": "Job", "id": "a", "run": RUN, "schedule": {"once": True, "catch_up": "some"}}, False),
-        ({"kind": "Job", "id": "a", "run": RUN, "constraints": {"max_allowed_run_time": "2h"}}, False),
+        ({"kind": "Job", "id": "a", "run": RUN, "constraints": {"max_allowed_run": "2h"}}, False),
         ({"kind": "Job", "id": "a", "run": {"container": "x"}}, False),
         ({"kind": "Job", "id": "a", "run": RUN, "restart": "always"}, False),
         ({"kind": "Job", "id": "a", "run": RUN, "payload": [1]}, False),

@@ -71,8 +71,8 @@ def test_schedules_that_are_none(make: Callable[[], object], says: str) -> None:
 
 def test_constraints_and_payload_are_part_of_the_job() -> None:
     job = defined(takes, payload={"day": "today"}, constraints=il.Constraints(max_concurrent_runs=3))
-    assert (job.max_concurrent_runs, job.payload, job.schedule) == (3, {"day": "today"}, None)
-    assert defined(takes).max_concurrent_runs == 1
+    assert (job.constraints.max_concurrent_runs, job.payload, job.schedule) == (3, {"day": "today"}, None)
+    assert defined(takes).constraints.max_concurrent_runs is None
 
 
 @pytest.mark.parametrize(

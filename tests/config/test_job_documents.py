@@ -10,6 +10,7 @@ import pytest
 import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
+from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.work import FunctionWork, JobWork, Limits, ProcessWork
@@ -87,7 +88,7 @@ stdin: false
         max_runtime_per_attempt=True,
         max_crashes=1,
         grace=30.0,
-        max_concurrent_runs=2,
+        constraints=Constraints(max_concurrent_runs=2),
     )
 
 

@@ -98,7 +98,7 @@ def test_schedules_that_are_none(schedule: str, says: str) -> None:
             "constraints: {max_concurrent_run: 1}",
             "constraints.max_concurrent_run: unknown field; did you mean",
         ),
-        ("constraints: {max_allowed_run_time: 2h}", "constraints.max_allowed_run_time: unknown field"),
+        ("constraints: {max_allowed_run: 2h}", "constraints.max_allowed_run: unknown field; did you mean"),
         ("env: {A: [b]}", "env.A: '…' is not"),
         ("env: {A=B: c}", "env: 'A=…' is not"),
         ("cwd: ''", "cwd: '' is not"),

@@ -12,7 +12,9 @@ from interlock.core.schedule_table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
+from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing, Sent
 from interlock.model.facets import Facets, Hold
+from interlock.model.guard import Constraints
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.outcome import Outcome
 from interlock.model.run import CATCH_UP, SCHEDULE, TRIGGER, Run, Transition, backfill
@@ -41,11 +43,16 @@ _WEB = ChildInfo(path="services/web", name="web", kind="process", status=Status.
 CHANGE = Change(
     at=1003.0, path=_WEB.path, before=_WEB, after=msgspec.structs.replace(_WEB, status=Status.RUNNING, restarts=1)
 )
+OUTGOING = Outgoing("https://one.test/in?key=1", None, "SIGN", "TOKEN", 2.5, "application/json", b'{"a":1}')
+DELIVERY = Delivery(
+    "d1", "old", "work", "blue", "run.failed", "one.test", "one.test/in", 1000.5, 2000.5, OUTGOING, next_at=1000.5
+)
+SENT = Sent("d1", 0, 1, 1001.5, None, 503, "busy\n☃", "answered 503")
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
 NIGHTLY = Job(
     id="nightly",
     schedule=Schedule(cron="0 2 * * *", tz="Europe/Paris", jitter=600.0, catch_up=CatchUp.ALL, catch_up_max=7),
-    max_concurrent_runs=3,
+    constraints=Constraints(max_concurrent_runs=3),
     payload={"own": 1, "deep": [None, {"a": 1.5}]},
     work=ProcessWork(command=("cat", "-"), env={"A": None, "B": "b"}, limits=Limits(memory=2**20)),
 )
@@ -117,6 +124,7 @@ def everything_in_one_batch() -> Batch:
     batch.copied = [("new", "keyed", True), ("new", "old", True), ("keyed", "new", False)]
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
+    batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
     batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
@@ -171,6 +179,8 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "put jobs": snapshot.put_jobs,
         "schedules": sorted(map(repr, snapshot.schedules)),
         "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
+        "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
+        "owed": (await store.owed_hosts(), await store.owed("one.test", 1e9, 10)),
         "kept": await store.kept(),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},
     }

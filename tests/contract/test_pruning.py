@@ -11,6 +11,7 @@ from typing import Any
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.model.error import StoreUnavailable
@@ -24,6 +25,7 @@ from interlock.stores.sqlite.pruning import MOST_IN_A_CALL, PARTS
 from interlock.stores.sqlite.queries import QUERIES
 from tests.contract.conftest import AnyStore, WithStore, run_with
 from tests.contract.samples import (
+    DELIVERY,
     JOB,
     NAME,
     created,
@@ -56,6 +58,7 @@ async def put(store: AnyStore, *runs: Run, letters: Sequence[str] = ()) -> None:
     batch.logs = [(run.id, 1, number, 1.0, "info", f"{run.id} {number}", "app") for run in runs for number in (1, 2)]
     batch.checkpoints = [(run.id, b"1") for run in runs]
     batch.copied = [(run.id, run.id, True) for run in runs]
+    batch.deliveries = [replace(DELIVERY, id=f"of {run.id}", run_id=run.id, ended_at=1.0) for run in runs]
     batch.keys = [
         (run.tenant, run.idempotency_key, run.id, b"d", 900.0) for run in runs if run.idempotency_key is not None
     ]
@@ -349,7 +352,8 @@ def test_no_table_has_a_row_of_it(database: Path) -> None:
                 found[table] = {row[0] for row in connection.execute(f"SELECT {column} FROM {table}")}
         assert found.pop("dead_letters") == set()
         assert found.pop("idempotency_keys") == {"old", "older", "live"}, "keys outlive their runs"
-        assert found == {table: {"live"} for table in ("runs", "history", "logs", "checkpoints", "further_payloads")}
+        tables_of_runs = ("runs", "history", "logs", "checkpoints", "further_payloads", "deliveries")
+        assert found == {table: {"live"} for table in tables_of_runs}
         assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
 
 

@@ -1,6 +1,6 @@
 """A scheduler reduced to its core: the state, a store that every batch is applied to, and a clock that tests move."""
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from math import inf, nextafter
 from random import Random
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
 from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
+from interlock.model.effect import CallHook, ReadInputs
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
@@ -62,10 +63,14 @@ class Machine:
         self.sent: list[tuple[str, Message]] = []
         """every message to a worker, oldest first"""
         self.ended: list[Run] = []
+        self.warned: list[str] = []
         self.last: Decisions
         self.answers: effects.Answers = []
         """to effects, which the core has not got"""
         self.holds_answers = False
+        self.called: list[CallHook] = []
+        self.hook: Callable[[CallHook], tuple[int | None, str]] | None = lambda _: (200, "")
+        """answers a hook at once; without it no hook is answered"""
         self._out: list[Command] = []
         self.decide = step
         self._requests = 0
@@ -105,9 +110,17 @@ class Machine:
             unwritten = {name for name in Run.__struct_fields__ if getattr(run, name) != getattr(stored, name)}
             assert unwritten <= {"payload"}, f"{run.id} is {run.state}, and an update left out {unwritten}"
         self._out = [("", HandedOver(self.last.sends, self.elapsed))]
-        self.answers += at_once(effects.read_inputs(self.last.effects, self.store))
+        asked = self.last.effects
+        self.answers += at_once(effects.read_inputs([one for one in asked if type(one) is ReadInputs], self.store))
+        self.answers += at_once(effects.read_previous(asked, self.store))
+        for one in asked:
+            if isinstance(one, CallHook):
+                self.called.append(one)
+                if self.hook is not None:
+                    self.answers.append((one, self.hook(one)))
         self.sent += [(worker_id, one) for worker_id, messages in self.last.sends.items() for one in messages]
         self.ended += self.last.ended
+        self.warned += self.last.warnings
         return self.last
 
     def advance(self, seconds: float) -> Decisions:

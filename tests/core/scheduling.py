@@ -4,6 +4,7 @@ from typing import Any
 
 from interlock.core.state import Limits
 from interlock.model.command import Define
+from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.message import Dispatch
 from interlock.model.request import SetPaused
@@ -19,8 +20,9 @@ LIMITS = Limits(heartbeat_interval=1e6)
 DAY = 86_400.0
 
 
-def job(job_id: str = "work", max_concurrent_runs: int = 1, **schedule: Any) -> Job:
-    return Job(id=job_id, schedule=Schedule(**schedule), max_concurrent_runs=max_concurrent_runs)
+def job(job_id: str = "work", max_concurrent_runs: int | None = None, **schedule: Any) -> Job:
+    constraints = Constraints(max_concurrent_runs=max_concurrent_runs)
+    return Job(id=job_id, schedule=Schedule(**schedule), constraints=constraints)
 
 
 def machine_of(*jobs: Job) -> Machine:

@@ -6,7 +6,7 @@ import pytest
 
 from interlock.core.state import Limits
 from interlock.model.command import Answered, WorkerUp
-from interlock.model.effect import ReadInputs
+from interlock.model.effect import LIMIT, ReadInputs
 from interlock.model.message import Checkpoint, Dispatch
 from interlock.model.state import State
 from tests.core.machine import Machine, retrying_job
@@ -40,15 +40,15 @@ def test_a_dispatch_goes_out_once_its_inputs_are_read_however_often_they_are() -
 @pytest.mark.behaviour("RUN-12")
 def test_an_effect_without_an_answer_is_asked_again_at_its_limit() -> None:
     machine, run_id = asking()
-    machine.elapsed = nextafter(asked := machine.elapsed + ReadInputs.limit, 0)
+    machine.elapsed = nextafter(asked := machine.elapsed + LIMIT, 0)
     assert machine.step().effects == []
     for again in range(3):
-        machine.elapsed = asked + again * ReadInputs.limit
+        machine.elapsed = asked + again * LIMIT
         assert [effect.run_id for effect in machine.step().effects] == [run_id]
-        assert machine.state.effects_due == machine.elapsed + ReadInputs.limit
+        assert machine.state.effects_due == machine.elapsed + LIMIT
     machine.answered(machine.answers[-1:])
     assert machine.dispatched() == [run_id]
-    machine.elapsed += ReadInputs.limit
+    machine.elapsed += LIMIT
     assert machine.step().effects == []
 
 
@@ -64,7 +64,7 @@ def test_an_answer_means_nothing_once_its_run_has_moved_on() -> None:
     assert machine.dispatched() == []
     machine.answered(machine.answers)
     assert [(one.run_id, one.fence) for one in machine.messages(Dispatch)] == [(run_id, machine.run(run_id).fence)]
-    machine.elapsed += ReadInputs.limit
+    machine.elapsed += LIMIT
     assert machine.step().effects == []
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 from interlock.core.state import Limits
+from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.message import Dispatch, Returned
 from interlock.model.schedule import Schedule
@@ -18,8 +19,12 @@ def machine_of(*jobs: Job) -> Machine:
     return machine
 
 
-def job(job_id: str, wait: float, every: float = 60.0, max_concurrent_runs: int = 1) -> Job:
-    return Job(id=job_id, schedule=Schedule(every=every, wait=wait), max_concurrent_runs=max_concurrent_runs)
+def job(job_id: str, wait: float, every: float = 60.0, max_concurrent_runs: int | None = None) -> Job:
+    return Job(
+        id=job_id,
+        schedule=Schedule(every=every, wait=wait),
+        constraints=Constraints(max_concurrent_runs=max_concurrent_runs),
+    )
 
 
 def handed_out(machine: Machine) -> dict[str, float]:

@@ -152,7 +152,7 @@ def test_as_many_overlap_as_are_allowed_to() -> None:
     pass_time(machine, 45, length=100)
     assert begun(machine) == [(0, 0), (10, 10), (20, 20)]
     assert times(machine, State.SKIPPED) == [30]
-    assert times(machine, State.PRERUN) == [40, 50]
+    assert times(machine, State.ACTION_RUNNING) == [40]
 
 
 @pytest.mark.behaviour("TIM-5")

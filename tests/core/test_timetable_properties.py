@@ -9,11 +9,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from interlock.core.fire_times import first_time, following, newest_between, times_between
 from interlock.model.command import Define
+from interlock.model.guard import Constraints
 from interlock.model.job import Job
 from interlock.model.request import SetPaused
 from interlock.model.run import CATCH_UP, SCHEDULE
 from interlock.model.schedule import CatchUp, Schedule
-from interlock.model.state import TERMINAL, State
+from interlock.model.state import GUARDED, TERMINAL, State
 from tests.core.machine import START, Machine
 from tests.core.scheduling import LIMITS
 
@@ -82,11 +83,13 @@ class Timetable(RuleBasedStateMachine):
         catch_up=st.sampled_from(CatchUp),
         window=st.sampled_from([5, 60, 1000]),
         most=st.sampled_from([0, 1, 3, 100]),
-        parallel=st.sampled_from([1, 2]),
+        parallel=st.sampled_from([None, 1, 2]),
     )
-    def begin(self, interval: int, wait: float, catch_up: CatchUp, window: int, most: int, parallel: int) -> None:
+    def begin(
+        self, interval: int, wait: float, catch_up: CatchUp, window: int, most: int, parallel: int | None
+    ) -> None:
         schedule = Schedule(every=interval, wait=wait, catch_up=catch_up, catch_up_window=window, catch_up_max=most)
-        self.job = Job(id="work", schedule=schedule, max_concurrent_runs=parallel)
+        self.job = Job(id="work", schedule=schedule, constraints=Constraints(max_concurrent_runs=parallel))
         self.machine = Machine(self.job, limits=LIMITS)
         self.machine.worker_up()
         self.is_paused = False
@@ -130,9 +133,7 @@ class Timetable(RuleBasedStateMachine):
 
     @rule(lane=st.sampled_from(["main", "team"]))
     def is_told_of_a_change_beside_the_schedule(self, lane: str) -> None:
-        self.job = Job(
-            id="work", lane=lane, schedule=self.job.schedule, max_concurrent_runs=self.job.max_concurrent_runs
-        )
+        self.job = Job(id="work", lane=lane, schedule=self.job.schedule, constraints=self.job.constraints)
         self.machine.jobs = [self.job]
         self.machine.step(("", Define(1, self.machine.jobs)))
 
@@ -167,12 +168,14 @@ class Timetable(RuleBasedStateMachine):
     @invariant()
     def no_more_are_live_than_may_be(self) -> None:
         runs = self.machine.state.runs.values()
-        live = [run for run in runs if run.origin in (SCHEDULE, CATCH_UP) and run.state is not State.PRERUN]
-        assert len(live) <= self.job.max_concurrent_runs
-        waiting = [run for run in runs if run.state is State.PRERUN and run.due_at is None and run.origin == SCHEDULE]
+        most = self.job.constraints.max_concurrent_runs or 1
+        not_yet = {State.PRERUN, *GUARDED}
+        live = [run for run in runs if run.origin in (SCHEDULE, CATCH_UP) and run.state not in not_yet]
+        assert len(live) <= most
+        waiting = [run for run in runs if run.state in not_yet and run.due_at is None and run.origin == SCHEDULE]
         assert len(waiting) <= 1
         if waiting:
-            assert len(live) == self.job.max_concurrent_runs, "nothing waits that could go"
+            assert len(live) == most, "nothing waits that could go"
 
     @invariant()
     def the_memory_is_what_the_store_has(self) -> None:
@@ -205,7 +208,9 @@ def test_catching_up_runs_exactly_what_it_should_whatever_the_stop(
     interval: int, before: float, stop: float, catch_up: CatchUp, window: float, most: int
 ) -> None:
     schedule = Schedule(every=interval, catch_up=catch_up, catch_up_window=window, catch_up_max=most)
-    machine = Machine(Job(id="work", schedule=schedule, max_concurrent_runs=1000), limits=LIMITS)
+    machine = Machine(
+        Job(id="work", schedule=schedule, constraints=Constraints(max_concurrent_runs=1000)), limits=LIMITS
+    )
     machine.worker_up(slots=10_000)
     end = machine.wall + before
     while machine.wall < end:

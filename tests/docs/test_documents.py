@@ -12,6 +12,7 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = {
     "README.md": {"sh", "yaml"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
+    "docs/guards.md": {"python", "yaml"},
     "docs/http.md": {"sh"},
     "docs/import.md": {"sh", "yaml"},
     "docs/job-files.md": {"python", "sh", "yaml"},

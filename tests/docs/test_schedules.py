@@ -10,6 +10,7 @@ import interlock as il
 from interlock.config.documents import read
 from interlock.config.faults import Faults
 from interlock.config.sources import load
+from interlock.model.guard import Action, Check, Constraints, Decision, Hook
 from interlock.model.job import JOB_FIELDS, Job, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionOptions
@@ -78,7 +79,7 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     (document,) = read([str(written)], Faults())
     assert set(document.values) == set(JOB_FIELDS)
     named = set(re.findall(r"^  (?:# )?(\w+):", written.read_text(), re.M))
-    assert named >= set(Schedule.__struct_fields__)
+    assert named >= {*Schedule.__struct_fields__, *Constraints.__struct_fields__}
     (job,) = [one.job for one in load([str(written)]).jobs]
     bare = Job(id="everything", work=ProcessWork(command=("sleep", "1000")))
     differs = {name for name in bare.__struct_fields__ if getattr(bare, name) != getattr(job, name)}
@@ -93,7 +94,13 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
         "retry",
         "work",
         "version",
+        "constraints",
+        "on_constraint_violation",
+        "on_failure",
+        "on_success",
+        "on_late",
     }
+    check_guards(job)
     assert job.sessions is not None
     assert SessionOptions(**job.sessions) == SessionOptions()
     assert set(job.sessions) == set(SessionOptions.__struct_fields__) - {"rate", "burst"}
@@ -103,6 +110,26 @@ def test_every_field_of_a_job_is_shown_with_its_default(folder: Path) -> None:
     assert isinstance(job.work, ProcessWork)
     assert job.work.env == {"PORT": "9000", "DEBUG": "true", "LANG": None}
     assert job.work.stdin
+
+
+def check_guards(job: Job) -> None:
+    """Check that the parts of constraints and actions have their defaults, besides those that must be given."""
+    constraints, (violated,), (failed,) = (
+        job.constraints,
+        job.actions("on_constraint_violation"),
+        job.actions("on_failure"),
+    )
+    before, after = constraints.pre_run_hook, constraints.post_run_hook
+    assert isinstance(before, Hook)
+    assert isinstance(after, Hook)
+    assert before == Hook(url=before.url)
+    assert after == Hook(url=after.url)
+    assert constraints.checks == (Check(job="another"),)
+    assert not constraints.require_previous_success
+    assert not constraints.recheck_on_retry
+    assert failed == Action(action="webhook", url=failed.url)
+    assert violated.then == Decision(action="retry_later", limit="1h")
+    assert [one.action for one in (*job.actions("on_success"), *job.actions("on_late"))] == ["call", "webhook"]
 
 
 def test_the_example(folder: Path) -> None:

@@ -8,7 +8,7 @@ from interlock.engine.effects import MOST_AT_ONCE, Effects
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.command import Answered
-from interlock.model.effect import ReadInputs
+from interlock.model.effect import LIMIT, ReadInputs
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
 LARGE = b'{"text": "' + b"x" * 1000 + b'"}'
@@ -40,7 +40,7 @@ def test_a_dispatch_whose_inputs_are_read_waits_for_no_write_but_its_own() -> No
 def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
     async def body() -> None:
         store = SlowStore()
-        store.inputs_take = ReadInputs.limit / 2
+        store.inputs_take = LIMIT / 2
         answers: list[object] = []
         effects = Effects(store, lambda origin, content: answers.append(content))
         asked = [ReadInputs(f"run{number}", 1) for number in range(2 * MOST_AT_ONCE)]
@@ -48,12 +48,12 @@ def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
             effects.begin([effect])
         await pass_time(0.1)
         assert len(store.reading) == MOST_AT_ONCE
-        await pass_time(ReadInputs.limit)
+        await pass_time(LIMIT)
         assert len(answers) == len(asked), "one that is under way is not begun again"
         assert answers[0] == Answered([])
         store.inputs_take = 1000.0
         effects.begin(asked)
-        await pass_time(ReadInputs.limit + 0.1)
+        await pass_time(LIMIT + 0.1)
         assert (store.reading, len(answers)) == ([], len(asked)), "given up"
         effects.begin(asked)
         await pass_time(0.1)

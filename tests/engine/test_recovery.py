@@ -5,7 +5,7 @@ import pytest
 from interlock.core.state import Limits
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.effect import ReadInputs
+from interlock.model.effect import LIMIT
 from interlock.model.error import DatabaseDamaged, DatabaseGone, StoreUnavailable
 from interlock.model.state import State
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, running, until
@@ -103,10 +103,10 @@ def test_a_submit_that_is_stored_is_acknowledged_though_its_payload_cannot_be_re
         bench.submit()  # decided on in the same pass as the large one is handed out
         await until(lambda: len(bench.client.of(r.Accepted)) == 2)
         await until(lambda: len(worker.of(m.Dispatch)) == 1)
-        await pass_time(ReadInputs.limit * 2)
+        await pass_time(LIMIT * 2)
         assert [one.payload for one in worker.of(m.Dispatch)] == [b"{}"], "nobody waits for what cannot be read"
         store.unreadable = False
-        await until(lambda: len(worker.of(m.Dispatch)) == 2, limit=ReadInputs.limit)
+        await until(lambda: len(worker.of(m.Dispatch)) == 2, limit=LIMIT)
         assert [(len(one.payload or b""), one.fence) for one in worker.of(m.Dispatch)] == [(2, 1), (1012, 1)]
         assert not bench.client.of(m.Problem)
         await bench.stop()

@@ -86,7 +86,7 @@ def test_a_job_that_stays_a_comment(arguments: str) -> None:
 )  # fmt: skip
 def test_options(options: str, head: str, catch_up: dict[str, Any], most: int) -> None:
     (job,) = added(f"clean, 'interval', hours=1, id='an id', {options}", head).jobs.values()
-    assert (job.id, job.max_concurrent_runs) == ("an-id", most)
+    assert (job.id, job.constraints.max_concurrent_runs or 1) == ("an-id", most)
     assert schedule_of(job) == {"every": 3600.0} | catch_up
 
 

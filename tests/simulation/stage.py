@@ -73,7 +73,7 @@ class Stage:
             await asyncio.sleep(0.01)
 
     async def submit(self, job: str, *plan: tuple[str, float], connection: Connection | None = None) -> RunHandle[Any]:
-        new = new_run(job, msgspec.to_builtins(Plan(list(plan))), now=self.cluster.clock.now().wall)
+        new = new_run(job, msgspec.to_builtins(Plan(plan)), now=self.cluster.clock.now().wall)
         return (await submit(connection or self.connection, [new]))[0]
 
     def run(self, handle: RunHandle[Any]) -> Run:

@@ -14,6 +14,7 @@ import pytest
 from interlock.cli.forecast_plan import past_lengths
 from interlock.core.fire_times import times_between
 from interlock.model.duration import seconds
+from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job, Retry
 from interlock.model.schedule import Schedule, instant
 from interlock.model.state import State
@@ -38,11 +39,17 @@ START = instant("2026-01-05T00:00Z", "start")
 
 
 def job(
-    job_id: str = "job", *, every: str = "", cron: str = "", schedule: Schedule | None = None, **fields: Any
+    job_id: str = "job",
+    *,
+    every: str = "",
+    cron: str = "",
+    schedule: Schedule | None = None,
+    most: int | None = None,
+    **fields: Any,
 ) -> Job:
     if schedule is None:
         schedule = Schedule(every=every) if every else Schedule(cron=cron)  # type: ignore[arg-type] # as people write it
-    return Job(id=job_id, schedule=schedule, **fields)
+    return Job(id=job_id, schedule=schedule, constraints=Constraints(max_concurrent_runs=most), **fields)
 
 
 def plan_of(
@@ -85,7 +92,7 @@ def _any_job(job_id: str, rng: Random) -> Job:
         Schedule(every=every, jitter=30.0),
     ]
     lane = _LANE_OF[job_id[1:]]
-    return job(job_id, schedule=rng.choice(schedules), lane=lane, max_concurrent_runs=rng.randint(1, 3))
+    return job(job_id, schedule=rng.choice(schedules), lane=lane, most=rng.randint(1, 3))
 
 
 _LANE_OF = {str(number): "narrow" if number < 3 else "main" for number in range(8)}
@@ -200,7 +207,7 @@ def test_one_that_ends_just_as_the_next_is_due() -> None:
 
 @pytest.mark.behaviour("TIM-5")
 def test_runs_of_a_job_at_the_same_time() -> None:
-    found = look([job(every="1m", max_concurrent_runs=2)], "10m", lengths={"job": 90.0})
+    found = look([job(every="1m", most=2)], "10m", lengths={"job": 90.0})
     figures = only(found)
     assert begins(found) == [60.0 * place for place in range(10)]
     assert (figures.missed, figures.waited, figures.overlaps, figures.most_at_once) == (0, 0, 9, 2)
@@ -275,7 +282,7 @@ def test_whatever_happens_every_time_has_its_one_run(seed: int) -> None:
             assert run.started_at >= run.due_at
             assert run.ended_at == run.started_at + lengths[one.id]
         assert {run.state for run in runs if run.started_at is None} <= {State.SKIPPED}
-        assert _most_at_once(began) <= one.max_concurrent_runs
+        assert _most_at_once(began) <= (one.constraints.max_concurrent_runs or 1)
     for lane in found.lanes:
         assert _most_at_once([run for run in found.runs if _LANE_OF[run.job_id[1:]] == lane.name]) <= lane.limit
     assert _most_at_once(found.runs) <= plan.slots * plan.workers
@@ -339,3 +346,40 @@ def test_lengths_are_the_median_of_the_latest_successes(tmp_path: Path) -> None:
         "old": Length(39.5, "median of 20 runs in some.db"),
         "once": Length(2.5, "median of 1 run in some.db"),
     }
+
+
+@pytest.mark.behaviour("CON-2", "CON-8")
+@pytest.mark.parametrize(
+    ("on", "states", "notable"),
+    [
+        ((), {"succeeded": 7, "skipped": 3}, ["missed", "waited"]),
+        ("skip", {"succeeded": 5, "skipped": 5}, ["skipped"]),
+        ("kill_old", {"cancelled": 10}, ["cancelled"]),
+        (Action(action="retry_later", delay="10s"), {"succeeded": 7, "skipped": 3}, ["missed", "waited"]),
+    ],
+)
+def test_constraints_and_their_actions_are_forecast(on: Any, states: dict[str, int], notable: list[str]) -> None:
+    found = look([job(every="1m", most=1, on_constraint_violation=on)], "10m", lengths={"job": 90.0})
+    assert only(found).states == states
+    assert [one.what for one in found.notable] == notable
+    assert only(found).most_at_once == 1
+
+
+@pytest.mark.behaviour("CON-1")
+def test_a_failure_stops_the_runs_that_require_success_and_checks_take_part() -> None:
+    strict = Job(
+        id="job",
+        schedule=Schedule(every=60.0),
+        constraints=Constraints(require_previous_success=True, pre_run_hook="https://hook.example"),
+        retry=Retry(max_retries=0),
+    )
+    found = look([strict], "5m", failing=frozenset({"job"}))
+    assert only(found).states == {"failed": 1, "skipped": 4}
+    assert "require_previous_success: the previous run" in found.notable[0].text
+    checked = Job(id="job", schedule=Schedule(every=60.0), constraints=Constraints(checks=["check"]))
+    found = look([checked, Job(id="check")], "5m", lengths={"check": 2.0})
+    assert [(one.id, one.runs, one.states) for one in found.jobs] == [
+        ("job", 5, {"succeeded": 5}),
+        ("check", 5, {"succeeded": 5}),
+    ]
+    assert begins(found)[0] == 2.0

@@ -110,6 +110,22 @@ def test_lanes_that_are_changed_exceed_nothing_and_starve_nobody() -> None:
     assert ordered > 30
 
 
+@pytest.mark.behaviour("CON-1", "CON-2", "CON-4", "CON-5", "CON-6", "CON-7", "RUN-9", "REC-6")
+def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
+    waited = killed = requests = 0
+    for seed in range(6003, 6300, 5):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.guards
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        guards = simulation.cluster.invariants.guards
+        waited, killed = waited + guards.waited, killed + guards.killed
+        requests += 0 if guards.receivers is None else len(guards.receivers.got)
+    assert waited > 600
+    assert killed > 80
+    assert requests > 500
+
+
 BLAMES_A_WORKER = ("no heartbeat", "no longer has it", "may have begun", "died under", "is not connected")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from interlock.api.call import Call, Handlers
+from interlock.api.deliveries import Deliveries
 from interlock.api.events import open_stream
 from interlock.api.feed import Feed
 from interlock.api.health import HealthChecks
@@ -32,6 +33,7 @@ class Backend:
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
+            **Deliveries(reader, connection).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),

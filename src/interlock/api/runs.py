@@ -21,8 +21,9 @@ from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model import run_view as v
 from interlock.model.access import EVERY_TENANT, Caller
-from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, SubmittedBatch
-from interlock.model.explanation import Explanation, explain_end
+from interlock.model.bodies import ActedOn, BatchBody, BulkBody, ReasonBody, SubmittedBatch
+from interlock.model.delivery import DeliveryFilter
+from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.new_run import NewRunBody, RunOptions, TriggerBody
 from interlock.model.run import TRIGGER, Run, stats_of
 from interlock.model.run_action import RunAction
@@ -107,7 +108,7 @@ class Runs:
 
     # ── acting ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def act(self, call: Call[Any, ActionBody]) -> ActedOn:
+    async def act(self, call: Call[Any, ReasonBody]) -> ActedOn:
         run_id = call.path["run_id"]
         await self._run(run_id, call.caller)
         action = RunAction(call.operation.name)
@@ -189,7 +190,8 @@ class Runs:
     async def explanation(self, call: Call[Any, None]) -> Explanation:
         caller, run = call.caller, await self._run(call.path["run_id"], call.caller)
         if run.state in TERMINAL:
-            return explain_end(run)
+            rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
+            return with_deliveries(explain_end(run), rows.deliveries, time.time())
         tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
         return (await ask(self._connection, r.AskExplanation(0, run.id, tenant))).explanation
 

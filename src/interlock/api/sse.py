@@ -6,6 +6,7 @@ import msgspec
 
 from interlock.api.cursors import EVENTS, cursor_of
 from interlock.model import run_view as v
+from interlock.model.guard import ViolationEvent
 from interlock.model.json_form import encode
 from interlock.model.lane import LaneEvent
 from interlock.model.session_info import SessionEvent
@@ -48,7 +49,8 @@ class Whose(msgspec.Struct, frozen=True, gc=False):
 
 def whose(stored: StoredEvent | ServiceEntry) -> Whose:
     if isinstance(stored, ServiceEntry):
-        tenant = stored.service.removeprefix(SessionEvent.LOGS) if _kind(stored) is SessionEvent else None
+        of_tenant = stored.service.startswith(SessionEvent.LOGS)
+        tenant = stored.service.removeprefix(SessionEvent.LOGS) if of_tenant else None
         return Whose(v.EVENT_NAMES[_kind(stored)], None, None, tenant, stored.service)
     return Whose("run" if stored.line is None else "log", stored.run_id, stored.job_id, stored.tenant)
 
@@ -57,7 +59,7 @@ def _kind(stored: ServiceEntry) -> type:
     if stored.service == LaneEvent.log:
         return LaneEvent
     if stored.service.startswith(SessionEvent.LOGS):
-        return SessionEvent
+        return ViolationEvent if stored.stream == ViolationEvent.stream else SessionEvent
     return v.ServiceLogEvent if stored.change is None else v.ServiceEvent
 
 
@@ -69,7 +71,7 @@ def data_of(stored: StoredEvent | ServiceEntry) -> bytes:
 def _event(stored: StoredEvent | ServiceEntry) -> Any:
     of: dict[str, Any]
     if isinstance(stored, ServiceEntry):
-        if (kind := _kind(stored)) in (LaneEvent, SessionEvent):
+        if (kind := _kind(stored)) in (LaneEvent, SessionEvent, ViolationEvent):
             return msgspec.json.decode(stored.text, type=kind)
         of = {"service": stored.service, "at": stored.at, "text": stored.text}
         if (change := stored.change) is None:

@@ -32,6 +32,10 @@ class Server:
         """Whether every run in the store has ended; one look at an index, however many there are."""
         return self.reader.execute("SELECT 1 FROM runs WHERE ended_at IS NULL LIMIT 1").fetchone() is None
 
+    def owes(self) -> bool:
+        """Whether a webhook is still to be delivered."""
+        return self.reader.execute("SELECT 1 FROM deliveries WHERE ended_at IS NULL LIMIT 1").fetchone() is not None
+
     def check(self, state: str, runs: int) -> None:
         """Raise unless exactly this many runs are in the state."""
         (found,) = self.reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()

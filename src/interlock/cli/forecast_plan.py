@@ -14,6 +14,7 @@ from interlock.cli.format import counted
 from interlock.cli.output import WrongUsage, say
 from interlock.cli.zones import named_zone
 from interlock.config import Resolved
+from interlock.config.guards import named_jobs
 from interlock.config.resolve import DEFAULT
 from interlock.config.sources import NO_APP, load, of_app
 from interlock.model.duration import seconds
@@ -91,14 +92,20 @@ def forecast_of(resolved: Resolved, question: Question) -> Forecast:
 
 
 def _declarations(resolved: Resolved) -> tuple[dict[str, Job], Mapping[str, LaneSpec]]:
-    """Return the scheduled jobs of the app and of the files, and the lanes of the files."""
+    """Return the scheduled jobs of the app and of the files with those that they name, and the lanes of the files."""
     files, target = resolved.settings.files, resolved.settings.app
     if not files and target is None:
         raise WrongUsage("PATH: missing; give files and folders with jobs, or an app with -A")
     app = NO_APP if target is None else of_app(target)
     loaded = load(files, app)
     every = [*(one.job for one in app.definitions.values()), *(one.job for one in loaded.jobs)]
+    known = {job.id: job for job in every}
     scheduled = {job.id: job for job in every if job.schedule is not None}
+    added = list(scheduled.values())
+    while added:
+        named = {job_id for job in added for _, job_id in named_jobs(job)} & known.keys() - scheduled.keys()
+        added = [job for job in every if job.id in named]
+        scheduled |= {job.id: job for job in added}
     if not scheduled:
         raise BadConfig(f"{', '.join([*files, *filter(None, [target])])}: no job has a schedule")
     return scheduled, loaded.lanes

@@ -1,5 +1,6 @@
 """Text for counts, times, runs and jobs: aligned and coloured in a terminal, exact and tabbed in a pipe."""
 
+import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -129,6 +130,7 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
     """Return every field that has a value, by its name in JSON. `later` are the fire times after the next one."""
     own = ("id", "source", "kind", "command", "lane", "version", "max_concurrent_runs")
     pairs: list[tuple[str, Any]] = [*((name, getattr(job, name)) for name in own), ("schedule", job.schedule_text)]
+    pairs += [(name, json.dumps(value, ensure_ascii=False)) for name, value in job.guards.items()]
     if (schedule := job.schedule) is not None:
         pairs += [
             ("schedule.jitter", brief(schedule.jitter)),

@@ -1,12 +1,16 @@
-"""One run as `show` presents it: facts, the timeline of its states, error, result, last log lines."""
+"""One run as `show` presents it: facts, the timeline of its states, violations, deliveries, error, result, log."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+from interlock.cli.deliveries import COLOURS as DELIVERY_COLOURS
+from interlock.cli.deliveries import line as delivery_line
+from interlock.cli.deliveries import outcome
 from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.output import safe
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
+from interlock.model.delivery import DeliveryInfo
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
@@ -22,7 +26,14 @@ class Picture(NamedTuple):
     run: RunDetail
     history: list[HistoryEntry]
     logs: list[LogLine]
+    deliveries: list[DeliveryInfo]  # oldest first
     waits_for: str = ""  # why no worker takes it
+
+    @property
+    def violations(self) -> list[dict[str, Any]]:
+        """The latest violations, each with constraint, message and time."""
+        found: list[dict[str, Any]] = self.run.facets.get("constraints", {}).get("violations", [])
+        return found
 
 
 class Stay(NamedTuple):
@@ -56,7 +67,7 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         if name == "options":
             return SOME_OPTIONS.show(value)
         if isinstance(value, dict):
-            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items())
+            return ", ".join(f"{name} {facet(one, name)}" for name, one in value.items() if name != "violations")
         return when(value) if isinstance(value, float) else str(value)
 
     pairs: Iterable[tuple[str, Any]] = (
@@ -95,6 +106,10 @@ def lines_of(picture: Picture) -> Iterator[str]:
     for entry, _, seconds in stays(picture.history, time.time()):
         lasted = "" if seconds is None else f"{seconds:.3f}"
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
+    for violation in picture.violations:
+        yield tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
+    for delivery in picture.deliveries:
+        yield f"delivery\t{delivery_line(delivery)}"
     for one in picture.logs[-LAST_LINES:]:
         yield f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}"
 
@@ -117,6 +132,12 @@ def drawing(picture: Picture) -> Any:
     if run.progress is not None and run.state not in TERMINAL:
         parts.append(ProgressBar(total=100, completed=run.progress.percent, width=BAR))
     parts += [Text(""), _timeline(picture.history, now)]
+    if picture.violations:
+        parts.append(Text("\nviolations", style="bold"))
+        parts += [_violation_text(one) for one in picture.violations]
+    if picture.deliveries:
+        parts.append(Text("\ndeliveries", style="bold"))
+        parts += [_delivery_text(one, now) for one in picture.deliveries]
     if run.state is State.SUCCEEDED:
         parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
     if run.error and run.error.strip():
@@ -140,6 +161,21 @@ def _timeline(history: list[HistoryEntry], now: float) -> Any:
         cells = [Text(entry.after, style=colour), after, lasted, Text(stay.bar(total), style=colour)]
         rows.append([*cells, str(entry.attempt or ""), plain(entry.reason)])
     return rich_table(columns_of("state, >after, >for, timeline, >try, ~why"), rows)
+
+
+def _violation_text(one: dict[str, Any]) -> Any:
+    from rich.text import Text
+
+    return Text.assemble(
+        (f"{clock(one['at'])} ", "dim"), (f"{safe(one['constraint'])} ", "yellow"), plain(one["message"])
+    )
+
+
+def _delivery_text(one: DeliveryInfo, now: float) -> Any:
+    from rich.text import Text
+
+    head = f"{safe(one.event)} → {plain(one.target)}  "
+    return Text.assemble((f"{clock(one.created_at)} ", "dim"), head, (outcome(one, now), DELIVERY_COLOURS[one.state]))
 
 
 def log_text(line: LogLine) -> Any:

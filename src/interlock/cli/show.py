@@ -23,7 +23,8 @@ def command(
     wait: Annotated[str | None, option("[=DURATION]", "Wait for the run to end first, at most this long.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Show a run: its facts, the timeline of its states, error, result and last log lines.
+    """Show a run: its facts, the timeline of its states, violated constraints, webhooks, error, result and last log
+    lines.
 
     With `--wait`, the exit code says whether it succeeded."""
     limit = seconds(wait, "--wait") if wait else None
@@ -46,7 +47,8 @@ def command(
 def _picture(client: Client, run_id: str) -> Picture:
     run = client.get(run_id)
     waits_for = _worker_fault(client) if run.state in (State.SCHEDULED, State.DISPATCHED) else ""
-    return Picture(run, client.history(run_id), client.logs(run_id), waits_for)
+    deliveries = list(client.deliveries(run=run_id))[::-1]
+    return Picture(run, client.history(run_id), client.logs(run_id), deliveries, waits_for)
 
 
 def _worker_fault(client: Client) -> str:

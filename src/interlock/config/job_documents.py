@@ -8,11 +8,12 @@ from interlock.client.submission import check_options
 from interlock.config.declarations import DeclaredJob
 from interlock.config.documents import Document
 from interlock.config.faults import Faults
+from interlock.config.guards import missing_variables
 from interlock.model import payload
 from interlock.model.error import shown
 from interlock.model.field import read_fields, settable
 from interlock.model.field_types import Refused
-from interlock.model.job import JOB_FIELDS, Constraints, Job
+from interlock.model.job import JOB_FIELDS, Job
 from interlock.model.request import PutJobs
 from interlock.model.work import FunctionWork, JobRun, JobWork, ProcessWork, shell
 
@@ -45,7 +46,6 @@ def put_request(job_id: str, definition: Mapping[str, Any] | None, fields: JobFi
 def read_document(document: Document) -> DeclaredJob:
     values = read_fields(JOB_FIELDS, document.values, document.place)
     run: JobRun = values.pop("run")
-    constraints: Constraints = values.pop("constraints", Constraints())
     options = {name: values.pop(name) for name in settable(ProcessWork) if name in values}
     work: Any
     if run.function is not None or run.job is not None:
@@ -54,7 +54,9 @@ def read_document(document: Document) -> DeclaredJob:
         work = JobWork(job=run.job) if run.job is not None else FunctionWork(function=run.function or "")
     else:
         work = ProcessWork(command=run.process or shell(run.shell or ""), **options)
-    job = Job(**values, work=work, max_concurrent_runs=constraints.max_concurrent_runs)
+    job = Job(**values, work=work)
+    for path, fault in missing_variables(job):
+        document.refuse(path, fault)
     for warning in job.schedule.warnings if job.schedule is not None else ():
         document.faults.warn(document.spot(warning.partition(":")[0]), warning)
     return DeclaredJob(name=job.id, job=job, spot=document.spot("id"))

@@ -123,6 +123,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tokens: Annotated[list[Token], doc("Callers over HTTP."), Tokens(), Given(secret=True, in_environment=False)] = []
     origins: Annotated[list[str], doc("Origins whose pages may use the API, besides the server's own."), ORIGINS] = []
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
+    webhook_allow: Annotated[
+        list[str],
+        doc("Addresses, networks and hosts that webhooks may reach although they are link-local or metadata."),
+        Texts(Text(r"[^\s@]+", "an address, a network like 169.254.0.0/16, or a host name")),
+    ] = []
     max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
     max_connections: Annotated[int, doc("Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
     request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0

@@ -8,6 +8,7 @@ from interlock.config import job_documents, service_documents
 from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
+from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
 from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
@@ -111,8 +112,12 @@ def build(
     for document, declared in jobs:
         if (fault := _lane_fault(declared.job, known)) is not None:
             document.refuse("lane", fault)
+    every_job = {*app.definitions, *(one.job.id for _, one in jobs)}
+    for document, declared in jobs if not faults.incomplete else ():
+        for path, warning in unknown_jobs(declared.job, every_job):
+            faults.warn(document.spot(path), warning)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
-    _check_app(app.definitions, faults, now, known)
+    _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
@@ -165,13 +170,21 @@ def _lane_fault(job: Job, lanes: Collection[str] | None) -> str | None:
 
 
 def _check_app(
-    definitions: Mapping[str, Definition], faults: Faults, now: float | None, lanes: Collection[str] | None
+    definitions: Mapping[str, Definition],
+    faults: Faults,
+    now: float | None,
+    lanes: Collection[str] | None,
+    jobs: Collection[str],
 ) -> None:
     """Run the checks that the definition of a job leaves out."""
     for definition in definitions.values():
         schedule, spot = definition.job.schedule, Spot(definition.where)
         if (fault := _lane_fault(definition.job, lanes)) is not None:
             faults.add(spot, f"job {definition.job.id!r}: {fault}")
+        for _, missing in missing_variables(definition.job):
+            faults.add(spot, f"job {definition.job.id!r}: {missing}")
+        for _, unknown in unknown_jobs(definition.job, jobs) if not faults.incomplete else ():
+            faults.warn(spot, f"job {definition.job.id!r}: {unknown}")
         if schedule is None:
             continue
         for warning in schedule.warnings:

@@ -12,9 +12,11 @@ from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
+from interlock.model.duration import brief, checked
 from interlock.model.error import RunPruned, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Hold
+from interlock.model.guard import ALLOWED
 from interlock.model.outcome import Outcome
 from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run import Now, Run
@@ -77,14 +79,18 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
 
 def has_expired(p: Pass, run: Run) -> bool:
     """Stop a run past its deadline; also a stage of the entry."""
-    if run.deadline_at is None or run.deadline_at > p.now:
+    if run.deadline_at is None or run.deadline_at > p.now or run.state is State.TERMINATING:
         return False
     _time_out(p, run)
     return True
 
 
 def overrun(p: Pass, run: Run, kind: str) -> None:
-    """Stop a run if it or its attempt has run for too long."""
+    """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook."""
+    if run.state is State.TERMINATING:
+        return
+    if (allowed := p.state.job_of(run).constraints.max_allowed_run_time) is not None:
+        p.violate(run, ALLOWED, f"has run for {brief(checked(allowed))}, and is stopped")
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run)
     elif run.state in ON_WORKER and run.stop is None:

@@ -177,9 +177,11 @@ def _deadline(job: Job, since: float) -> float | None:
     return None if job.deadline is None else since + job.deadline
 
 
-def admit(p: Pass, run: Run) -> None:
+def admit(p: Pass, run: Run, reason: str = "cleared") -> None:
     """Queue a run that has passed every stage of the entry."""
-    p.move(run, State.SCHEDULED, "cleared")
+    if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
+        guard.holding[run.id] = run
+    p.move(run, State.SCHEDULED, reason)
     queue(p, run)
 
 

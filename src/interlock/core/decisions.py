@@ -9,8 +9,10 @@ from interlock.core.schedule_table import ScheduleRow
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
+from interlock.model.delivery import Delivery, Sent
 from interlock.model.effect import Effect
 from interlock.model.error import InterlockError
+from interlock.model.guard import Violation
 from interlock.model.job import Job
 from interlock.model.message import Message
 from interlock.model.reload_report import Difference
@@ -38,6 +40,8 @@ class Batch(msgspec.Struct):
     logs: list[tuple[str, int, int, float, str, str, str]] = []
     """run id, attempt, number of the line, time, level, text, logger"""
     dead_letters: list[tuple[str, float, str, str]] = []  # run id, time, reason code, error
+    deliveries: list[Delivery] = []  # new ones, and those to be delivered again
+    sent: list[Sent] = []  # results of tries
     kept: list[tuple[str, Kept | None]] = []  # service → its record, None to delete it; the last entry wins
     service_log: list[ServiceRow] = []
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
@@ -79,6 +83,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     ended: list[Run] = []
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
+    violations: list[tuple[Run, Violation]] = []
     warnings: list[str] = []
     problems: list[str] = []  # refused attempts to break the state table
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports

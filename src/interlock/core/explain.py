@@ -5,7 +5,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from interlock.core import actions, bulk, effects, lanes, liveness, routing, series, sessions, timers
+from interlock.core import actions, bulk, constraints, effects, lanes, liveness, routing, series, sessions, timers
 from interlock.core.state import SchedulerState
 from interlock.model.duration import span
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
@@ -19,6 +19,7 @@ STAGES: tuple[Callable[[SchedulerState, Run, Now], Iterator[Reason]], ...] = (
     timers.explain,
     actions.explain,
     bulk.explain,
+    constraints.explain,
     sessions.explain,
     lanes.explain,
     effects.explain,

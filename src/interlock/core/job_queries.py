@@ -13,7 +13,7 @@ from interlock.core.state import SchedulerState
 from interlock.model import request as r
 from interlock.model.error import BadSchedule, BadValue
 from interlock.model.field import copy_fields
-from interlock.model.job import Job
+from interlock.model.job import Job, guards_of
 from interlock.model.job_info import JobInfo
 from interlock.model.lane import LaneInfo, LaneList, LaneValues, shown_rate
 from interlock.model.lane_request import AskLanes, AskSessions, LanesReport
@@ -56,7 +56,8 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         command=None if job.work is None else command_of(job.work),
         lane=job.lane,
         version=job.version,
-        max_concurrent_runs=job.max_concurrent_runs,
+        max_concurrent_runs=job.constraints.max_concurrent_runs,
+        guards=guards_of(job),
         schedule=job.schedule,
         schedule_text=None if job.schedule is None else str(job.schedule),
         paused=entry is not None and entry.paused,

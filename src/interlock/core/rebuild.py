@@ -7,11 +7,13 @@ import msgspec
 
 from interlock.core import sessions
 from interlock.core.gates import RATE, RateGate
+from interlock.core.job_guard import rebuild_guards
 from interlock.core.lane import Room
 from interlock.core.schedule_table import series_of
 from interlock.core.snapshot import Snapshot as Snapshot
-from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
+from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import JUMP, waits_for_span
+from interlock.model.duration import checked
 from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec
 from interlock.model.run import Now, Run
@@ -57,6 +59,7 @@ def rebuild(
             state.set_timer(run.deadline_at, run)
         if run.due_at is not None or run.started_at is not None:
             _set_spans(state, run, now, known)
+    rebuild_guards(state)
     return state
 
 
@@ -74,12 +77,17 @@ def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
     start = getattr(run, kind)
     if job.max_runtime is not None and start is not None:
         yield kind, min(start + job.max_runtime - wall, job.max_runtime)
+    expected = job.constraints.max_expected_run_time
+    if expected is not None and run.started_at is not None:
+        yield LATE, min(run.started_at + checked(expected) - wall, checked(expected))
     if run.due_at is not None and waits_for_span(run):
-        whole = _longest_wait(run, job) if run.state is State.RETRYING else run.delay
+        whole = _longest_wait(run, job) if run.state is not State.PRERUN else run.delay
         yield WAIT, min(run.due_at - wall, inf if whole is None else whole)
 
 
 def _longest_wait(run: Run, job: Job) -> float:
+    if (decision := run.guarded.decision) is not None:
+        return max(checked(decision.delay), checked(decision.limit or 0.0))
     asked = run.failure and run.failure.retry_after
     return max(job.retry.longest_delay, asked or 0.0)
 

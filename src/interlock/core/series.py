@@ -32,7 +32,7 @@ def go(p: Pass, run: Run) -> None:
     if series is None or len(series.live) < _limit(p.state, run):
         _begin(p, run, series)
         return
-    overtaken = _overtaken_by(entry, run)
+    overtaken = overtaken_by(entry, run)
     for other in [one for one in series.waiting if one.origin in overtaken and one.state is State.PRERUN]:
         series.waiting.remove(other)
         skip(p, other, OVERTAKEN)
@@ -41,7 +41,7 @@ def go(p: Pass, run: Run) -> None:
     p.touch(run)
 
 
-def _overtaken_by(entry: Entry | None, run: Run) -> tuple[str, ...]:
+def overtaken_by(entry: Entry | None, run: Run) -> tuple[str, ...]:
     """Return the origins of waiting runs that this run replaces: only one waits, unless `catch_up` is `all`."""
     if entry is not None and entry.schedule.catch_up is not CatchUp.ALL and run.origin in SCHEDULED:
         return SCHEDULED
@@ -52,11 +52,11 @@ def _is_paused(entry: Entry | None, run: Run) -> bool:
     return entry is not None and entry.paused and run.origin in SCHEDULED
 
 
-def _limit(state: SchedulerState, run: Run) -> int:
+def _limit(state: SchedulerState, run: Run) -> float:
     """Return how many runs of its series may be live at once."""
     parallel = parallel_of(run.origin)
     job = state.jobs.get(run.job_id) or state.job_of(run)
-    return job.max_concurrent_runs if parallel is None else parallel
+    return job.occurrences_at_once if parallel is None else parallel
 
 
 def _begin(p: Pass, run: Run, series: Series | None) -> None:

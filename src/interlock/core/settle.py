@@ -1,10 +1,11 @@
 """The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
 
+from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
-from interlock.core.state import ATTEMPT_RUNTIME, RUNTIME, WAIT, Attempt
+from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
-from interlock.model.duration import brief
+from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
@@ -50,8 +51,10 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
     if is_first:
         run.started_at = run.changed_at
     job = p.state.job_of(run)
+    began = p.elapsed - max(0.0, p.now - run.changed_at)
+    if job.constraints.max_expected_run_time is not None and is_first:
+        p.state.set_span(began + checked(job.constraints.max_expected_run_time), run, LATE)
     if job.max_runtime is not None and (is_first or job.max_runtime_per_attempt):
-        began = p.elapsed - max(0.0, p.now - run.changed_at)
         p.state.set_span(began + job.max_runtime, run, ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME)
 
 
@@ -74,7 +77,8 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        p.move(run, State.SUCCEEDED, "done", at=at)
+        if not call_after(p, run):
+            p.move(run, State.SUCCEEDED, "done", at=at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
         p.move(run, State.CANCELLED, run.stop_reason or "stopped by itself", run.stop_actor or worker_id, at)

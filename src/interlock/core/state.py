@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name, session_rate
+from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
 from interlock.core.session import Session, memo_name, read_memo
@@ -62,9 +63,9 @@ def _size(count: int) -> str:
     return f"{count:,} bytes"
 
 
-WAIT, RUNTIME, ATTEMPT_RUNTIME = "seq", "started_at", "attempt_started_at"
-"""The kinds of spans: the wait for a delay or a retry, the run time of a run, and that of an attempt. Each is the name
-of a field of the run; a change of that field voids the span."""
+WAIT, RUNTIME, ATTEMPT_RUNTIME, LATE = "seq", "started_at", "attempt_started_at", "late_since"
+"""The kinds of spans: the wait for a delay or a retry, the run time of a run, that of an attempt, and the expected one.
+Each is the name of a field of the run; a change of that field voids the span."""
 
 Span = tuple[float, int, str, str, float]  # elapsed time of its end, tie-breaker, run id, kind, value of the field
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
@@ -145,6 +146,7 @@ class SchedulerState:
         self.bulks: dict[str, BulkRequest] = {}  # oldest first; includes finished ones, to recognise a repeat
         self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
         # (none for a retry, which reads them from the store)
+        self.guards: dict[str, JobGuard] = {}  # by job, for those that have had a guarded run
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs

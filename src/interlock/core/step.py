@@ -7,11 +7,13 @@ from interlock.core import (
     actions,
     admission,
     bulk,
+    constraints,
     effects,
     job_changes,
     lane_changes,
     lanes,
     liveness,
+    outbox,
     rerun,
     sessions,
     settle,
@@ -23,7 +25,7 @@ from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import command, effect, lane_request, message, request
+from interlock.model import command, delivery_request, effect, lane_request, message, request
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -69,15 +71,21 @@ def step(
     effects.proceed(p, _APPLIERS)
     timetable.fire(p)
     timers.fire(p)
-    release(p)
+    _release(p)
     timetable.fire_ahead(p)
-    sessions.release(p)
-    while p.entering:
+    while p.entering or min(p.released, p.settled) < len(p.ended):
         _enter(p)
-        release(p)
-        sessions.release(p)
+        _release(p)
     lanes.fill(p)
+    state.sweep()
     return p.finish()
+
+
+def _release(p: Pass) -> None:
+    """Let others continue where runs have ended."""
+    constraints.release(p)
+    release(p)
+    sessions.release(p)
 
 
 def _enter(p: Pass) -> None:
@@ -122,6 +130,8 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     lane_request.CreateLane: lane_changes.create,
     lane_request.SetLane: lane_changes.set_values,
     lane_request.ActOnLane: lane_changes.act,
+    delivery_request.ReportSent: outbox.report_sent,
+    delivery_request.Redeliver: outbox.redeliver,
     command.Define: job_changes.define,
     command.Put: job_changes.put,
     command.Refill: job_changes.refill,
@@ -140,13 +150,18 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     request.ActOnRun: actions.needs_run,
     request.StartBulk: rerun.needs_page,
     lane_request.ActOnSession: sessions.act_needs,
+    delivery_request.Redeliver: outbox.needs_delivery,
     command.Quarantine: actions.needs_run,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
 }
 
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (actions.has_expired, actions.stays_held)
+_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (actions.has_expired, actions.stays_held, constraints.constrain)
 """the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
 
-_APPLIERS: dict[type[effect.Effect], effects.Apply] = {effect.ReadInputs: liveness.inputs_read}
+_APPLIERS: dict[type[effect.Effect], effects.Apply] = {
+    effect.ReadInputs: liveness.inputs_read,
+    effect.ReadPrevious: constraints.previous_read,
+    effect.CallHook: constraints.hook_answered,
+}

@@ -14,7 +14,7 @@ def cancel_run(p: Pass, run: Run, reason: str, actor: str) -> bool:
     if run.ended_at is not None:
         return False
     if run.state not in ON_WORKER:
-        run.outcome = Outcome.CANCELLED
+        run.outcome, run.result = Outcome.CANCELLED, None
         p.move(run, State.CANCELLED, reason, actor)
     elif run.stop in (CANCEL, TIMEOUT):
         return False

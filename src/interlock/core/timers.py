@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
-from interlock.core import timetable
+from interlock.core import constraints, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.gates import GATE, RateGate, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
-from interlock.core.state import WAIT, SchedulerState
+from interlock.core.state import LATE, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.duration import span
 from interlock.model.explanation import Reason, ReasonKind
@@ -20,7 +20,6 @@ JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded 
 
 def fire(p: Pass) -> None:
     """Look at every run whose timer is due. A timer is only a hint: the run's own fields decide."""
-    p.state.sweep()
     timers, runs = p.state.timers, p.state.runs
     early = p.now + p.state.limits.lead
     kept = []
@@ -55,12 +54,15 @@ def _look(p: Pass, run: Run) -> None:
             _go_on(p, run)
     elif run.state is State.PENDING:
         p.entering.append(run)
+    else:
+        constraints.resume(p, run)
 
 
 def waits_for_span(run: Run) -> bool:
-    """Return whether `due_at` is the end of a delay (of a submit or retry) rather than a requested instant."""
-    is_delayed = run.state is State.RETRYING or (run.state is State.PRERUN and run.delay is not None)
-    return run.due_at is not None and is_delayed
+    """Return whether `due_at` is the end of a delay (of a submit, retry or violation), not a requested instant."""
+    if run.state is State.PRERUN:
+        return run.due_at is not None and run.delay is not None
+    return run.due_at is not None and run.state in (State.RETRYING, State.ACTION_RUNNING)
 
 
 def _go_on(p: Pass, run: Run) -> None:
@@ -79,7 +81,11 @@ def _end_spans(p: Pass) -> None:
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:
             continue
-        if kind == WAIT and run.state is State.SCHEDULED:
+        if kind == LATE:
+            constraints.late(p, run)
+        elif kind == WAIT and run.state is State.ACTION_RUNNING:
+            constraints.alarm(p, run)
+        elif kind == WAIT and run.state is State.SCHEDULED:
             end_window(p, run)
         elif kind == WAIT and run.state in (State.PRERUN, State.RETRYING):
             _go_on(p, run)

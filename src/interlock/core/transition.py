@@ -3,6 +3,7 @@
 `move` is the only way a run changes state.
 """
 
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from interlock.core.state import SchedulerState
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets
+from interlock.model.guard import Violation, ViolationEvent
 from interlock.model.job import Job
 from interlock.model.lane import LaneEvent
 from interlock.model.message import Message
@@ -32,6 +34,8 @@ TAKES_SLOT, FREES_SLOT, ENDS, ENTERS = map(int, (Effect.TAKES_SLOT, Effect.FREES
 REWRITES = int(Effect.REWRITES)
 
 MOST_COLLECTED = 16 * LIMIT  # bytes of the payloads that a run collects: they go to a worker in one message
+
+MOST_VIOLATIONS = 10  # latest ones that a run keeps
 
 _DEFAULTS = Run.__struct_defaults__[Run.PLAIN - len(Run.__struct_fields__) :]
 UPDATE_ROW = {group: attrgetter("id", *columns) for group, columns in UPDATES.items()}
@@ -60,6 +64,7 @@ class Pass(Decisions, kw_only=True):
     stepping_back: list[Run] = []  # runs of sessions that are held although their turn has come
     left: int = 0  # number of ended runs that their sessions have noticed
     released: int = 0  # number of ended runs that the timetable has noticed
+    settled: int = 0  # number of ended runs whose guards and actions have noticed
     occurrences: int = 0  # number of created runs
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
@@ -113,6 +118,12 @@ class Pass(Decisions, kw_only=True):
             self.state.free_slot(run)
         if effect & REWRITES:
             self.rewritten.add(run.id)
+        if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
+            # It is held, and gives up its place.
+            guard = self.state.guards[run.job_id]
+            guard.drop(run)
+            self.state.unsettled += islice(guard.pending, 1)
+            self.set_facet(run, constraints=replace(run.guarded, cleared=False))
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
         if effect & ENTERS:
@@ -161,10 +172,24 @@ class Pass(Decisions, kw_only=True):
         run.facets = None if changed == Facets() else changed
         self.touch(run)
 
-    def announce(self, event: LaneEvent | SessionEvent) -> None:
+    def violate(self, run: Run, constraint: str, message: str) -> None:
+        """Record that a run violates a constraint."""
+        found = Violation(constraint, message, self.now)
+        guarded = run.guarded
+        kept = (*guarded.violations, found)[-MOST_VIOLATIONS:]
+        self.set_facet(run, constraints=replace(guarded, violations=kept, violated=guarded.violated + 1))
+        self.violations.append((run, found))
+        self.announce(
+            ViolationEvent(
+                run_id=run.id, job_id=run.job_id, tenant=run.tenant, at=self.now, constraint=constraint, message=message
+            )
+        )
+
+    def announce(self, event: LaneEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""
         self.state.events += 1
-        self.batch.service_log.append((event.log, self.state.events, self.now, "event", encode(event).decode(), None))
+        stream = event.stream if isinstance(event, ViolationEvent) else "event"
+        self.batch.service_log.append((event.log, self.state.events, self.now, stream, encode(event).decode(), None))
 
     def collapse(self, into: Run, run: Run) -> bool:
         """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False

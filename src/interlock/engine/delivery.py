@@ -39,6 +39,8 @@ class Delivery:
         engine.metrics.add(decisions, seconds)
         logs.write(decisions)
         engine.requests.announce(decisions.ended)
+        if decisions.batch.deliveries:
+            engine.sender.note_owed()
         if decisions.batch.kept or decisions.batch.service_log:
             for _, content in commands:
                 if type(content) is NoteServices:

@@ -6,18 +6,25 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from interlock.model.command import Answered
-from interlock.model.effect import Effect, ReadInputs
+from interlock.model.effect import CallHook, Effect, ReadInputs, ReadPrevious
 from interlock.model.error import StoreUnavailable
+from interlock.model.run_filter import RunFilter
+from interlock.model.state import State
 from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
 MOST_AT_ONCE = 8  # calls under way at once
+PAGE, MOST_PAGES = 100, 100  # runs looked at to find the previous one
 Answers = list[tuple[Effect, Any]]
 
 
 class Effects:
-    def __init__(self, store: Store, post: Callable[[str, object], None]) -> None:
+    def __init__(
+        self, store: Store, post: Callable[[str, object], None], call_hook: Callable[[CallHook], None] = lambda _: None
+    ) -> None:
+        """`call_hook` hands a request to the sender, whose answer comes by itself."""
+        self._call_hook = call_hook
         self._store = store
         self._post = post
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
@@ -25,6 +32,9 @@ class Effects:
 
     def begin(self, effects: Sequence[Effect]) -> None:
         """Begin these effects, one call for each kind, except those already under way."""
+        for effect in effects:
+            if isinstance(effect, CallHook):
+                self._call_hook(effect)
         under_way = {effect for batch in self._tasks.values() for effect in batch}
         for kind, do in _KINDS.items():
             if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
@@ -59,5 +69,24 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
 
 
+async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
+    return [(one, await _previous(one, store)) for one in effects if isinstance(one, ReadPrevious)]
+
+
+async def _previous(of: ReadPrevious, store: Store) -> tuple[str, State, bool] | None:
+    """Return the last run of the job created before this one that has begun or has not ended."""
+    before, is_earlier = None, False
+    for _ in range(MOST_PAGES):
+        page = await store.runs(RunFilter(job_id=of.job_id, tenant=of.tenant), before, PAGE)
+        for run in page.runs:
+            if is_earlier and (run.started_at is not None or run.ended_at is None):
+                return run.id, run.state, run.ended_at is not None
+            is_earlier = is_earlier or run.id == of.run_id
+        if page.next is None:
+            break
+        before = page.next
+    return None
+
+
 Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
-_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs}
+_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous}

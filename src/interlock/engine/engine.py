@@ -28,6 +28,7 @@ from interlock.engine.links import Links
 from interlock.engine.metrics import Metrics
 from interlock.engine.ownership import Ownership
 from interlock.engine.requests import Requests
+from interlock.engine.sender_link import SenderLink
 from interlock.engine.stall import StallWatch
 from interlock.model.command import NoteServices, StartDraining
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch, StoreUnavailable
@@ -83,7 +84,8 @@ class Engine:
         self.state: SchedulerState = SchedulerState(settings.limits, catalog.lanes)
         self.links = Links(self, settings.instance)
         self.requests = Requests(self, store, self.links.tell)
-        self.effects = Effects(store, self.post)
+        self.sender: SenderLink = SenderLink(self)
+        self.effects = Effects(store, self.post, self.sender.call)
         self.delivery = Delivery(self)
         self._inbox = Inbox()
         self._position = 0  # the last one given to a row

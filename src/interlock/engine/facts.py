@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from interlock.core.facts import Facts, Needs
 from interlock.core.session import memo_name
 from interlock.model import payload
+from interlock.model.run import Run
 from interlock.model.state import State
 from interlock.ports.store import Store
 
@@ -36,18 +37,26 @@ async def read(needs: Needs, store: Store, now: float) -> Facts:
         known = await store.known_keys(keys)
         facts.keys |= known
         await _read_runs([run_id for run_id, _ in known.values()], facts, store)
-    retried = list(facts.runs.values())
-    for bulk_id, (wanted, before, size) in needs.pages.items():
-        page = await store.runs(wanted, before, size)
-        inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
-        runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
-        facts.pages[bulk_id] = (runs, page.next)
-        retried += runs
+    wanted = [await store.delivery(delivery_id) for delivery_id in needs.deliveries]
+    facts.deliveries = {one.id: one for one in wanted if one is not None}
+    retried = list(facts.runs.values()) + await _read_pages(needs, facts, store)
     # A retry goes into the session of its run, which may be idle.
     of_sessions = {memo_name(run.tenant, run.session): None for run in retried if run.session is not None}
     if names := needs.memos | of_sessions:
         facts.memos = await store.memos(list(names))
     return facts
+
+
+async def _read_pages(needs: Needs, facts: Facts, store: Store) -> list[Run]:
+    """Read the pages of bulk requests, and return all of their runs."""
+    found: list[Run] = []
+    for bulk_id, (wanted, before, size) in needs.pages.items():
+        page = await store.runs(wanted, before, size)
+        inputs = await store.inputs([run.id for run in page.runs]) if page.runs else {}
+        runs = [replace(run, payload=inputs[run.id].payload) for run in page.runs if run.id in inputs]
+        facts.pages[bulk_id] = (runs, page.next)
+        found += runs
+    return found
 
 
 async def _read_runs(run_ids: Iterable[str], facts: Facts, store: Store) -> None:

@@ -127,6 +127,16 @@ class Metrics:
         for lag in decisions.lags:
             self._lag.add(lag)
         self._dead_letters += len(batch.dead_letters)
+        if decisions.violations or batch.deliveries or batch.sent:
+            self._add_guards(decisions)
+
+    def _add_guards(self, decisions: Decisions) -> None:
+        for _, violation in decisions.violations:
+            self._counts["violated"][violation.constraint.partition(" ")[0]] += 1
+        self._counts["deliveries"]["owed"] += len(decisions.batch.deliveries)
+        for sent in decisions.batch.sent:
+            event = "retried" if sent.ended_at is None else "failed" if sent.error else "delivered"
+            self._counts["deliveries"][event] += 1
 
     def _labels(self, job_ids: Iterable[str]) -> list[str]:
         """Return a label for each job; beyond a limit, jobs share one."""
@@ -200,6 +210,14 @@ class Metrics:
             ("counter", "runs_dispatched_total", "Attempts dispatched to a worker.", "job", counts["dispatched"]),
             ("counter", "runs_retried_total", "Failed attempts that were retried.", "job", counts["retried"]),
             ("counter", "runs_crashed_total", "Attempts lost with their process or worker.", "job", counts["crashed"]),
+            (
+                "counter",
+                "constraints_violated_total",
+                "Violations of constraints, and checks and actions that failed.",
+                "constraint",
+                counts["violated"],
+            ),
+            ("counter", "deliveries_total", "Webhooks owed, tries, and ends.", "event", counts["deliveries"]),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),

@@ -13,8 +13,10 @@ from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.session_view import session_info
 from interlock.engine import intake
 from interlock.model import request as r
+from interlock.model.delivery import DeliveryFilter
+from interlock.model.delivery_request import BecomeSender, HookAnswered
 from interlock.model.error import InterlockError, Refused, RunPruned, StoreUnavailable, UnknownRun
-from interlock.model.explanation import explain_end
+from interlock.model.explanation import MOST_NAMED, Explanation, explain_end, with_deliveries
 from interlock.model.frames import LARGEST
 from interlock.model.lane_request import AskSession, SessionsReport
 from interlock.model.message import Message, Problem
@@ -59,6 +61,9 @@ class Requests:
         if isinstance(message, r.Forget):
             self._forget((name, message.request))
             return
+        if isinstance(message, HookAnswered):
+            self.engine.sender.answered(message)
+            return
         way = WAYS.get(type(message), POSTED if isinstance(message, r.Change) else None)
         if way is None or not isinstance(message, r.Request):
             raise Refused(f"link: a client does not send {type(message).__name__}")
@@ -94,6 +99,7 @@ class Requests:
     def gone(self, name: str) -> None:
         """Forget a client that has left."""
         self._watchers.discard(name)
+        self.engine.sender.gone(name)
         self._too_early = [one for one in self._too_early if one[0] != name]
         for asker in [one for one in self.waiting if one[0] == name]:
             self._forget(asker)
@@ -265,7 +271,7 @@ async def _explanation(requests: Requests, name: str, question: r.AskExplanation
     while (run := engine.state.runs.get(question.run_id)) is None:
         writing, stored = engine.writing, await requests.run(question.run_id)
         if stored.state in TERMINAL:
-            return r.ExplanationReport(question.request, explain_end(stored))
+            return await _explained(requests, question, explain_end(stored))
         if question.run_id not in engine.state.runs:
             if writing is None:
                 raise StoreUnavailable("the run has another owner", asked=True)
@@ -273,7 +279,12 @@ async def _explanation(requests: Requests, name: str, question: r.AskExplanation
             await asyncio.wait([writing])
     faults = {worker: fault.reason for worker, fault in engine.links.faults.items()}
     now = Now(engine.now(), engine.elapsed())
-    return r.ExplanationReport(question.request, explain(engine.state, run, now, faults, question.tenant))
+    return await _explained(requests, question, explain(engine.state, run, now, faults, question.tenant))
+
+
+async def _explained(requests: Requests, question: r.AskExplanation, found: Explanation) -> Message:
+    rows = await requests.store.deliveries(DeliveryFilter(run_id=question.run_id), None, MOST_NAMED)
+    return r.ExplanationReport(question.request, with_deliveries(found, rows.deliveries, requests.engine.now()))
 
 
 async def _logs(requests: Requests, name: str, question: r.AskLogs) -> Message:
@@ -335,6 +346,7 @@ WAYS: dict[type[Message], Way] = {
     ),
     r.AskMetrics: (NOTHING, _metrics),
     r.Watch: (NOTHING, Requests.watch),
+    BecomeSender: (JOBS, lambda one, name, message: one.engine.sender.register(name, message)),
     r.AskTree: (NOTHING, lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
     r.ActOnService: (NOTHING, _act),
     r.Reload: (NOTHING, _reload),

@@ -29,7 +29,7 @@ class BatchBody(Body, frozen=True, kw_only=True):
     ]
 
 
-class ActionBody(Body, frozen=True, kw_only=True):
+class ReasonBody(Body, frozen=True, kw_only=True):
     reason: Annotated[Reason, doc("Reason, kept with the run.")] = ""
 
 

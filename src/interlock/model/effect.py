@@ -1,17 +1,41 @@
 """Effects: work that the core asks of the outside, after the commit. The answer comes back as a command."""
 
-from typing import ClassVar
-
 import msgspec
+
+from interlock.model.delivery import Outgoing
+
+LIMIT = 5.0
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
     """Work for a run, identified by kind, run and `seq`; a change of the run's `seq` voids it."""
 
-    limit: ClassVar[float] = 5.0  # seconds for the answer; after that the core asks again
     run_id: str
     seq: int
+
+    @property
+    def limit(self) -> float:
+        """Seconds for the answer; after that the core asks again."""
+        return LIMIT
 
 
 class ReadInputs(Effect, frozen=True, gc=False):
     """Read the payloads and the last checkpoint of a dispatched run. The answer has them all."""
+
+
+class ReadPrevious(Effect, frozen=True, gc=False):
+    """Read the run of the same job before this one. The answer has its id, state and ended_at, or None."""
+
+    job_id: str
+    tenant: str
+
+
+class CallHook(Effect, frozen=True, gc=False):
+    """Make an HTTP request. The answer has the status, or None and why there is none."""
+
+    id: str  # the same, however often it is asked
+    outgoing: Outgoing
+
+    @property
+    def limit(self) -> float:
+        return self.outgoing.timeout + LIMIT

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from interlock.model.delivery import Delivery, DeliveryState
 from interlock.model.doc import doc
 from interlock.model.duration import span
 from interlock.model.field import copy_fields
@@ -22,6 +23,7 @@ class ReasonKind(StrEnum):
     OVERLAP = "overlap"  # earlier occurrences of its job have not ended
     RETRY = "retry"  # its retry delay has not passed
     HELD = "held"
+    CONSTRAINT = "constraint"  # it is being checked, or violated
     BULK = "bulk"  # a bulk request under way covers it
     DEBOUNCE = "debounce"  # its session still collects runs into it
     SESSION_PAUSED = "session_paused"
@@ -39,6 +41,7 @@ class ReasonKind(StrEnum):
     EXECUTING = "executing"
     STOPPING = "stopping"
     WORKER_AWAY = "worker_away"  # its worker is not connected
+    DELIVERY = "delivery"  # a webhook that it owes, or that was given up
     ENDED = "ended"
     COLLECTED = "collected"  # another run got its payload
     RETRIED = "retried"  # another run does its work again
@@ -110,6 +113,25 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 def sentence_of(reasons: Iterable[Reason]) -> str:
     return f"The run {'; it '.join(reason.text for reason in reasons)}."
+
+
+def with_deliveries(found: Explanation, deliveries: Iterable[Delivery], now: float) -> Explanation:
+    """Add the webhooks that a run still owes, and those that were given up."""
+    owed: list[Reason] = []
+    for one in deliveries:
+        if one.state is DeliveryState.DELIVERED:
+            continue
+        tries = f"{one.tries} {'try' if one.tries == 1 else 'tries'}"
+        what = f"{one.event} to {one.request.shown_url}"
+        failed = f" after {tries}: {one.error}" if one.error else ""
+        if one.ended_at is None:
+            text = f"owes {what}{failed}, next try in {span(one.next_at - now)}"
+        else:
+            text = f"could not deliver {what}{failed}"
+        at = one.next_at if one.ended_at is None else None
+        owed.append(Reason(kind=ReasonKind.DELIVERY, text=text, name=one.id, at=at))
+    more = f" It {'; it '.join(reason.text for reason in owed)}." if owed else ""
+    return msgspec.structs.replace(found, reasons=[*found.reasons, *owed], sentence=found.sentence + more)
 
 
 def counted_runs(number: int) -> str:

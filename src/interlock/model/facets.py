@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from interlock.model.failure import Failure
+from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
 
 
@@ -59,6 +60,34 @@ class CollapsedInto(msgspec.Struct, frozen=True):
     run_id: str
 
 
+class Guarded(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The constraints of a run: what was checked, violated and done about it."""
+
+    cleared: bool = False  # whether it has passed, and holds its place among the runs of its job
+    checked: int = 0  # constraints checked so far
+    violated: int = 0
+    actions: int = 0  # actions carried out so far
+    failed: int = 0  # those that failed
+    violations: tuple[Violation, ...] = ()  # the latest
+    answers: dict[str, str] = {}  # constraint that others check → violation, empty if it passed; of this check
+    asked: dict[str, str] = {}  # check → run that answers it
+    decision: Decision | None = None  # the action under way
+    step: int = 0  # number of actions of this violation that were carried out
+    since: float | None = None  # first of the violations that the run waits to end
+    late: bool = False
+
+
+NOT_GUARDED = Guarded()
+
+
+class CausedBy(msgspec.Struct, frozen=True):
+    """The run whose action created this one."""
+
+    run_id: str
+    depth: int  # length of the chain of such runs
+    check: str = ""  # constraint that this run checks, or action that it carries out, while the other waits
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -73,6 +102,8 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     failure: Failure | None = None
     collected: Collected | None = None
     collapsed_into: CollapsedInto | None = None
+    constraints: Guarded | None = None
+    caused_by: CausedBy | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:

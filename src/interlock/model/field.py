@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, TypeVar, Union, get_args, get_origi
 import msgspec
 from msgspec import NODEFAULT, UNSET, Meta
 
-from interlock.model.error import BadValue, MissingField
+from interlock.model.error import BadUse, BadValue, InterlockError, MissingField
 from interlock.model.field_types import Choice, Kind, Optional, Place, Refused, Schema, Truth, check_all, did_you_mean
 
 DEFINITION = "#/$defs/{}"
@@ -87,16 +87,46 @@ class Part(Kind):
     def check(self, value: Any, place: Place) -> Any:
         if isinstance(value, self.struct) or (self.only and place.document is None):
             return value
-        if place.document is None:
-            raise BadValue(str(place), value, f"a {self.struct.__name__}")
         if self.text_for and isinstance(value, str):
             value = {self.text_for: value}
-        found = read_fields(self.fields, value, place, self.struct.one_of)
-        return found if self.only else self.struct(**found)
+        elif place.document is None:
+            raise BadValue(str(place), value, f"a {self.struct.__name__}")
+        found = value if place.document is None else read_fields(self.fields, value, place, self.struct.one_of)
+        return found if self.only else self._made(found, place)
+
+    def _made(self, fields: dict[str, Any], place: Place) -> Checked:
+        try:
+            return self.struct(**fields)
+        except InterlockError as error:
+            field = getattr(error, "field", None)
+            if field is None or self.struct.where:
+                raise
+            # The struct stands in several places, and does not know in which.
+            raise BadUse(str(place.at(field)), str(error).removeprefix(f"{field}: ")) from error
 
     def schema(self) -> Schema:
         found: Schema = {"$ref": DEFINITION.format(self.struct.__name__)}
         return {"anyOf": [{"type": "string"}, found]} if self.text_for else found
+
+
+class Several(Kind):
+    """A struct, or a list of them."""
+
+    MOST = 16
+
+    def __init__(self, each: Part) -> None:
+        self.each = each
+
+    def check(self, value: Any, place: Place) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            return (self.each.check(value, place),)
+        if len(value) > self.MOST:
+            raise BadValue(str(place), len(value), f"a list of up to {self.MOST}")
+        return tuple(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
+
+    def schema(self) -> Schema:
+        one = self.each.schema()
+        return {"anyOf": [*one.get("anyOf", [one]), {"type": "array", "items": one, "maxItems": self.MOST}]}
 
 
 class Some(Part):
@@ -217,6 +247,7 @@ def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for field in fields:
         kind = field.kind.kind if isinstance(field.kind, Optional) else field.kind
+        kind = kind.each if isinstance(kind, Several) else kind
         if isinstance(kind, Part):
             below = kind.fields.values()
             schema = object_schema(below, kind.struct.one_of)

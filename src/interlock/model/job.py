@@ -4,23 +4,21 @@ import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypedDict
 
 import msgspec
 
-from interlock.model import payload
 from interlock.model.doc import doc
-from interlock.model.error import BadValue, MissingField
+from interlock.model.error import BadUse, BadValue, MissingField
 from interlock.model.failure import ExceptionTypes
 from interlock.model.field import Checked, Field, Part, Some, settable
 from interlock.model.field_types import (
     JOB_NAME,
     NAME_RULE,
-    Kind,
     Number,
     Place,
     Rate,
-    Schema,
     Span,
     Text,
     Whole,
@@ -28,6 +26,15 @@ from interlock.model.field_types import (
     did_you_mean,
 )
 from interlock.model.field_types import NAME as SHORT_NAME
+from interlock.model.guard import (
+    ACTIONS,
+    NO_CONSTRAINTS,
+    Action,
+    Actions,
+    Constraints,
+    Payload,
+    check_actions,
+)
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS
@@ -58,20 +65,6 @@ class Priority(StrEnum):
 
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 """place of each priority in the order of a lane"""
-
-
-class Payload(Kind):
-    """Arguments of a run, as JSON; only a document's are checked here."""
-
-    def check(self, value: Any, place: Place) -> Any:
-        if place.document is not None:
-            if not isinstance(value, dict):
-                raise BadValue(str(place), value, "a mapping of arguments")
-            payload.encode(value, str(place))
-        return value
-
-    def schema(self) -> Schema:
-        return {"type": "object"}
 
 
 class Retry(Checked, frozen=True, kw_only=True):
@@ -165,7 +158,15 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     ] = 10.0
     executor: ExecutorKind = ExecutorKind.ASYNC
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
-    max_concurrent_runs: Annotated[int, Whole(1)] = 1
+    constraints: Annotated[Constraints, doc("Conditions on its runs.")] = NO_CONSTRAINTS
+    on_constraint_violation: Annotated[
+        Actions,
+        doc("Actions when a constraint is violated; by default `wait` for `max_concurrent_runs`, else `skip`."),
+        ACTIONS,
+    ] = ()
+    on_failure: Annotated[Actions, doc("Actions after a run has failed, timed out or been given up."), ACTIONS] = ()
+    on_success: Annotated[Actions, doc("Actions after a run has succeeded."), ACTIONS] = ()
+    on_late: Annotated[Actions, doc("Actions when a run exceeds `max_expected_run_time`."), ACTIONS] = ()
     work: Work | None = None  # None for a function of the app under the same id
     code: str = ""  # digest of the code of an app's function
     version: str = ""
@@ -176,9 +177,36 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             value = getattr(self, field)
             if value is not None:
                 self.put(field, shared(value))
+        self._check_guards()
         if not self.version:
             content = msgspec.json.encode(self)
             self.put("version", hashlib.blake2b(content, digest_size=8).hexdigest())
+
+    def _check_guards(self) -> None:
+        constraints = self.constraints
+        if constraints is not NO_CONSTRAINTS and constraints == NO_CONSTRAINTS:
+            self.put("constraints", NO_CONSTRAINTS)
+        allowed = constraints.max_allowed_run_time
+        if allowed is not None and self.max_runtime not in (None, allowed):
+            raise BadUse("max_runtime", "cannot be combined with constraints.max_allowed_run_time, which is the same")
+        if allowed is not None:
+            self.put("max_runtime", allowed)
+        for event in ("on_constraint_violation", "on_failure", "on_success", "on_late"):
+            if actions := self.actions(event):
+                check_actions(event, actions, event == "on_constraint_violation")
+        if self.on_constraint_violation and not constraints.is_checked_before:
+            raise BadUse("on_constraint_violation", "given without a constraint that is checked before a run")
+        if self.on_late and constraints.max_expected_run_time is None:
+            raise BadUse("on_late", "given without constraints.max_expected_run_time")
+
+    def actions(self, event: str) -> tuple[Action, ...]:
+        found: tuple[Action, ...] = getattr(self, event)
+        return found
+
+    @property
+    def occurrences_at_once(self) -> float:
+        """Number of occurrences that may be live at once; `max_concurrent_runs` is checked like any constraint."""
+        return 1 if self.constraints.max_concurrent_runs is None else inf
 
     @property
     def max_retries(self) -> int:
@@ -186,6 +214,26 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         if self.retry.max_retries is not None:
             return self.retry.max_retries
         return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
+
+
+GUARDS = ("constraints", "on_constraint_violation", "on_failure", "on_success", "on_late")
+
+
+def guards_of(job: Job) -> dict[str, Any]:
+    """Return the constraints and actions of a job as they are shown."""
+    found = {name: msgspec.to_builtins(getattr(job, name)) for name in GUARDS if getattr(job, name)}
+    if job.constraints is NO_CONSTRAINTS:
+        del found["constraints"]
+    return {name: _without_queries(one) for name, one in found.items()}
+
+
+def _without_queries(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_without_queries(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    hidden = {"url": str(value["url"]).partition("?")[0]} if "url" in value else {}
+    return {name: _without_queries(one) for name, one in value.items()} | hidden
 
 
 def check_lane(job: Job, lanes: Iterable[str]) -> None:
@@ -196,20 +244,9 @@ def check_lane(job: Job, lanes: Iterable[str]) -> None:
         )
 
 
-class Constraints(Checked, frozen=True, kw_only=True):
-    """Conditions for an occurrence of a job to begin."""
-
-    where: ClassVar[str] = "constraints"
-
-    max_concurrent_runs: Annotated[int, doc("Number of its occurrences that may be live at once."), Whole(1)] = 1
-
-
 JOB_FIELDS: dict[str, Field] = {
     **settable(Job),
     "run": Field(name="run", kind=Part(JobRun), description="What it does."),
-    "constraints": Field(
-        name="constraints", kind=Part(Constraints), description="Bounds on its runs.", default=Constraints()
-    ),
     **settable(ProcessWork),
 }
 """the fields of a document `kind: Job`; a body over HTTP has the same"""

@@ -1,6 +1,6 @@
 """Views of jobs and of the timetable: the same values from Python, over HTTP and on the command line."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -29,7 +29,12 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     ]
     lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
     version: Annotated[str, doc("Hash of the definition.")]
-    max_concurrent_runs: Annotated[int, doc("Most occurrences that may be live at once.")]
+    max_concurrent_runs: Annotated[
+        int | None, doc("Most runs that may be live at once; null if only occurrences exclude each other.")
+    ]
+    guards: Annotated[
+        dict[str, Any], doc("Constraints and actions as declared, with durations in seconds and URLs without queries.")
+    ] = {}
     schedule: Annotated[
         Schedule | None, doc("Schedule, with durations in seconds; null for a job that is only submitted or triggered.")
     ]

@@ -33,6 +33,7 @@ PATH_PARAMETERS = {
     "session": PathParameter(
         "The key of the session, up to 512 bytes of UTF-8; a slash in it is written `%2F`.", 512, ()
     ),
+    "delivery": PathParameter("The id of the delivery.", 64, (e.UnknownDelivery,)),
     "name": PathParameter("The name of the service or group.", 256, (e.UnknownChild,)),
 }
 

@@ -7,6 +7,7 @@ from interlock.model import error as e
 from interlock.model import queries as q
 from interlock.model import request as r
 from interlock.model.child_info import ChildInfo, ServiceAction
+from interlock.model.delivery_operations import DELIVERY_OPERATIONS
 from interlock.model.explanation import Explanation
 from interlock.model.job_info import Backfilled, FireTimes, JobInfo, JobLog, JobPage, Timetable
 from interlock.model.lane_operations import LANE_OPERATIONS, SESSION_OPERATIONS
@@ -87,7 +88,7 @@ run_actions = {
         b.ActedOn,
         name=str(action),
         status=201 if action is RETRY else 200,
-        body=b.ActionBody,
+        body=b.ReasonBody,
         body_required=False,
         key=RETRY_KEY if action is RETRY else None,
         asks=r.ActOnRun,
@@ -311,6 +312,7 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
     "jobs": (jobs, job, job_log, next_times, schedule_times, timetable, trigger, pause, resume, backfill, put_job,
              put_jobs, delete_job, *LANE_OPERATIONS),
     "sessions": SESSION_OPERATIONS,
+    "deliveries": DELIVERY_OPERATIONS,
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from interlock.model.bodies import FilterText, RunChoice
+from interlock.model.delivery import DeliveryState
 from interlock.model.doc import doc
 from interlock.model.field_types import NAME
 from interlock.model.new_run import Moment, Name
@@ -62,6 +63,18 @@ class SessionsQuery(Query, frozen=True, kw_only=True):
     tenant: Annotated[FilterText | None, doc("Only sessions of this tenant.")] = None
     limit: Annotated[int, doc("Most sessions to return.", ge=1, le=1000)] = 100
     cursor: Annotated[str | None, _cursor(SESSION_CURSOR)] = None
+
+
+class DeliveriesQuery(Query, frozen=True, kw_only=True):
+    run: Annotated[FilterText | None, doc("Only deliveries of this run.")] = None
+    job: Annotated[FilterText | None, doc("Only deliveries of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only deliveries of this tenant.")] = None
+    state: Annotated[DeliveryState | None, doc("Only deliveries in this state.")] = None
+    id_prefix: Annotated[
+        Annotated[str, Meta(min_length=8, max_length=64)] | None, doc("Only deliveries whose id begins with this.")
+    ] = None
+    limit: Annotated[int, doc("Most deliveries to return.", ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, _cursor("d[0-9]{1,18}")] = None
 
 
 class JobLogQuery(Query, frozen=True, kw_only=True):

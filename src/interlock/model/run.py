@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import PLAIN_SESSION, Facets, SessionFacet, shown
+from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, SessionFacet, shown
 from interlock.model.failure import Failure
 from interlock.model.state import ENTRY, EXECUTION, State
 
@@ -95,6 +95,15 @@ class Run(msgspec.Struct, gc=False):
         return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 
     @property
+    def guarded(self) -> Guarded:
+        return NOT_GUARDED if self.facets is None or self.facets.constraints is None else self.facets.constraints
+
+    @property
+    def late_since(self) -> float | None:
+        """`started_at`, as the kind of another span."""
+        return self.started_at
+
+    @property
     def has_collected(self) -> bool:
         """Whether other runs were collapsed into it."""
         return self.facets is not None and self.facets.collected is not None
@@ -141,10 +150,10 @@ class RunStats(msgspec.Struct, frozen=True, kw_only=True):
 
     seconds_in: Annotated[dict[State, float], doc("Seconds spent in each state.")]
     transitions: Annotated[int, doc("Transitions.")]
-    constraints_checked: Annotated[int, doc("Always 0: there are no constraints yet.")]
-    constraints_violated: Annotated[int, doc("Always 0: there are no constraints yet.")]
-    actions_run: Annotated[int, doc("Always 0: there are no constraints yet.")]
-    actions_failed: Annotated[int, doc("Always 0: there are no constraints yet.")]
+    constraints_checked: Annotated[int, doc("Constraints checked.")]
+    constraints_violated: Annotated[int, doc("Constraints violated.")]
+    actions_run: Annotated[int, doc("Actions carried out.")]
+    actions_failed: Annotated[int, doc("Actions that failed.")]
     attempts: Annotated[int, doc("Attempts.")]
     failures: Annotated[int, doc("Attempts that failed.")]
     crashes: Annotated[int, doc("Attempts lost with their process or worker.")]
@@ -165,10 +174,10 @@ def stats_of(run: Run, history: list[Transition], now: float) -> RunStats:
     return RunStats(
         seconds_in=spent,
         transitions=len(history),
-        constraints_checked=0,
-        constraints_violated=0,
-        actions_run=0,
-        actions_failed=0,
+        constraints_checked=run.guarded.checked,
+        constraints_violated=run.guarded.violated,
+        actions_run=run.guarded.actions,
+        actions_failed=run.guarded.failed,
         attempts=run.attempt,
         failures=run.failures,
         crashes=run.crashes,

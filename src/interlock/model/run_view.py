@@ -8,6 +8,7 @@ from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import ChildInfo
 from interlock.model.doc import doc
 from interlock.model.facets import shown
+from interlock.model.guard import ViolationEvent
 from interlock.model.job_info import Cursor, ErrorText, ExitCode, Origin, RunId
 from interlock.model.json_form import Time
 from interlock.model.lane import LaneEvent
@@ -210,6 +211,7 @@ Event = (
     | ServiceLogEvent
     | LaneEvent
     | SessionEvent
+    | ViolationEvent
     | GapEvent
 )
 
@@ -222,6 +224,7 @@ EVENT_NAMES: dict[type, str] = {
     ServiceLogEvent: "service_log",
     LaneEvent: "lane",
     SessionEvent: "session",
+    ViolationEvent: "violation",
     GapEvent: "gap",
 }
 """type → name in the stream"""

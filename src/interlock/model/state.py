@@ -51,12 +51,11 @@ ALLOWED = {state: frozenset(_ALLOWED.get(state, ())) for state in State}
 TERMINAL = frozenset(state for state, after in ALLOWED.items() if after <= {S.OUTPUT_QUARANTINED})
 """states of an ended run"""
 
-_NOT_YET = {
-    S.APPROVAL_REQUIRED, S.CONDITION_PENDING, S.CONDITION_RUNNING, S.ACTION_PENDING, S.ACTION_RUNNING, S.STARTING,
-    S.DENIED, S.OUTPUT_QUARANTINED,
-}  # fmt: skip
+_NOT_YET = {S.APPROVAL_REQUIRED, S.STARTING, S.DENIED, S.OUTPUT_QUARANTINED}
 POSSIBLE = tuple(state for state in State if state not in _NOT_YET)
 """the states that runs can have today; interfaces offer no other"""
+
+GUARDED = frozenset({S.CONDITION_PENDING, S.CONDITION_RUNNING, S.ACTION_PENDING, S.ACTION_RUNNING})  # not cleared yet
 
 HOLDS_SLOT = frozenset({S.DISPATCHED, S.STARTING, S.RUNNING, S.TERMINATING})  # states that count against the lane
 

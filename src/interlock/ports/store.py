@@ -15,6 +15,7 @@ from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
+from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.run_filter import RunFilter as RunFilter
@@ -113,6 +114,11 @@ class RunRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
+class DeliveryRows(msgspec.Struct, frozen=True):
+    deliveries: list[Delivery]  # newest first
+    next: int | None  # where to continue; None after the last page
+
+
 class Pruned(msgspec.Struct, frozen=True):
     runs: int  # runs deleted
     more: bool  # whether more are left to delete
@@ -194,6 +200,25 @@ class Reader(ABC):
     @abstractmethod
     async def bulk(self, bulk_id: str) -> BulkRequest | None: ...
 
+    @abstractmethod
+    async def delivery(self, delivery_id: str) -> Delivery | None: ...
+
+    @abstractmethod
+    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
+        """Return at most `limit` deliveries that match, last created first; `before` is the `next` of the previous
+        page. One call looks at `MOST_LOOKED_AT` of them at most, except for a single run or an id, so a page may be
+        short or empty and still have a `next`."""
+
+    @abstractmethod
+    async def owed_hosts(self) -> dict[str, float]:
+        """Return each host with pending deliveries, and the earliest time of a next try. One that must keep its order
+        counts only when it is the first of it."""
+
+    @abstractmethod
+    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
+        """Return at most `limit` pending deliveries to a host whose next try is due by `now`, earliest first. One that
+        must keep its order is left out while an earlier one of the same order is pending."""
+
 
 class Store(Reader):
     """The calls of the one scheduler. A failed call leaves nothing behind."""
@@ -213,8 +238,9 @@ class Store(Reader):
         attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
         request covers the runs stored before the batch it first came with, and after each entry in `walked` those
         before that run. The first run of an entry in `copied` gets copies of the further payloads of the second, and
-        of its own payload if the entry says so; each comes once, whatever its run becomes. New rows need
-        positions above every stored one, or `StoreUnavailable` is raised.
+        of its own payload if the entry says so; each comes once, whatever its run becomes. A delivery replaces the one
+        with its id only if its round is higher. A result in `sent` then changes a pending delivery of its round, unless
+        that has more tries. New rows need positions above every stored one, or `StoreUnavailable` is raised.
         """
 
     @abstractmethod
@@ -265,8 +291,8 @@ class Store(Reader):
         """Delete ended runs with all their rows but their keys: those that ended before `ended_before`, those beyond
         the `most` newest of their job, and then the oldest until `total` are left.
 
-        These stay: runs with a dead letter, occurrences created at `occurrences_before` or later, the run created last
-        and the run of the highest position, so that no number or position is used twice. One call deletes
-        `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write in between, and
-        wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
+        These stay: runs with a dead letter or a pending delivery, occurrences created at `occurrences_before` or
+        later, the run created last and the run of the highest position, so that no number or position is used twice.
+        One call deletes `limits.runs` runs at most, fewer where they have many rows, and none in part; others may write
+        in between, and wait longer for a hurried call. After the clock was set back, runs may stay longer by as much.
         """

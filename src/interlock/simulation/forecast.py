@@ -4,7 +4,7 @@ The scheduler and the workers are the real ones. Only their clock, links, store 
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from random import Random
 
 from interlock.core import fire_times, schedule_table
@@ -24,8 +24,9 @@ LOOK = 60.0  # seconds between two checks for unfinished runs
 
 
 def forecast(jobs: Iterable[Job], plan: Plan) -> Forecast:
-    """Run the scheduled jobs from the start of the plan to its end, on virtual time."""
-    known = {job.id: job for job in jobs if job.schedule is not None}
+    """Run the scheduled jobs from the start of the plan to its end, on virtual time. Other jobs run if their actions
+    and checks need them; hooks are answered with 200."""
+    known = {job.id: job for job in jobs}
     check_size(known.values(), plan)
     record = Record(known, plan)
     with quiet(), asyncio.Runner(loop_factory=VirtualLoop) as runner:
@@ -74,9 +75,10 @@ async def _rehearse(jobs: list[Job], plan: Plan, record: Record) -> None:
     record.close(store.runs_by_id)
 
 
-def _store(jobs: Iterable[Job], plan: Plan, record: Record) -> RecordingStore:
+def _store(jobs: Sequence[Job], plan: Plan, record: Record) -> RecordingStore:
     """Make a store that already knows the cron jobs, so that one due at the very start fires."""
-    store, before = RecordingStore(record.note), plan.start - 1e-6
+    remembered = {job.id for job in jobs if job.constraints.require_previous_success}
+    store, before = RecordingStore(record.note, remembered), plan.start - 1e-6
     for job in jobs:
         if job.schedule is not None and job.schedule.cron is not None:
             first = fire_times.following(job.schedule, plan.start, before)

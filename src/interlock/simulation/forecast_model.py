@@ -9,8 +9,8 @@ from interlock.model.json_form import Time
 from interlock.model.lane import LaneSpec
 from interlock.model.state import State
 
-LANE, WORKER, PREVIOUS = "lane", "worker", "previous run"
-"""causes of the wait of a due run: a slot of its lane, room on a worker, the job's previous run"""
+LANE, WORKER, PREVIOUS, CONSTRAINTS = "lane", "worker", "previous run", "constraints"
+"""causes of the wait of a due run: a slot of its lane, room on a worker, the job's previous run, its constraints"""
 
 
 class Length(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class RunForecast(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reason: str
     attempts: int
     waited: float  # seconds from due to started
-    waited_for: str | None  # cause of most of that wait: lane, worker or previous run
+    waited_for: str | None  # cause of most of that wait: lane, worker, previous run or constraints
     beside: int  # other runs of the job that were running when it started
 
     @property
@@ -57,7 +57,7 @@ class JobForecast(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str
     lane: str
     length: Length
-    max_concurrent_runs: int
+    max_concurrent_runs: int | None
     runs: int  # occurrences, missed ones included
     states: dict[str, int]  # final state → runs
     missed: int
@@ -82,7 +82,7 @@ class Notable(msgspec.Struct, frozen=True, kw_only=True):
     """Runs of one job with the same trouble."""
 
     job_id: str
-    what: str  # missed, waited, overlap, or an unsuccessful state
+    what: str  # missed, skipped, waited, overlap, or an unsuccessful state
     count: int
     first_at: Time
     last_at: Time
@@ -92,7 +92,7 @@ class Notable(msgspec.Struct, frozen=True, kw_only=True):
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     start: float
     until: float
-    jobs: list[JobForecast]  # jobs with a schedule, in order of declaration
+    jobs: list[JobForecast]  # jobs with a schedule, and those that their actions ran, in order of declaration
     lanes: list[LaneForecast]  # lanes that had runs
     notable: list[Notable]
     runs: list[RunForecast]  # in the order in which they are due

@@ -1,14 +1,14 @@
 """The record of a forecast: the life of every run, noted as the scheduler stores it."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 
 from interlock.core.decisions import Batch
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
-from interlock.ports.store import StoredEvent
-from interlock.simulation.forecast_model import LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
+from interlock.ports.store import RunFilter, RunRows, StoredEvent
+from interlock.simulation.forecast_model import CONSTRAINTS, LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
 from interlock.stores.memory import MemoryStore
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
@@ -18,20 +18,32 @@ _JOB, _NOMINAL, _LANE = (_FIELDS.index(name) for name in ("job_id", "scheduled_a
 
 
 class RecordingStore(MemoryStore):
-    """Passes on every batch and drops runs that have ended: a forecast may have millions."""
+    """Passes on every batch and drops runs that have ended: a forecast may have millions. Of jobs to be `remembered` it
+    keeps the last that had begun, which the next run needs."""
 
-    def __init__(self, note: Callable[[Batch], None]) -> None:
+    def __init__(self, note: Callable[[Batch], None], remembered: Set[str] = frozenset()) -> None:
         super().__init__()
         self._note = note
+        self._remembered = remembered
+        self._last: dict[str, Run] = {}
 
     def apply(self, batch: Batch) -> None:
         super().apply(batch)
         self._note(batch)
         for run_id, transitions in batch.history:
             if transitions[-1].after in TERMINAL:
-                self._forget(self.runs_by_id[run_id])
+                run = self.runs_by_id[run_id]
+                if run.job_id in self._remembered and run.started_at is not None:
+                    self._last[run.job_id] = run
+                self._forget(run)
         self._numbered.clear()
         self.letters.clear()
+
+    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
+        """Return the live runs and the remembered one, last created first."""
+        live = [run for run in self.runs_by_id.values() if wanted.fits(run)]
+        last = self._last.get(wanted.job_id or "")
+        return RunRows([*reversed(live), *([] if last is None else [last])], None)
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: object) -> None:
         """Keep only the last event, which marks the position; nobody reads events here."""
@@ -41,7 +53,7 @@ class RecordingStore(MemoryStore):
 class _Life:
     """A run that has not ended."""
 
-    __slots__ = ("admitted", "attempts", "beside", "due", "held_by", "job_id", "lane", "nominal", "out")
+    __slots__ = ("admitted", "attempts", "beside", "due", "held_by", "is_guarded", "job_id", "lane", "nominal", "out")
 
     def __init__(self, job_id: str, nominal: float, due: float, lane: "_Slots") -> None:
         self.job_id = job_id
@@ -53,13 +65,15 @@ class _Life:
         self.held_by = WORKER  # cause of its wait in that queue
         self.attempts = 0
         self.beside = 0
+        self.is_guarded = False  # whether its constraints were checked
 
     def wait(self) -> tuple[float, str | None]:
         """Return the seconds it waited to start, and the main cause."""
         if self.out is None or self.admitted is None or self.out - self.due < AT_ONCE:
             return 0.0, None
         by_previous = self.admitted - self.due
-        return round(self.out - self.due, 3), PREVIOUS if by_previous > self.out - self.admitted else self.held_by
+        held_before = CONSTRAINTS if self.is_guarded else PREVIOUS
+        return round(self.out - self.due, 3), held_before if by_previous > self.out - self.admitted else self.held_by
 
 
 class _Slots:
@@ -130,6 +144,8 @@ class Record:
                 self._running[life.job_id] += 1
         if after is State.SCHEDULED and life.admitted is None:
             life.admitted = at
+        elif after is State.CONDITION_RUNNING:
+            life.is_guarded = True
         elif after in TERMINAL:
             del self._live[run_id]
             self._running[life.job_id] -= life.out is not None

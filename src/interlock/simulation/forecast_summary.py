@@ -7,6 +7,7 @@ from interlock.model.duration import span
 from interlock.model.job import Job
 from interlock.model.state import TERMINAL, State
 from interlock.simulation.forecast_model import (
+    CONSTRAINTS,
     LANE,
     PREVIOUS,
     WORKER,
@@ -18,7 +19,12 @@ from interlock.simulation.forecast_model import (
 )
 from interlock.simulation.forecast_record import Record
 
-WAITS = {PREVIOUS: "the previous run", LANE: "a slot of lane {lane}", WORKER: "room on a worker"}
+WAITS = {
+    CONSTRAINTS: "its constraints",
+    PREVIOUS: "the previous run",
+    LANE: "a slot of lane {lane}",
+    WORKER: "room on a worker",
+}
 
 
 def summary(jobs: Sequence[Job], plan: Plan, record: Record) -> Forecast:
@@ -26,7 +32,7 @@ def summary(jobs: Sequence[Job], plan: Plan, record: Record) -> Forecast:
     by_job: defaultdict[str, list[RunForecast]] = defaultdict(list)
     for run in runs:
         by_job[run.job_id].append(run)
-    figures = [_job(job, by_job[job.id], plan) for job in jobs]
+    figures = [_job(job, by_job[job.id], plan) for job in jobs if job.schedule is not None or by_job[job.id]]
     notable = [one for job in figures for one in _notable(job, by_job[job.id])]
     return Forecast(start=plan.start, until=plan.until, jobs=figures, lanes=record.lanes(), notable=notable, runs=runs)
 
@@ -36,10 +42,10 @@ def _job(job: Job, runs: Sequence[RunForecast], plan: Plan) -> JobForecast:
     longest = max(waits, key=lambda run: run.waited, default=None)
     return JobForecast(
         id=job.id,
-        schedule=str(job.schedule),
+        schedule="" if job.schedule is None else str(job.schedule),
         lane=job.lane if job.lane in plan.lanes else "main",
         length=plan.lengths[job.id],
-        max_concurrent_runs=job.max_concurrent_runs,
+        max_concurrent_runs=job.constraints.max_concurrent_runs,
         runs=len(runs),
         states=dict(Counter(str(run.state) for run in runs)),
         missed=sum(run.is_missed for run in runs),
@@ -63,7 +69,8 @@ def _notable(job: JobForecast, runs: Sequence[RunForecast]) -> Iterator[Notable]
 
     for reason in dict.fromkeys(run.reason for run in runs if run.is_missed):
         missed = [run for run in runs if run.is_missed and run.reason == reason]
-        yield note("missed", missed, f": {reason.removeprefix('missed: ')}")
+        what = "missed" if reason.startswith("missed: ") else "skipped"
+        yield note(what, missed, f": {reason.removeprefix('missed: ')}")
     for cause, text in WAITS.items():
         if waits := [run for run in runs if run.waited_for == cause]:
             longest = span(max(run.waited for run in waits))

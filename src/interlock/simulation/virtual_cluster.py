@@ -2,16 +2,18 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any
 
 from interlock.core.state import Limits
 from interlock.engine.catalog import Catalog
+from interlock.engine.effects import Effects
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.metrics import Metrics
 from interlock.engine.stall import StallWatch
+from interlock.model.effect import CallHook
 from interlock.model.error import InterlockError
 from interlock.model.run import Now
 from interlock.ports.executor import Executor
@@ -58,9 +60,14 @@ class VirtualCluster:
             ),
         )
         self.engine.metrics = _Metrics()
+        self.engine.effects = Effects(store, self.engine.post, self._answer_hook)
+        self.answer: Callable[[CallHook], int] = lambda _: 200  # the status of a hook
         self.engine._stall = _NoStalls(self.clock)
         self._hosts: list[tuple[Host, Executor]] = []
         self._tasks: list[asyncio.Task[None]] = []
+
+    def _answer_hook(self, effect: CallHook) -> None:
+        self.engine.effects.answer([(effect, (self.answer(effect), ""))])
 
     def add_worker(self, executor: Executor, jobs: Iterable[str], slots: int, processes: int = 2) -> None:
         """Add a worker that starts with the cluster."""

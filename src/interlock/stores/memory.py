@@ -15,6 +15,7 @@ from interlock.core.schedule_table import ScheduleRow
 from interlock.core.session import PREFIX, memo_name
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
+from interlock.model.delivery import Delivery, DeliveryFilter
 from interlock.model.error import StaleEpoch, StoreUnavailable
 from interlock.model.job import Job
 from interlock.model.run import CALL_KEY, CATCH_UP, SCHEDULE, UPDATES, Run, Transition
@@ -22,6 +23,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
+from interlock.stores.memory_deliveries import Deliveries
 from interlock.stores.memory_rows import copy_payloads, keep_memos
 
 _change_decoder = msgspec.json.Decoder(Change)
@@ -46,6 +48,7 @@ class MemoryStore(port.Store, Leases):
         self.further: dict[str, dict[str, bytes]] = {}  # run → source → payload, in order
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
         self.letters: dict[str, tuple[str, float, str, str]] = {}
+        self._deliveries = Deliveries()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.put_jobs: dict[str, Job] = {}
@@ -107,6 +110,7 @@ class MemoryStore(port.Store, Leases):
         self.checkpoints.update(batch.checkpoints)
         copy_payloads(batch, self.runs_by_id, self.further)
         self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
+        self._deliveries.apply(batch)
         self._apply_services(batch)
         keep_memos(batch, self.memos_by_name)
 
@@ -238,13 +242,14 @@ class MemoryStore(port.Store, Leases):
         for run in found[: limits.runs]:
             self._forget(run)
         if gone:
+            self._deliveries.forget(gone)
             self._numbered = [one for one in self._numbered if one[1].id not in gone]
             self._events = [one for one in self._events if isinstance(one, port.ServiceEntry) or one.run_id not in gone]
         return port.Pruned(len(gone), len(found) > limits.runs)
 
     def _prunable(self, limits: port.PruneLimits) -> list[Run]:
         """Return the runs to prune, oldest first."""
-        kept = set(self.letters) | {self._numbered[-1][1].id if self._numbered else ""}
+        kept = set(self.letters) | self._deliveries.runs() | {self._numbered[-1][1].id if self._numbered else ""}
         if self._events and isinstance(newest := self._events[-1], port.StoredEvent):
             kept.add(newest.run_id)
         left = Counter(run.job_id for _, run in self._numbered)
@@ -359,6 +364,20 @@ class MemoryStore(port.Store, Leases):
     async def bulk(self, bulk_id: str) -> BulkRequest | None:
         found = self.bulks.get(bulk_id)
         return None if found is None else found[0]
+
+    async def delivery(self, delivery_id: str) -> Delivery | None:
+        return self._deliveries.get(delivery_id)
+
+    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
+        return self._deliveries.page(wanted, before, limit)
+
+    async def owed_hosts(self) -> dict[str, float]:
+        owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)
+        return {one.host: one.next_at for one in owed}
+
+    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
+        due = (one for one in self._deliveries.owed() if one.host == host and one.next_at <= now)
+        return sorted(due, key=attrgetter("next_at"))[:limit]
 
     async def _change(self, name: str, change: Callable[[Lease | None], L]) -> L:
         lease = change(self.leases.get(name))

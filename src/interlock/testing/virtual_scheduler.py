@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from datetime import UTC, datetime
@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Protocol, Self, TypeVar, Unpack, overload
 from weakref import WeakKeyDictionary
 
+import msgspec
 from msgspec.structs import replace
 
 from interlock.client.connection import Connection
@@ -20,6 +21,8 @@ from interlock.config.lanes import Lanes
 from interlock.core.state import DEFAULT_LANES
 from interlock.engine.catalog import Catalog, Entry
 from interlock.model import request as r
+from interlock.model.delivery import DeliveryFilter, DeliveryInfo
+from interlock.model.delivery import info_of as delivery_info
 from interlock.model.duration import Duration, seconds
 from interlock.model.field_types import Place
 from interlock.model.job import Job
@@ -39,6 +42,7 @@ from interlock.worker.usage import Estimator
 
 T = TypeVar("T")
 
+MOST_DELIVERIES = 100_000
 LONGEST = 366 * 86400.0  # seconds of virtual time to wait for a run that does not end
 MOST_CANCELS = 10  # cancels of a task that was left behind
 START = "2030-01-01T00:00:00Z"
@@ -72,6 +76,7 @@ class VirtualScheduler:
     when you call `advance` or wait for a run. Use it in plain and in async tests: its methods block, for milliseconds.
 
     Functions find `state` as `ctx.state`, in place of the value of a lifespan. Without `schedules`, no schedule fires.
+    `hook` gets the URL and the event of each request of a hook, and returns its status; without it every status is 200.
     `lanes` has limits by lane, and `sessions` options by pattern of keys, as the settings of `App.running`.
     """
 
@@ -85,8 +90,10 @@ class VirtualScheduler:
         state: Any = None,
         lanes: Mapping[str, int] = {},
         sessions: Mapping[str, SessionFields] = {},
+        hook: Callable[[str, Mapping[str, Any]], int] | None = None,
     ) -> None:
         self._app = app
+        self._hook = hook
         self._state = state
         self._start = instant(start, "start")
         self._loop = PatientLoop()
@@ -112,6 +119,8 @@ class VirtualScheduler:
         self._cluster = VirtualCluster(
             self._store, catalog, self._start, _Middle(0), prerun=0.0, session_patterns=patterns
         )
+        if (hook := self._hook) is not None:
+            self._cluster.answer = lambda one: hook(one.outgoing.host_url, msgspec.json.decode(one.outgoing.body))
         clock = self._cluster.clock
         executor = LocalExecutor(definitions, self._loop, clock, self._state, self._app.estimator)
         self._cluster.add_worker(executor, definitions, slots)
@@ -200,6 +209,11 @@ class VirtualScheduler:
         if job is not None:
             self.drive(self.connection.ask(r.AskJob(0, job)))
         return [info_of(run) for run in self._store.runs_by_id.values() if job in (None, run.job_id)]
+
+    def deliveries(self) -> list[DeliveryInfo]:
+        """Return every webhook that is owed, in order; nobody sends them."""
+        rows = self.drive(self._store.deliveries(DeliveryFilter(), None, MOST_DELIVERIES))
+        return [delivery_info(one) for one in reversed(rows.deliveries)]
 
     def fired(self, job: str) -> list[datetime]:
         """Return the times at which runs of a job started, in order."""

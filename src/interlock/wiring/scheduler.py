@@ -29,6 +29,7 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
+from interlock.wiring.sender import sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.app_loader import source_folders
@@ -113,6 +114,7 @@ class Scheduler:
         self.services = Services(self.tree, self._load, self._define, self._workers, handover.moving, self.engine.links)
         self.engine.requests.operations = self.services
         self.engine.watch_worker = self.bus.watch_worker
+        self.engine.sender.on_needed = self._have_sender
         self._read = load
         self._read_again = load_again or load
         self._tasks = TaskSet()
@@ -121,6 +123,7 @@ class Scheduler:
         self._watch: FileWatch | None = None
         self._target = target
         self._worker_budget = worker_budget
+        self._has_sender = False
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
 
@@ -231,6 +234,18 @@ class Scheduler:
             except InterlockError as error:
                 logger.error("the workers could not be restarted: %s", error)
 
+    def _have_sender(self) -> None:
+        """Start the sender when there is something to send for the first time."""
+        if not self._has_sender:
+            self._has_sender = True
+            self._tasks.begin(self._add_sender())
+
+    async def _add_sender(self) -> None:
+        try:
+            await self.tree.add(sender_child(self.settings, self.store))
+        except InterlockError as error:
+            logger.error("the sender cannot be started: %s", error)
+
     async def _run_engine(self, context: ChildContext) -> None:
         """Run the engine, which ends by itself only with an error."""
         running = asyncio.get_running_loop().create_task(self.engine.run())
@@ -287,6 +302,8 @@ class Scheduler:
             for child in self._children():
                 await self.tree.add(child)
             await self.tree.start()
+            if await self.store.owed_hosts():
+                self._have_sender()
         except BaseException:
             await self._close()
             raise

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypedDict
 
@@ -11,7 +11,8 @@ import msgspec
 from interlock.model import payload as payloads
 from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue
-from interlock.model.job import JOB_ID, Constraints, KeyLimitFields, Retry
+from interlock.model.guard import Actions, Constraints
+from interlock.model.job import JOB_ID, KeyLimitFields, Retry
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionFields
 from interlock.model.value import plain
@@ -42,6 +43,10 @@ class JobFields(TypedDict, total=False):
     max_crashes: int
     grace: Duration
     constraints: Constraints | Mapping[str, Any]
+    on_constraint_violation: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    on_failure: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    on_success: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    on_late: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
     env: Mapping[str, str | None]
     cwd: str
     stdin: bool
@@ -67,6 +72,8 @@ def _value(name: str, value: Any, where: str) -> Any:
         return value.total_seconds()
     if isinstance(value, Mapping):
         return {field: _value("", item, where) for field, item in value.items()}
+    if isinstance(value, list | tuple) and name != "run":
+        return [_value("", item, where) for item in value]
     if isinstance(value, msgspec.Struct):
         return {field: item for field, item in msgspec.to_builtins(value).items() if item is not None}
     return value

@@ -1,4 +1,4 @@
-"""The operations of both clients on jobs, schedules, lanes and sessions, each written once."""
+"""The operations of both clients on jobs, schedules, lanes, sessions and deliveries, each written once."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
@@ -11,11 +11,13 @@ from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
+from interlock.model import delivery_operations as delivery_table
 from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
+from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.duration import Duration, seconds
 from interlock.model.error import BadValue
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
@@ -28,7 +30,7 @@ from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 
 T = TypeVar("T")
-Page = TypeVar("Page", JobPage, LogPage, RunPage, SessionPage)
+Page = TypeVar("Page", DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
 
 PAGE = 500
 
@@ -117,6 +119,36 @@ class JobOperations(RunAccess):
         operation = lane_table.session_actions[SessionAction(action)]
         return await self._call(operation, key, query=filled(q.TenantQuery, tenant=tenant))
 
+    async def deliveries(
+        self,
+        *,
+        run: str | None = None,
+        job: str | None = None,
+        tenant: str | None = None,
+        state: DeliveryState | str | None = None,
+        id_prefix: str | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[DeliveryInfo]:
+        """Yield webhooks that are owed or were sent, newest first: all that match the filter, or `limit` of them."""
+        check_limit(limit)
+        asked = {"run": run, "job": job, "tenant": tenant, "state": state, "id_prefix": id_prefix}
+        query = filled(q.DeliveriesQuery, **asked, limit=min(PAGE, limit or PAGE))
+        left = limit
+        async for page in self._pages(delivery_table.deliveries, query):
+            for delivery in page.deliveries[:left]:
+                yield delivery
+            if left is not None and (left := left - len(page.deliveries)) <= 0:
+                return
+
+    async def delivery(self, delivery_id: str) -> DeliveryInfo:
+        """Return a delivery as it is now."""
+        return await self._call(delivery_table.delivery, delivery_id)
+
+    async def redeliver(self, delivery_id: str) -> DeliveryInfo:
+        """Deliver again what was delivered or given up; try a pending delivery at once. If the connection breaks, the
+        call is not repeated, because it may have happened."""
+        return await self._call(delivery_table.redeliver, delivery_id)
+
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""
         return (await self._call(table.job_log, job_id, query=filled(q.JobLogQuery, limit=limit))).runs
@@ -202,6 +234,11 @@ class JobOperations(RunAccess):
     async def delete_job(self, job_id: str) -> JobInfo:
         """Delete a job that was put; return it as it was. Its runs are kept."""
         return await self._call(table.delete_job, job_id)
+
+
+def check_limit(limit: int | None) -> None:
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
+        raise BadValue("limit", limit, "a whole number of 1 or more")
 
 
 def _times(count: int, after: Instant | None) -> dict[str, Any]:

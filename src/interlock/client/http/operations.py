@@ -10,7 +10,7 @@ import msgspec
 
 from interlock.client.handle import Ending, RunHandle
 from interlock.client.http.event_stream import EventFilter, EventStream
-from interlock.client.http.job_operations import JobOperations
+from interlock.client.http.job_operations import JobOperations, check_limit
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import (
     Call,
@@ -24,7 +24,7 @@ from interlock.client.submission import (
     run_of,
 )
 from interlock.model import operations as table
-from interlock.model.bodies import ActedOn, ActionBody, BatchBody, BulkBody, Readiness
+from interlock.model.bodies import ActedOn, BatchBody, BulkBody, Readiness, ReasonBody
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.duration import Duration
 from interlock.model.error import BadValue, ConnectionLost, NotRunning, UnknownChild, WaitTimeout, rebuild, shown
@@ -201,7 +201,7 @@ class Operations(JobOperations):
         return (await self._act_on_run(RunAction(action), run_id, reason)).state
 
     async def _act_on_run(self, action: RunAction, run_id: str, reason: str) -> ActedOn:
-        body = filled(ActionBody, reason=reason)
+        body = filled(ReasonBody, reason=reason)
         key = os.urandom(16).hex() if action is RunAction.RETRY else None
         return await self._call(table.run_actions[action], run_id, body=body, key=key)
 
@@ -227,8 +227,7 @@ class Operations(JobOperations):
         """Yield runs, newest first: all that match the filter, or `limit` of them."""
         check_options(asked, RunFilter)
         limit = asked.get("limit")
-        if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 1):
-            raise BadValue("limit", limit, "a whole number of 1 or more")
+        check_limit(limit)
         query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=min(PAGE, limit or PAGE))
         return self._runs(query, limit)
 

@@ -179,6 +179,14 @@ class UnknownBulk(Missing, code="unknown_bulk"):
         super().__init__(f"bulk request: {shown(bulk_id)} does not exist")
 
 
+class UnknownDelivery(Missing, code="unknown_delivery"):
+    """The delivery does not exist, belongs to another tenant, or was pruned with its run."""
+
+    def __init__(self, delivery_id: str) -> None:
+        super().__init__(f"delivery: {shown(delivery_id)} does not exist")
+        self.delivery_id = delivery_id
+
+
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):
     """The tenant used this key or occurrence before, with another job, payload or filter."""
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.delivery import Outgoing
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
-from interlock.stores.sqlite.queries import INSERT_HISTORY, INSERT_RUNS, QUERIES, UPDATE_RUNS
+from interlock.stores.sqlite.queries import INSERT_DELIVERIES, INSERT_HISTORY, INSERT_RUNS, QUERIES, UPDATE_RUNS
 
 _encode_history = msgspec.msgpack.Encoder().encode
 _to_json = msgspec.json.Encoder().encode
@@ -24,6 +25,7 @@ sqlite3.register_adapter(Outcome, {outcome: outcome.value for outcome in Outcome
 sqlite3.register_adapter(type(None), {None: None}.get)
 sqlite3.register_adapter(bytes, bytes)
 sqlite3.register_adapter(Facets, msgspec.msgpack.Encoder().encode)
+sqlite3.register_adapter(Outgoing, msgspec.msgpack.Encoder().encode)
 
 
 def history_rows(batch: Batch) -> list[tuple[int, str, int, bytes]]:
@@ -89,5 +91,9 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
         connection.executemany(QUERIES["copy_payloads"], batch.copied)
     for group, updated in batch.updated.items():
         UPDATE_RUNS[group].write(connection, updated)
+    if batch.deliveries:
+        INSERT_DELIVERIES.write(connection, [msgspec.structs.astuple(one) for one in batch.deliveries])
+    if batch.sent:
+        connection.executemany(QUERIES["note_sent"], [msgspec.structs.astuple(one) for one in batch.sent])
     if batch.history:
         INSERT_HISTORY.write(connection, history_rows(batch))

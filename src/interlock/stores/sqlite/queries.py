@@ -1,4 +1,4 @@
-"""The statements of queries.sql by name, with the columns of `Run` filled in."""
+"""The statements of queries.sql by name, with the columns of `Run` and `Delivery` filled in."""
 
 import re
 import sqlite3
@@ -7,9 +7,11 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
+from interlock.model.delivery import Delivery
 from interlock.model.run import UPDATES, Run
 
 COLUMNS = Run.__struct_fields__
+DELIVERY_COLUMNS = tuple("order_key" if name == "order" else name for name in Delivery.__struct_fields__)
 CHUNKS = (800, 200, 50)
 """Rows that one statement may take. The writing thread releases the interpreter lock for each statement; to get it back
 from a busy loop can cost more than the statement, so there should be few of them."""
@@ -25,8 +27,8 @@ def _bodies() -> dict[str, str]:
 
 
 def _fill(body: str, values: dict[str, str]) -> str:
-    """Insert these values; others are inserted later."""
-    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), body)
+    """Insert these values, and values into them; others are inserted later."""
+    return re.sub(r"\{(\w+)\}", lambda match: _fill(values[match[1]], values) if match[1] in values else match[0], body)
 
 
 _BODIES = _bodies()
@@ -38,6 +40,8 @@ QUERIES = {
             "all_columns": ", ".join(COLUMNS),
             "loaded": ", ".join(_SMALL.get(column, column) for column in COLUMNS),
             "listed": ", ".join("NULL" if column in _LARGE else column for column in COLUMNS),
+            "delivery_columns": ", ".join(DELIVERY_COLUMNS),
+            "excluded_delivery": ", ".join(f"excluded.{column}" for column in DELIVERY_COLUMNS),
         },
     )
     for name, body in _BODIES.items()
@@ -50,6 +54,11 @@ LISTINGS = {
     for place in ("all_runs", "live_runs", "runs_by_id", "runs_of_job", "unsuccessful_runs")
 }
 """set of runs to look at → the statement that finds some, and the one that finds how far down it may look"""
+
+DELIVERIES = {
+    place: QUERIES["list_deliveries"].format(place=QUERIES[place])
+    for place in ("all_deliveries", "deliveries_by_id", "deliveries_of_run")
+}
 
 
 class ManyRows:
@@ -82,6 +91,7 @@ class ManyRows:
 INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.PLAIN, len(COLUMNS))}
 """by the number of values in a row"""
 UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
+INSERT_DELIVERIES = ManyRows("insert_delivery", DELIVERY_COLUMNS)
 INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 

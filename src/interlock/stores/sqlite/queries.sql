@@ -272,11 +272,13 @@ SELECT number, 1 + (SELECT count(*) FROM history INDEXED BY history_of_run WHERE
   + (SELECT count(*) FROM logs INDEXED BY logs_of_run WHERE run_id = runs.id)
   + (length(payload) + coalesce(length(result), 0)) / 4096
   + (SELECT count(*) + coalesce(sum(length(payload)), 0) / 4096 FROM further_payloads WHERE run_id = runs.id)
+  + (SELECT count(*) FROM deliveries WHERE run_id = runs.id)
 FROM runs WHERE number IN (SELECT value FROM json_each(:numbers)) ORDER BY number;
 
 -- name: may_go
 (runs.created_at < :occurrences_before OR runs.origin IS NULL OR runs.origin NOT IN ('schedule', 'catch_up'))
 AND NOT EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.run_id = runs.id)
+AND NOT EXISTS (SELECT 1 FROM deliveries WHERE deliveries.run_id = runs.id AND deliveries.ended_at IS NULL)
 
 -- name: prune_history
 DELETE FROM history WHERE run_id IN ({pruned_ids});
@@ -289,6 +291,9 @@ DELETE FROM checkpoints WHERE run_id IN ({pruned_ids});
 
 -- name: prune_payloads
 DELETE FROM further_payloads WHERE run_id IN ({pruned_ids});
+
+-- name: prune_deliveries
+DELETE FROM deliveries WHERE run_id IN ({pruned_ids});
 
 -- name: prune_runs
 DELETE FROM runs WHERE number IN (SELECT value FROM json_each(:numbers));
@@ -326,6 +331,78 @@ ORDER BY position LIMIT :limit
 
 -- name: insert_dead_letter
 INSERT INTO dead_letters (run_id, at, code, error) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING;
+
+-- name: insert_delivery
+INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
+ON CONFLICT (id) DO UPDATE SET ({delivery_columns}) = ({excluded_delivery}) WHERE excluded.round > deliveries.round;
+
+-- name: note_sent
+UPDATE deliveries SET tries = ?3, next_at = ?4, ended_at = ?5, status = ?6, answer = ?7, error = ?8
+WHERE id = ?1 AND round = ?2 AND tries <= ?3 AND ended_at IS NULL;
+
+-- name: get_delivery
+SELECT {delivery_columns} FROM deliveries WHERE id = ?;
+
+-- name: list_deliveries
+SELECT number, {delivery_columns} FROM {place}
+AND number < :before AND number > :floor
+AND (:run_id IS NULL OR run_id = :run_id)
+AND (:job_id IS NULL OR job_id = :job_id)
+AND (:tenant IS NULL OR tenant = :tenant)
+AND (:state IS NULL OR :state = CASE WHEN ended_at IS NULL THEN 'pending' WHEN error = '' THEN 'delivered' ELSE 'failed' END)
+ORDER BY number DESC LIMIT :limit;
+
+-- name: find_floor_of_deliveries
+SELECT floor FROM (SELECT min(:before, (SELECT max(number) + 1 FROM deliveries)) - :most - 1 AS floor)
+WHERE floor >= (SELECT min(number) FROM deliveries);
+
+-- name: all_deliveries
+deliveries NOT INDEXED WHERE true
+
+-- name: deliveries_of_run
+deliveries INDEXED BY deliveries_of_run WHERE run_id = :run_id
+
+-- name: deliveries_by_id
+deliveries INDEXED BY sqlite_autoindex_deliveries_1 WHERE id >= :id_prefix AND id < :id_prefix || char(1114111)
+
+-- name: get_owed_hosts
+WITH RECURSIVE {first_in_order}, hosts (host) AS (
+  SELECT min(host) FROM {unordered}
+  UNION ALL
+  SELECT (SELECT min(host) FROM {unordered} AND host > hosts.host) FROM hosts WHERE host IS NOT NULL
+)
+SELECT host, min(next_at) FROM (
+  SELECT host, (SELECT min(next_at) FROM {unordered} AND deliveries.host = hosts.host) AS next_at
+  FROM hosts WHERE host IS NOT NULL
+  UNION ALL
+  SELECT host, next_at FROM first_in_order CROSS JOIN deliveries USING (number)
+)
+GROUP BY host;
+
+-- name: get_owed
+WITH RECURSIVE {first_in_order}
+SELECT {delivery_columns} FROM (
+  SELECT * FROM (SELECT number FROM {unordered} AND host = :host AND next_at <= :now ORDER BY next_at LIMIT :limit)
+  UNION ALL
+  SELECT number FROM first_in_order
+)
+CROSS JOIN deliveries USING (number) WHERE host = :host AND next_at <= :now ORDER BY next_at, number LIMIT :limit;
+
+-- name: unordered
+deliveries INDEXED BY deliveries_due WHERE ended_at IS NULL AND order_key IS NULL
+
+-- name: ordered
+deliveries INDEXED BY deliveries_in_order WHERE ended_at IS NULL AND order_key IS NOT NULL
+
+-- name: first_in_order
+orders (order_key) AS (
+  SELECT min(order_key) FROM {ordered}
+  UNION ALL
+  SELECT (SELECT min(order_key) FROM {ordered} AND order_key > orders.order_key) FROM orders WHERE order_key IS NOT NULL
+), first_in_order (number) AS (
+  SELECT (SELECT min(number) FROM {ordered} AND deliveries.order_key = orders.order_key)
+  FROM orders WHERE order_key IS NOT NULL
+)
 
 -- name: get_lease
 SELECT name, holder, token, epoch, ends_at FROM leases WHERE name = ?;

@@ -16,6 +16,7 @@ import msgspec
 from interlock.model import error as e
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Exit, Kept
+from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.facets import Facets
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
@@ -23,7 +24,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage
-from interlock.stores.sqlite.queries import LISTINGS, QUERIES
+from interlock.stores.sqlite.queries import DELIVERIES, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
 
@@ -36,6 +37,7 @@ _facets_decoder = msgspec.msgpack.Decoder(Facets)
 _job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
 _exit_decoder = msgspec.json.Decoder(Exit)
+_request_decoder = msgspec.msgpack.Decoder(Outgoing)
 read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
 
@@ -221,6 +223,37 @@ class SqliteReader(port.Reader):
     async def bulk(self, bulk_id: str) -> BulkRequest | None:
         return await self._first("get_bulk", bulk_id, lambda row: read_bulk(row[0]))
 
+    async def delivery(self, delivery_id: str) -> Delivery | None:
+        return await self._first("get_delivery", delivery_id, _delivery)
+
+    async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
+        values = msgspec.structs.asdict(wanted) | {
+            "before": _LARGEST if before is None else _in_range(before),
+            "most": port.MOST_LOOKED_AT,
+            "limit": limit + 1,
+        }
+
+        def work(connection: sqlite3.Connection) -> port.DeliveryRows:
+            floor, place = None, "deliveries_of_run" if wanted.id_prefix is None else "deliveries_by_id"
+            with one_view(connection):
+                if wanted.run_id is wanted.id_prefix is None:
+                    place = "all_deliveries"
+                    floor = connection.execute(QUERIES["find_floor_of_deliveries"], values).fetchone()
+                values["floor"] = 0 if floor is None else floor[0]
+                rows = connection.execute(DELIVERIES[place], values).fetchall()
+            found = [_delivery(row[1:]) for row in rows[:limit]]
+            if len(rows) > limit:
+                return port.DeliveryRows(found, rows[limit - 1][0])
+            return port.DeliveryRows(found, None if floor is None else floor[0] + 1)
+
+        return await self._read(work)
+
+    async def owed_hosts(self) -> dict[str, float]:
+        return dict(await self._rows("get_owed_hosts", {}, lambda row: (row[0], row[1])))
+
+    async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
+        return await self._rows("get_owed", {"host": host, "now": now, "limit": limit}, _delivery)
+
 
 @contextmanager
 def one_view(connection: sqlite3.Connection) -> Iterator[None]:
@@ -280,6 +313,11 @@ def read_job(data: bytes) -> Job | None:
             return None
         logger.error("the schedule of the stored job %r cannot be read, so it has none: %s", job.id, error)
         return job
+
+
+def _delivery(row: Row) -> Delivery:
+    found = Delivery(*row)
+    return msgspec.structs.replace(found, request=_request_decoder.decode(found.request))  # type: ignore[arg-type] # as it comes from the file
 
 
 def _transitions(row: Row) -> port.StoredEvent:

@@ -1,0 +1,84 @@
+"""Webhooks: how much the runs of others lose while a part of them owes a webhook to a local target."""
+
+import asyncio
+import multiprocessing
+import socket
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from interlock import runtime
+from interlock.bench.jobs import app
+from interlock.bench.measures import submit_batches
+from interlock.bench.report import Row, say
+from interlock.bench.server import Server, running
+from interlock.client.submission import new_run
+
+EVERY = 10  # every so many runs one owes a webhook
+TOLD = "bench.told"
+
+
+def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
+    found: dict[str, list[float]] = {"plain": [], "told": [], "sent": []}
+    for number in range(rounds):
+        for told in (False, True) if number % 2 else (True, False):
+            rate, sent = _measure(folder, runs, told)
+            found["told" if told else "plain"].append(rate)
+            if told:
+                found["sent"].append(sent)
+            say(f"round {number + 1}: {'with' if told else 'without'} webhooks: {rate:,.0f} runs/s, {sent:,.0f} sent/s")
+    ratio = median(a / b for a, b in zip(found["told"], found["plain"], strict=True))
+    rows: list[Row] = [
+        ("runs end to end, runs/s", f"{median(found['plain']):,.0f}", ""),
+        (f"the same, 1 in {EVERY} owes a webhook", f"{median(found['told']):,.0f}", f"{ratio:.2f} of the line before"),
+        ("  webhooks delivered until all are, a second", f"{median(found['sent']):,.0f}", ""),
+    ]  # fmt: skip
+    return rows, {"rounds": found, "ratio": ratio}
+
+
+def _measure(folder: Path, runs: int, told: bool) -> tuple[float, float]:
+    """Return runs a second until all have ended, and webhooks a second until all are delivered."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, running(folder, workers=1) as server:
+        target = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,), daemon=True)
+        target.start()
+        try:
+            return runtime.run(_load(server, runs, f"http://127.0.0.1:{listener.getsockname()[1]}/", told))
+        finally:
+            target.kill()
+            target.join()
+
+
+async def _load(server: Server, runs: int, url: str, told: bool) -> tuple[float, float]:
+    async with app.connected(server.socket):
+        await app.put_job(TOLD, run={"job": "bench.noop"}, on_success={"action": "webhook", "url": url})
+        await app.submit(TOLD)  # starts the sender
+        while not server.all_ended() or server.owes():  # noqa: ASYNC110 - other processes end them
+            await asyncio.sleep(0.01)
+        count = iter(range(runs))
+        begin = time.perf_counter()
+        await submit_batches(runs, lambda: new_run(TOLD if told and next(count) % EVERY == 0 else "bench.noop"))
+        while not server.all_ended():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        ended = time.perf_counter() - begin
+        while server.owes():  # noqa: ASYNC110 - as above
+            await asyncio.sleep(0.01)
+        return runs / ended, (runs / EVERY if told else 0.0) / (time.perf_counter() - begin)
+
+
+def _serve(listener: socket.socket) -> None:
+    """Answer every request as cheaply as Python can."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                size = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+                await reader.readexactly(size)
+                writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    async def serve() -> None:
+        await (await asyncio.start_server(answer, sock=listener)).serve_forever()
+
+    runtime.run(serve())

@@ -1,0 +1,48 @@
+"""Operations on deliveries: read from the store; a redelivery goes to the scheduler."""
+
+from typing import Any
+
+from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.cursors import DELIVERIES, cursor_of, read_cursor
+from interlock.api.patience import ask
+from interlock.client.connection import Connection
+from interlock.model import queries as q
+from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.delivery import DeliveryFilter, DeliveryInfo, DeliveryPage, info_of
+from interlock.model.delivery_request import Redeliver
+from interlock.model.error import UnknownDelivery
+from interlock.ports.store import Reader
+
+
+class Deliveries:
+    def __init__(self, reader: Reader, connection: Connection) -> None:
+        self._reader = reader
+        self._connection = connection
+        self.handlers: Handlers = handlers_of(self)
+
+    async def deliveries(self, call: Call[q.DeliveriesQuery, None]) -> DeliveryPage:
+        query, own = call.query, call.caller.tenant
+        before = read_cursor(DELIVERIES, query.cursor)
+        if own != EVERY_TENANT and query.tenant not in (None, own):
+            return DeliveryPage(deliveries=[], next=None)
+        tenant = query.tenant if own == EVERY_TENANT else own
+        wanted = DeliveryFilter(query.run, query.job, tenant, query.state, query.id_prefix)
+        found = await self._reader.deliveries(wanted, before, query.limit)
+        return DeliveryPage(
+            deliveries=[info_of(one) for one in found.deliveries],
+            next=None if found.next is None else cursor_of(DELIVERIES, found.next),
+        )
+
+    async def delivery(self, call: Call[Any, None]) -> DeliveryInfo:
+        return await self._delivery(call.path["delivery"], call.caller)
+
+    async def _delivery(self, delivery_id: str, caller: Caller) -> DeliveryInfo:
+        """Return the delivery if the caller may see it; one of another tenant does not exist for them."""
+        found = await self._reader.delivery(delivery_id)
+        if found is None or not caller.sees(found.tenant):
+            raise UnknownDelivery(delivery_id)
+        return info_of(found)
+
+    async def redeliver(self, call: Call[Any, None]) -> DeliveryInfo:
+        delivery = await self._delivery(call.path["delivery"], call.caller)
+        return info_of((await ask(self._connection, Redeliver(0, delivery.id, call.caller.name))).delivery)

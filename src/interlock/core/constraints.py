@@ -1,0 +1,533 @@
+"""Constraints: a stage of the entry that checks whether a run may start, and acts if it may not.
+
+    pending ─► condition_pending ─► condition_running ─► scheduled
+                      ▲                    │
+                      │             action_pending
+                      │                    │
+                      └───────────── action_running ─► skipped, or scheduled with `on_error: allow`
+
+The store, hooks and checks of your own answer while the run is in `condition_running`; its facet keeps the answers, so
+that a restart asks only for those that are missing. The rest is checked in the pass that has the last answer: a run
+takes its place in the same step that finds it free. In `action_running` a run waits for a time, for other runs of its
+job to end, or for a run that it has called.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import islice
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.core import effects
+from interlock.core.admission import admit
+from interlock.core.guard_actions import ActionFailed, about, cause, inform, inform_all, inform_of_end
+from interlock.core.hooks import GOOD, call_hook, hook_of
+from interlock.core.job_guard import JobGuard, guard_of
+from interlock.core.series import OVERTAKEN, overtaken_by
+from interlock.core.state import WAIT as WAIT_SPAN
+from interlock.core.state import SchedulerState
+from interlock.core.stop import cancel_run
+from interlock.core.transition import Pass
+from interlock.model.duration import brief, checked, span
+from interlock.model.effect import ReadPrevious
+from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
+from interlock.model.guard import (
+    CHECKS,
+    EXPECTED,
+    INFORM,
+    MAX_CONCURRENT,
+    NO_CONSTRAINTS,
+    POST_HOOK,
+    PRE_HOOK,
+    PREVIOUS,
+    SKIP,
+    WAIT,
+    WINDOW,
+    ActionKind,
+    Check,
+    Constraints,
+    Decision,
+    OnError,
+)
+from interlock.model.job import Job
+from interlock.model.outcome import Outcome
+from interlock.model.run import Now, Run
+from interlock.model.state import State
+
+ACTION = "action"  # name in `asked` of the run that an action has called
+KILLED = "killed by a newer run of its job (kill_old)"
+LONGEST_MESSAGE = 500
+WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
+
+
+def constrain(p: Pass, run: Run) -> bool:
+    """Check the constraints of a run that is due; a stage of the entry."""
+    constraints = p.state.job_of(run).constraints
+    if constraints is NO_CONSTRAINTS or not constraints.is_checked_before:
+        return False
+    if run.guarded.cleared and not (constraints.recheck_on_retry and run.previous is State.RETRYING):
+        return False
+    guard_of(p.state, run.job_id).pending[run.id] = run
+    p.move(run, State.CONDITION_PENDING, "has constraints")
+    _check(p, run)
+    return True
+
+
+def _check(p: Pass, run: Run) -> None:
+    names = _names(p, run)
+    p.move(run, State.CONDITION_RUNNING, f"checks {', '.join(names)}")
+    guarded = run.guarded
+    fresh = replace(guarded, answers={}, asked={}, decision=None, step=0, checked=guarded.checked + len(names))
+    p.set_facet(run, constraints=fresh)
+    _ask(p, run)
+
+
+def _names(p: Pass, run: Run) -> list[str]:
+    """Return the constraints to check: all of them, or before a retry those that are marked. A run that is retried
+    still holds its place among the runs of its job."""
+    constraints, again = p.state.job_of(run).constraints, run.guarded.cleared
+    names = [PREVIOUS] if constraints.require_previous_success else []
+    names += [PRE_HOOK] if constraints.pre_run_hook is not None else []
+    names += [CHECKS] if constraints.checks else []
+    names += [WINDOW] if constraints.catch_up_window is not None else []
+    if again:
+        names = [name for name in names if name in constraints.recheck_on_retry]
+    elif constraints.max_concurrent_runs is not None:
+        names.append(MAX_CONCURRENT)
+    checks = [_of_check(one) for one in _checks(constraints)]
+    return [one for name in names for one in (checks if name == CHECKS else [name])]
+
+
+def _of_check(check: Check) -> str:
+    return f"check {check.job}"
+
+
+def _checks(constraints: Constraints) -> tuple[Check, ...]:
+    return constraints.checks  # type: ignore[return-value] # wider for users
+
+
+def _ask(p: Pass, run: Run) -> None:
+    """Ask for the answers that are missing, or judge if there are none."""
+    asked = dict(run.guarded.asked)
+    missing = [name for name in _names(p, run) if name not in (*run.guarded.answers, WINDOW, MAX_CONCURRENT)]
+    for name in missing:
+        if name == PREVIOUS:
+            effects.ask(p, ReadPrevious(run.id, run.seq, run.job_id, run.tenant))
+        elif name == PRE_HOOK:
+            call_hook(p, run, name)
+        elif name not in asked:
+            check = next(one for one in _checks(p.state.job_of(run).constraints) if _of_check(one) == name)
+            try:
+                asked[name] = _begin(p, run, check, name)
+            except ActionFailed as error:
+                _unanswered(p, run, name, OnError(check.on_error), str(error))
+                if run.state is not State.CONDITION_RUNNING:
+                    return
+    if asked != run.guarded.asked:
+        p.set_facet(run, constraints=replace(run.guarded, asked=asked))
+    if all(name in run.guarded.answers for name in missing):
+        _judge(p, run)
+
+
+def _begin(p: Pass, run: Run, check: Check, name: str) -> str:
+    return cause(p, run, check.job, about(p, run, "check"), name, checked(check.timeout), "called to check").id
+
+
+def _answer(p: Pass, run: Run, name: str, message: str) -> None:
+    """Keep the answer of a constraint: the violation, or nothing if it is met."""
+    if run.state is not State.CONDITION_RUNNING or name in run.guarded.answers:
+        return
+    p.set_facet(run, constraints=replace(run.guarded, answers={**run.guarded.answers, name: message}))
+    _ask_rest(p, run)
+
+
+def _ask_rest(p: Pass, run: Run) -> None:
+    outside = [name for name in _names(p, run) if name not in (WINDOW, MAX_CONCURRENT)]
+    if all(name in run.guarded.answers for name in outside):
+        _judge(p, run)
+
+
+def _unanswered(p: Pass, run: Run, name: str, on_error: OnError, why: str) -> None:
+    """Follow `on_error` of a constraint that cannot be checked."""
+    reason = f"{name} cannot be checked: {why}"[:LONGEST_MESSAGE]
+    p.violate(run, name, f"cannot be checked: {why}"[:LONGEST_MESSAGE])
+    if on_error is OnError.ALLOW:
+        _answer(p, run, name, "")
+    else:
+        _end(p, run, on_error, reason)
+
+
+def _end(p: Pass, run: Run, on_error: OnError, reason: str) -> None:
+    if on_error is OnError.SKIP:
+        _skip(p, run, reason)
+    elif on_error is OnError.ALLOW:
+        _clear(p, run, f"allowed: {reason}")
+    else:
+        run.error = reason
+        p.move(run, State.FAILED, reason)
+
+
+def previous_read(p: Pass, run: Run, answer: tuple[str, State, bool] | None) -> None:
+    """Judge the previous run: its id, its state, and whether it has ended."""
+    retry_of = None if run.facets is None or run.facets.retry_of is None else run.facets.retry_of.run_id
+    message = ""
+    if answer is not None and answer[0] != retry_of:
+        run_id, state, has_ended = answer
+        if not has_ended:
+            message = f"the previous run {run_id} has not ended ({state})"
+        elif state is not State.SUCCEEDED:
+            message = f"the previous run {run_id} ended as {state}"
+    _answer(p, run, PREVIOUS, message)
+
+
+def hook_answered(p: Pass, run: Run, answer: tuple[int | None, str]) -> None:
+    status, why = answer
+    if run.state is State.TERMINATING:
+        _finish(p, run, status, why)
+    elif status is None:
+        _unanswered(p, run, PRE_HOOK, OnError(hook_of(p, run, PRE_HOOK).on_error), why)
+    else:
+        _answer(p, run, PRE_HOOK, "" if status in GOOD else f"answered {status}")
+
+
+def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
+    """End a run whose work is done, as the hook after it says."""
+    message = "" if status in GOOD else f"cannot be called: {why}" if status is None else f"answered {status}"
+    if message:
+        p.violate(run, POST_HOOK, message)
+    if not message or (status is None and hook_of(p, run, POST_HOOK).on_error != OnError.FAIL):
+        p.move(run, State.SUCCEEDED, "done")
+        return
+    run.outcome, run.result, run.error = Outcome.FAILED, None, f"{POST_HOOK} {message}"
+    p.touch(run)
+    p.move(run, State.FAILED, run.error)
+
+
+def _judge(p: Pass, run: Run) -> None:
+    """Clear a run that violates nothing, or act."""
+    constraints, names = p.state.job_of(run).constraints, _names(p, run)
+    found = [(name, message) for name, message in run.guarded.answers.items() if message]
+    if WINDOW in names and p.now - run.scheduled_at > checked(constraints.catch_up_window):
+        window = brief(checked(constraints.catch_up_window))
+        found.append((WINDOW, f"{brief(p.now - run.scheduled_at)} late, {window} allowed"))
+    holding, most = guard_of(p.state, run.job_id).holding, constraints.max_concurrent_runs
+    if MAX_CONCURRENT in names and most is not None and len(holding) >= most:
+        found.append((MAX_CONCURRENT, f"{len(holding):,} live, {most:,} allowed"))
+    if not found:
+        _clear(p, run, "constraints are met")
+        return
+    for name, message in found:
+        p.violate(run, name, message)
+    guarded = run.guarded
+    only_full = [name for name, _ in found] == [MAX_CONCURRENT]
+    p.move(run, State.ACTION_PENDING, _why(run))
+    since = p.now if guarded.since is None else guarded.since
+    decision = _decision(p.state.job_of(run), only_full)
+    p.set_facet(run, constraints=replace(guarded, asked={}, since=since, decision=decision))
+    p.move(run, State.ACTION_RUNNING, _named(p.state.job_of(run), decision))
+    _act(p, run)
+
+
+def _decision(job: Job, only_full: bool) -> Decision:
+    actions = job.actions("on_constraint_violation")
+    return actions[-1].decision if actions else WAIT if only_full else SKIP
+
+
+def _named(job: Job, decision: Decision) -> str:
+    told = [str(one.action) for one in job.actions("on_constraint_violation") if one.action in INFORM]
+    return ", then ".join([*told, str(decision.action)])
+
+
+def _act(p: Pass, run: Run) -> None:
+    """Carry out the actions of a violation one after the other, the decision last."""
+    actions = [one for one in p.state.job_of(run).actions("on_constraint_violation") if one.action in INFORM]
+    while (step := run.guarded.step) < len(actions):
+        action = actions[step]
+        try:
+            called = inform(p, run, action, "violated", step, ACTION)
+        except ActionFailed as error:
+            _failed(p, run, OnError(action.on_error), f"{action.action} failed: {error}")
+            return
+        guarded = run.guarded
+        asked = {} if called is None else {ACTION: called.id}
+        p.set_facet(run, constraints=replace(guarded, actions=guarded.actions + 1, step=step + 1, asked=asked))
+        if called is not None:
+            return
+    guarded = run.guarded
+    p.set_facet(run, constraints=replace(guarded, actions=guarded.actions + 1, asked={}))
+    decision = guarded.decision
+    assert decision is not None
+    if decision.action is ActionKind.SKIP:
+        _skip(p, run, _why(run))
+    else:
+        _park(p, run, decision)
+
+
+def _why(run: Run) -> str:
+    """Return the violations of the latest check, in words."""
+    latest = [one for one in run.guarded.violations if one.at == run.guarded.violations[-1].at]
+    return "; ".join(f"{one.constraint}: {one.message}" for one in latest)[:LONGEST_MESSAGE]
+
+
+def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:
+    """Follow `on_error` of an action that failed."""
+    guarded = run.guarded
+    p.set_facet(run, constraints=replace(guarded, failed=guarded.failed + 1))
+    p.violate(run, ACTION, why[:LONGEST_MESSAGE])
+    _end(p, run, on_error, why[:LONGEST_MESSAGE])
+
+
+def _skip(p: Pass, run: Run, reason: str) -> None:
+    if run.state is State.CONDITION_RUNNING:
+        p.move(run, State.ACTION_PENDING, reason)
+        p.move(run, State.ACTION_RUNNING, str(ActionKind.SKIP))
+    p.move(run, State.SKIPPED, reason)
+
+
+def _park(p: Pass, run: Run, decision: Decision) -> None:
+    """Let a run wait for a time, or for other runs of its job to end."""
+    guard, since = guard_of(p.state, run.job_id), run.guarded.since or p.now
+    left = None if decision.limit is None else since + checked(decision.limit) - p.now
+    fail = partial(_failed, p, run, OnError(decision.on_error))
+    if left is not None and left <= 0:
+        fail(f"{decision.action}: the constraints were violated for {brief(checked(decision.limit))}, its limit")
+        return
+    delay = left
+    if decision.action is ActionKind.RETRY_LATER:
+        delay = checked(decision.delay) if left is None else min(checked(decision.delay), left)
+    elif decision.action is ActionKind.KILL_OLD and not _kill_old(p, run, guard):
+        return
+    elif not (others := _others(guard, run, decision)):
+        fail(f"{decision.action}: no other run of the job is live, so waiting would change nothing")
+        return
+    elif _is_stuck(p.state, run, set()):
+        fail(f"{decision.action}: would never end: {others[0].id} waits for this run, perhaps through others")
+        return
+    if _is_overtaken(p, run, guard):
+        _skip(p, run, OVERTAKEN)
+    elif delay is not None:
+        run.due_at = p.now + delay
+        p.touch(run)
+        p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
+
+
+def _others(guard: JobGuard, run: Run, decision: Decision) -> list[Run]:
+    """Return the runs that a run waits for: those with a place, or the older ones that are being killed."""
+    found = [one for one in guard.holding.values() if one is not run]
+    if decision.action is ActionKind.KILL_OLD:
+        waiting = [one for one in guard.pending.values() if one is not run]
+        found = [one for one in {one.id: one for one in [*found, *waiting]}.values() if _is_older(one, run)]
+    return found
+
+
+def _is_older(one: Run, run: Run) -> bool:
+    return (one.scheduled_at, one.created_at, one.id) < (run.scheduled_at, run.created_at, run.id)
+
+
+def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
+    """Cancel the older runs; return False for a run that has ended because it is an old one itself."""
+    most = p.state.job_of(run).constraints.max_concurrent_runs
+    newer = [one for one in guard.holding.values() if one is not run and not _is_older(one, run)]
+    if most is not None and len(newer) >= most:
+        _skip(p, run, f"kill_old: a newer run of the job is live: {newer[0].id}")
+        return False
+    for one in _others(guard, run, Decision(action=ActionKind.KILL_OLD)):
+        cancel_run(p, one, KILLED, f"run {run.id}")
+    return True
+
+
+def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
+    """Keep only the latest of the occurrences that wait; return whether that is another one."""
+    entry = p.state.timetable.entries.get(run.job_id)
+    for other in list(guard.pending.values()) if run.origin is not None else ():
+        if other is run or not _waits(other):
+            continue
+        later, earlier = (run, other) if _is_older(other, run) else (other, run)
+        if earlier.origin in overtaken_by(entry, later):
+            if earlier is run:
+                return True
+            _skip(p, earlier, OVERTAKEN)
+    return False
+
+
+def _waits(run: Run) -> bool:
+    """Return whether a run waits because of a violation, and not for a run that it has called."""
+    return run.state is State.ACTION_RUNNING and not run.guarded.asked
+
+
+def _is_stuck(state: SchedulerState, run: Run, above: set[str]) -> bool:
+    """Return whether everything that a run waits for waits, in the end, for a run above it. A run that executes, or
+    that waits for a slot, goes on by itself."""
+    if run.id in above:
+        return True
+    found: Iterable[Run] = ()
+    decision = run.guarded.decision
+    if _waits(run) and decision is not None and decision.action in WAITS:
+        found = _others(guard_of(state, run.job_id), run, decision)
+    elif run.state is State.SCHEDULED and state.waits_in_session(run):
+        found = state.sessions[run.tenant, str(run.session)].active.values()
+    blockers = list(found)
+    return bool(blockers) and all(_is_stuck(state, one, above | {run.id}) for one in blockers)
+
+
+def _clear(p: Pass, run: Run, reason: str) -> None:
+    """Give a run its place, and let it go on."""
+    guard = guard_of(p.state, run.job_id)
+    guard.pending.pop(run.id, None)
+    guard.holding[run.id] = run
+    run.due_at = None
+    cleared = replace(run.guarded, cleared=True, answers={}, asked={}, decision=None, step=0, since=None)
+    p.set_facet(run, constraints=cleared)
+    admit(p, run, reason)
+    if run.is_held and run.state is State.SCHEDULED:
+        p.move(run, State.PENDING, "held")
+        p.stepping_back.append(run)
+
+
+def alarm(p: Pass, run: Run) -> None:
+    """Check the constraints again after a delay; `_park` ends a wait that has reached its limit."""
+    if _waits(run):
+        _check_again(p, run)
+
+
+def _check_again(p: Pass, run: Run) -> None:
+    run.due_at = None
+    p.move(run, State.CONDITION_PENDING, "checks again")
+    _check(p, run)
+
+
+def resume(p: Pass, run: Run) -> None:
+    """Go on after a restart: ask again, with the same ids, for answers that are missing."""
+    if run.state is State.CONDITION_RUNNING:
+        _ask(p, run)
+    elif run.state is State.TERMINATING:
+        call_hook(p, run, POST_HOOK)
+    elif run.state is State.ACTION_RUNNING:
+        _wake(p, guard_of(p.state, run.job_id))
+
+
+def release(p: Pass) -> None:
+    """Act on the runs that ended in this pass: actions of their own, answers to others, places that are free."""
+    while p.settled < len(p.ended):
+        run = p.ended[p.settled]
+        p.settled += 1
+        job = p.state.job_of(run)
+        if job.on_success or job.on_failure:
+            inform_of_end(p, run, job)
+        if run.facets is not None:
+            _settle(p, run)
+        if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
+            guard.drop(run)
+            _wake(p, guard)
+            if not guard.holding and not guard.pending and run.job_id not in p.state.jobs:
+                del p.state.guards[run.job_id]
+
+
+def _settle(p: Pass, run: Run) -> None:
+    """Answer the run that has called this one, and end those that this one has called."""
+    for run_id in run.guarded.asked.values():
+        if (called := p.state.runs.get(run_id)) is not None:
+            cancel_run(p, called, f"run {run.id} has ended", "scheduler")
+    if run.guarded.asked or run.guarded.answers:
+        p.set_facet(run, constraints=replace(run.guarded, asked={}, answers={}))
+    caused_by = None if run.facets is None else run.facets.caused_by
+    caller = None if caused_by is None else p.state.runs.get(caused_by.run_id)
+    if caused_by is None or caller is None or caller.guarded.asked.get(caused_by.check) != run.id:
+        return
+    message, fault = _result(run)
+    if caused_by.check != ACTION:
+        check = next(one for one in _checks(p.state.job_of(caller).constraints) if _of_check(one) == caused_by.check)
+        if fault:
+            _unanswered(p, caller, caused_by.check, OnError(check.on_error), fault)
+        else:
+            _answer(p, caller, caused_by.check, message)
+    elif run.state is State.SUCCEEDED:
+        p.set_facet(caller, constraints=replace(caller.guarded, asked={}))
+        _act(p, caller)
+    else:
+        actions = [one for one in p.state.job_of(caller).actions("on_constraint_violation") if one.action in INFORM]
+        action = actions[caller.guarded.step - 1]
+        _failed(p, caller, OnError(action.on_error), f"call of {action.job}: run {run.id} {run.state}: {run.reason}")
+
+
+def _result(run: Run) -> tuple[str, str]:
+    """Return the violation that a check found, or why it found nothing out."""
+    if run.state is not State.SUCCEEDED:
+        return "", f"run {run.id} {run.state}: {run.reason}"
+    found = None if run.result is None else msgspec.json.decode(run.result)
+    if found is None or isinstance(found, bool):
+        return "" if found in (None, True) else "the check returned false", ""
+    if isinstance(found, str):
+        return found[:LONGEST_MESSAGE], ""
+    return "", f"run {run.id} returned {str(found)[:100]}; a check returns true, false or a text"
+
+
+def _wake(p: Pass, guard: JobGuard) -> None:
+    """Check the first runs again that wait for others to end, as many as have room."""
+    for run in list(islice(_awake(p.state, guard), 1000)):
+        if _waits(run):
+            _check_again(p, run)
+
+
+def _awake(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
+    taken = 0
+    for run in guard.pending.values():
+        decision = run.guarded.decision
+        if not _waits(run) or decision is None or decision.action not in WAITS:
+            continue
+        most = state.job_of(run).constraints.max_concurrent_runs
+        if decision.action is ActionKind.KILL_OLD:
+            if not _others(guard, run, decision):
+                yield run
+        elif most is not None and len(guard.holding) + taken >= most:
+            return
+        else:
+            taken += 1
+            yield run
+
+
+def late(p: Pass, run: Run) -> None:
+    """Mark a run that takes longer than expected."""
+    job = p.state.job_of(run)
+    expected = job.constraints.max_expected_run_time
+    if expected is None or run.guarded.late or run.state is State.TERMINATING:
+        return
+    p.set_facet(run, constraints=replace(run.guarded, late=True))
+    p.violate(run, EXPECTED, f"has run for {brief(checked(expected))} and not ended")
+    if job.on_late:
+        inform_all(p, run, job.actions("on_late"), "late")
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a wait for the answer to a constraint, or because one is violated."""
+    guarded, kind = run.guarded, ReasonKind.CONSTRAINT
+    if run.state is State.TERMINATING:
+        text = f"has done its work, and waits for the answer of {POST_HOOK}"
+        yield Reason(kind=kind, text=text, name=POST_HOOK, since=run.changed_at)
+    elif run.state is State.CONDITION_RUNNING:
+        for name in run.reason.removeprefix("checks ").split(", "):
+            if name not in (*guarded.answers, WINDOW, MAX_CONCURRENT):
+                runs = [guarded.asked[name]] if name in guarded.asked else []
+                by = f" by run {runs[0]}" if runs else ""
+                yield Reason(kind=kind, text=f"waits until {name} is checked{by}", name=name, runs=runs)
+    elif run.state is State.ACTION_RUNNING and guarded.decision is not None:
+        yield _explained(state, run, guarded.decision, now)
+
+
+def _explained(state: SchedulerState, run: Run, decision: Decision, now: Now) -> Reason:
+    violated = run.guarded.violations[-1]
+    why = f"violates {violated.constraint} ({violated.message})"
+    kind, since = ReasonKind.CONSTRAINT, run.guarded.since
+    if run.guarded.asked:
+        called = run.guarded.asked[ACTION]
+        return Reason(kind=kind, text=f"{why}, and waits for run {called}, which it has called", runs=[called])
+    at = None if run.due_at is None else run.due_at
+    if decision.action is ActionKind.RETRY_LATER:
+        left = "now" if at is None else f"in {span(at - now.wall)}"
+        return Reason(kind=kind, text=f"{why}; constraints are checked again {left}", name=violated.constraint, at=at)
+    others = _others(guard_of(state, run.job_id), run, decision)
+    what = "older runs of its job have stopped" if decision.action is ActionKind.KILL_OLD else "one of them ends"
+    holders = [one.id for one in others[:MOST_NAMED]]
+    text = f"{why}, and waits until {what}: {', '.join(holders)}"
+    return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)

@@ -1,0 +1,92 @@
+"""Actions that tell others about a run: webhooks, which become rows of the outbox, and runs of other jobs."""
+
+import msgspec
+from msgspec.structs import replace
+
+from interlock.core.admission import create_run
+from interlock.core.transition import Pass
+from interlock.model import payload
+from interlock.model.delivery import Delivery, delivery_id, notice_of, outgoing
+from interlock.model.duration import checked
+from interlock.model.facets import CausedBy
+from interlock.model.guard import DEEPEST, Action, ActionKind
+from interlock.model.job import Job
+from interlock.model.request import NewRun
+from interlock.model.run import TRIGGER, Run
+from interlock.model.state import State
+
+FAILED = (State.FAILED, State.TIMEOUT, State.ORPHANED)
+
+
+class ActionFailed(Exception):
+    """An action that cannot be carried out; the text says why."""
+
+
+def owe(p: Pass, run: Run, action: Action, kind: str, place: int) -> None:
+    """Add a webhook to the outbox."""
+    id = delivery_id(run, f"{kind}/{place}")
+    request = outgoing(action, notice_of(run, kind, run.guarded.violations), id, p.now)
+    order = request.host_url if action.ordered else None
+    give_up = p.now + checked(action.give_up_after)
+    found = (id, run.id, run.job_id, run.tenant, f"run.{kind}", request.host, order, p.now, give_up, request)
+    p.batch.deliveries.append(Delivery(*found, next_at=p.now))
+
+
+def cause(
+    p: Pass, run: Run, job_id: str, data: bytes, check: str = "", timeout: float | None = None, why: str = "triggered"
+) -> Run:
+    """Create a run of another job on behalf of this one."""
+    depth = 1 if run.facets is None or run.facets.caused_by is None else run.facets.caused_by.depth + 1
+    if job_id not in p.state.jobs:
+        raise ActionFailed(f"no job has the id {job_id!r}")
+    if depth > DEEPEST:
+        raise ActionFailed(f"{DEEPEST} runs have caused each other in a chain; the last would be of job {job_id!r}")
+    deadline = None if timeout is None else p.now + timeout
+    new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
+    caused = create_run(p, new, None, f"run {run.id}", why)
+    p.set_facet(caused, caused_by=CausedBy(run.id, depth, check))
+    return caused
+
+
+def about(p: Pass, run: Run, kind: str) -> bytes:
+    """Return the payload of a run that is called with a notice."""
+    return msgspec.json.encode({"notice": notice_of(run, kind, run.guarded.violations)})
+
+
+def data_of(p: Pass, action: Action) -> bytes:
+    """Return the payload of a run that `trigger_job` creates."""
+    job = p.state.jobs.get(str(action.job))
+    given = action.payload if action.payload is not None or job is None else job.payload
+    return payload.EMPTY if given is None else msgspec.json.encode(given)
+
+
+def inform(p: Pass, run: Run, action: Action, kind: str, place: int, check: str = "") -> Run | None:
+    """Carry out an action that decides nothing. Return the run that it called; raise `ActionFailed`."""
+    if action.action is ActionKind.WEBHOOK:
+        owe(p, run, action, kind, place)
+        return None
+    if action.action is ActionKind.TRIGGER_JOB:
+        cause(p, run, str(action.job), data_of(p, action))
+        return None
+    return cause(p, run, str(action.job), about(p, run, kind), check, why=f"called: {kind}")
+
+
+def inform_all(p: Pass, run: Run, actions: tuple[Action, ...], kind: str) -> None:
+    """Carry out the actions after an event. One that fails is recorded, and changes nothing else."""
+    failed = 0
+    for place, action in enumerate(actions):
+        try:
+            inform(p, run, action, kind, place)
+        except ActionFailed as error:
+            failed += 1
+            p.warnings.append(f"run {run.id}: {action.action} after run.{kind} failed: {error}")
+    guarded = run.guarded
+    changed = replace(guarded, actions=guarded.actions + len(actions), failed=guarded.failed + failed)
+    p.set_facet(run, constraints=changed)
+
+
+def inform_of_end(p: Pass, run: Run, job: Job) -> None:
+    if run.state is State.SUCCEEDED and job.on_success:
+        inform_all(p, run, job.actions("on_success"), "succeeded")
+    elif run.state in FAILED and job.on_failure:
+        inform_all(p, run, job.actions("on_failure"), "failed")

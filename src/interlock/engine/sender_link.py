@@ -1,0 +1,51 @@
+"""The scheduler's side of its sender: hand it hooks, tell it about deliveries, and take its answers."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from interlock.model import delivery_request as d
+from interlock.model.effect import CallHook
+
+if TYPE_CHECKING:
+    from interlock.engine.engine import Engine
+
+
+class SenderLink:
+    def __init__(self, engine: "Engine") -> None:
+        self._engine = engine
+        self._name: str | None = None  # the client that sends
+        self._asked: dict[tuple[str, int], CallHook] = {}  # run and its seq → hook without an answer
+        self.on_needed: Callable[[], None] = lambda: None  # called whenever there is something to send, and no sender
+
+    def register(self, name: str, message: d.BecomeSender) -> d.SenderReport:
+        """Make this client the sender, and ask it for everything that is pending."""
+        self._name = name
+        self._asked.clear()
+        for effect in self._engine.state.effects:
+            if isinstance(effect, CallHook):
+                self.call(effect)
+        return d.SenderReport(message.request)
+
+    def gone(self, name: str) -> None:
+        if self._name == name:
+            self._name = None
+
+    def call(self, effect: CallHook) -> None:
+        """Call a hook. Without a sender nothing happens; the core asks again."""
+        if self._name is None:
+            self.on_needed()
+        else:
+            self._asked[effect.run_id, effect.seq] = effect
+            self._engine.links.tell(self._name, d.CallHook(effect.run_id, effect.seq, effect.id, effect.outgoing))
+
+    def answered(self, answer: d.HookAnswered) -> None:
+        effect = self._asked.pop((answer.run_id, answer.seq), None)
+        if effect is not None:
+            self._engine.effects.answer([(effect, (answer.status, answer.error))])
+
+    def note_owed(self) -> None:
+        """Say that deliveries were stored."""
+        if self._name is None:
+            self.on_needed()
+        else:
+            self._engine.links.tell(self._name, d.Owed())

@@ -1,0 +1,62 @@
+"""Requests about deliveries, and the messages between the scheduler and its sender."""
+
+from typing import ClassVar
+
+from interlock.model.access import Permission
+from interlock.model.delivery import Delivery, Outgoing, Sent
+from interlock.model.message import Message
+from interlock.model.request import Answer, Change, Request
+
+
+class SenderReport(Answer, frozen=True):
+    """The scheduler's present sender is the one that asked."""
+
+
+class BecomeSender(Request[SenderReport], frozen=True):
+    """Send the deliveries of this scheduler from now on: `Owed` and `CallHook` go to this client."""
+
+
+class Owed(Message, frozen=True):
+    """New deliveries are stored, or old ones are due again."""
+
+
+class CallHook(Message, frozen=True):
+    """Make a request, once, and return its answer in `HookAnswered`."""
+
+    run_id: str
+    seq: int
+    id: str
+    outgoing: Outgoing
+
+
+class HookAnswered(Message, frozen=True):
+    """The answer to a hook: its status, or why there is none."""
+
+    run_id: str
+    seq: int
+    status: int | None
+    error: str
+
+
+class SentReport(Answer, frozen=True):
+    """The results are stored."""
+
+
+class ReportSent(Change[SentReport], frozen=True):
+    """Store the results of tries."""
+
+    results: list[Sent]
+
+
+class RedeliveryReport(Answer, frozen=True):
+    delivery: Delivery
+
+
+class Redeliver(Change[RedeliveryReport], frozen=True):
+    """Deliver again what was delivered or given up."""
+
+    delivery_id: str
+    actor: str = ""
+
+    permission: ClassVar = Permission.OPERATE
+    once: ClassVar = True

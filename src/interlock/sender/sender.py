@@ -1,0 +1,295 @@
+"""The sender: makes the requests that the store says are owed, and reports their results to the scheduler.
+
+The store is the queue; memory holds what is in hand. A delivery stays in hand from its fetch until the scheduler has
+stored its result, so that no other fetch begins it again. Whatever is lost in between, with this process or the link,
+is still owed in the store: each delivery is made at least once, with the same id each time.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from heapq import heappop, heappush
+from math import inf
+from random import Random
+
+from interlock.model import message as m
+from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery, Sent
+from interlock.model.delivery_request import (
+    BecomeSender,
+    CallHook,
+    HookAnswered,
+    Owed,
+    ReportSent,
+    SenderReport,
+    SentReport,
+)
+from interlock.model.error import NotRunning, StoreUnavailable
+from interlock.ports.bus import Bus, Endpoint, Peer
+from interlock.ports.clock import Clock
+from interlock.ports.store import Reader
+from interlock.sender.circuit import Circuit
+from interlock.sender.hooks import Hooks
+from interlock.sender.places import Places
+from interlock.sender.transport import Answer, Transport
+from interlock.task_set import TaskSet
+
+logger = logging.getLogger("interlock.sender")
+
+FETCHED = 200  # deliveries of one host fetched at once
+MOST_REPORTED = 500  # results in one report; with as many unreported, no further delivery begins
+SPREAD = 0.25  # part of a delay by which it varies
+LONGEST_SLEEP = 60.0  # seconds after which the store is looked at in any case
+REST = 4.0  # times the length of a look that must pass before the next
+AFTER_FAULT = 1.0
+FIRST_PAUSE, LONGEST_PAUSE, STEADY = 0.05, 5.0, 10.0  # seconds between connections; a link that lasts is steady
+GONE = 410
+
+
+class _Target:
+    """A host with deliveries in hand."""
+
+    def __init__(self) -> None:
+        self.circuit = Circuit()
+        self.waiting: deque[Delivery] = deque()
+        self.held: set[str] = set()  # ids in hand
+
+
+class Sender(Endpoint):
+    def __init__(self, reader: Reader, bus: Bus, transport: Transport, clock: Clock, random: Random) -> None:
+        self._reader = reader
+        self._bus = bus
+        self._transport = transport
+        self._clock = clock
+        self._random = random
+        self._tasks = TaskSet()
+        self._hooks = Hooks(transport, clock, self._tasks, self._answer_hook)
+        self._places = Places()
+        self._targets: dict[str, _Target] = {}  # by host
+        self._orders: set[str | None] = set()  # orders of deliveries in hand
+        self._retries: list[float] = []  # heap of elapsed times at which a failed one of an order is due again
+        self._results: list[tuple[Delivery, Sent]] = []  # unreported
+        self._reporting = 0  # length of the report that is not answered yet
+        self._peer: Peer | None = None
+        self._registered = False
+        self._requests = 0
+        self._offset = -inf  # highest difference seen between wall clock and elapsed time
+        self._look_at = 0.0  # elapsed time, like the next two
+        self._rested_at = 0.0
+        self._connected_at = -inf
+        self._pause = FIRST_PAUSE
+        self._woken = asyncio.Event()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        try:
+            while True:
+                delay = self._look_at - self._clock.now().elapsed if self._is_ready else LONGEST_SLEEP
+                if self._peer is None:
+                    await self._connect()
+                elif delay > 0:
+                    await self._sleep(delay)
+                else:
+                    await self._look()
+        finally:
+            self._tasks.cancel()
+            await self._tasks.end()
+            if self._peer is not None:
+                with suppress(RuntimeError):  # uvloop closes a link by itself if that is cancelled as it opens
+                    self._peer.close()
+
+    async def _sleep(self, delay: float) -> None:
+        self._woken.clear()
+        forget = self._clock.wake_after(delay, self._woken.set)
+        try:
+            await self._woken.wait()
+        finally:
+            forget()
+
+    @property
+    def _is_ready(self) -> bool:
+        return self._registered and len(self._results) < MOST_REPORTED
+
+    def _time(self) -> float:
+        """Return the wall clock as it would be if it had never been set back: next tries must not wait for longer."""
+        now = self._clock.now()
+        self._offset = max(self._offset, now.wall - now.elapsed)
+        return self._offset + now.elapsed
+
+    # ── the store ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _look(self) -> None:
+        """Fetch what is due, and plan the next look."""
+        began = self._clock.now().elapsed
+        self._look_at = began + LONGEST_SLEEP
+        try:
+            owed = await self._reader.owed_hosts()
+            for host, due in owed.items():
+                await self._look_at_host(host, due)
+        except StoreUnavailable as error:
+            logger.warning("%s", error)
+            self._look_by(began + AFTER_FAULT)
+            return
+        self._targets = {host: one for host, one in self._targets.items() if one.held or host in owed}
+        ended = self._clock.now().elapsed
+        while self._retries and self._retries[0] <= began:
+            heappop(self._retries)
+        if self._retries:
+            self._look_by(self._retries[0])
+        self._rested_at = ended + REST * (ended - began)
+        self._begin()
+
+    async def _look_at_host(self, host: str, due: float) -> None:
+        time, elapsed = self._time(), self._clock.now().elapsed
+        wait = due - time
+        # A later time than any delay explains was written before the clock was set back.
+        if 0 < wait <= LONGEST_DELAY * (1 + SPREAD):
+            return self._look_by(elapsed + wait)
+        target = self._targets.setdefault(host, _Target())
+        if not target.circuit.lets(elapsed):
+            # The result of a probe under way leads to a look anyway.
+            return self._look_by(target.circuit.until) if target.circuit.until > elapsed else None
+        if len(target.waiting) < FETCHED // 4:
+            # A result that is stored during the fetch does not show in it.
+            held = set(target.held)
+            for one in await self._reader.owed(host, max(due, time), FETCHED):
+                if one.id not in held and one.order not in self._orders:
+                    self._take(target, one)
+        return None
+
+    def _take(self, target: _Target, delivery: Delivery) -> None:
+        target.held.add(delivery.id)
+        self._orders |= {delivery.order} - {None}
+        if target.circuit.is_open and self._clock.now().wall > delivery.give_up_at:
+            # A host that is gone gets few tries: those of all its deliveries would take for ever.
+            error = delivery.error or "the host does not answer"
+            self._note(delivery, Answer(delivery.status, delivery.answer, error), delivery.tries)
+        else:
+            target.waiting.append(delivery)
+
+    def _release(self, delivery: Delivery) -> None:
+        self._targets[delivery.host].held.discard(delivery.id)
+        self._orders.discard(delivery.order)
+
+    def _look_by(self, elapsed: float) -> None:
+        self._look_at = min(self._look_at, max(elapsed, self._rested_at))
+        self._woken.set()
+
+    # ── deliveries ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _begin(self) -> None:
+        """Begin deliveries while there are places, for the host with the fewest first."""
+        now = self._clock.now()
+        while self._is_ready:
+            free = [
+                host
+                for host, one in self._targets.items()
+                if one.waiting and self._places.is_free(host) and one.circuit.lets(now.elapsed)
+            ]
+            if not free:
+                return
+            host = min(free, key=self._places.taken)
+            target = self._targets[host]
+            self._places.take(host)
+            self._tasks.begin(self._deliver(target, target.waiting.popleft(), target.circuit.begin()))
+
+    async def _deliver(self, target: _Target, delivery: Delivery, probe: bool) -> None:
+        answer = await self._transport.post(delivery.id, delivery.request, self._clock.now().wall)
+        self._places.leave(delivery.host)
+        self._judge(target, delivery.host, answer, probe)
+        self._note(delivery, answer, delivery.tries + 1)
+        self._begin()
+
+    def _judge(self, target: _Target, host: str, answer: Answer, probe: bool) -> None:
+        circuit = target.circuit
+        if not answer.made:
+            circuit.give_back()
+        elif answer.host_is_well:
+            if circuit.succeeded():
+                logger.info("%s answers again", host)
+        elif circuit.failed(now := self._clock.now().elapsed, probe):
+            logger.warning("%s fails (%s); next try in %.0fs", host, answer.error, circuit.until - now)
+            while target.waiting:
+                self._release(target.waiting.pop())
+
+    def _note(self, delivery: Delivery, answer: Answer, tries: int) -> None:
+        """Keep the result for the next report."""
+        wall, time = self._clock.now().wall, self._time()
+        spread = self._random.uniform(1 - SPREAD, 1 + SPREAD)
+        delay = min(FACTOR ** min(tries - 1, 10), LONGEST_DELAY) * spread
+        given_up = bool(answer.error) and (answer.status == GONE or wall + delay > delivery.give_up_at)
+        if given_up:
+            said = delivery.id, delivery.event, delivery.job_id, delivery.host, tries, answer.error
+            logger.warning("delivery %s (%s of %s to %s) is given up after %d tries: %s", *said)
+        ended_at = wall if given_up or not answer.error else None
+        if ended_at is None and delivery.order is not None:
+            # Later ones of its order, which are due and must wait for it, hide its time from the store's answer.
+            heappush(self._retries, self._clock.now().elapsed + delay)
+        sent = Sent(
+            delivery.id, delivery.round, tries, time + delay, ended_at, answer.status, answer.text, answer.error
+        )
+        self._results.append((delivery, sent))
+        self._report()
+
+    # ── the scheduler ───────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _connect(self) -> None:
+        if self._clock.now().elapsed - self._connected_at > STEADY:
+            self._pause = FIRST_PAUSE
+        else:
+            await asyncio.sleep(self._pause)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE)
+        self._connected_at = self._clock.now().elapsed
+        with suppress(NotRunning):
+            await self._bus.connect(self)
+
+    def opened(self, peer: Peer) -> None:
+        self._peer = peer
+        peer.send([m.Greeting(m.PROTOCOL), BecomeSender(self._next_request())])
+
+    def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
+        for message in messages:
+            match message:
+                case CallHook():
+                    self._hooks.call(message)
+                case Owed():
+                    self._look_by(0.0)
+                case SenderReport():
+                    self._registered = True
+                    self._report()
+                    self._look_by(0.0)
+                case SentReport(request) if request == self._requests:
+                    self._reported()
+                case m.Problem(_, _, text):
+                    logger.warning("the scheduler refuses its sender: %s", text)
+                    peer.close()
+
+    def closed(self, peer: Peer) -> None:
+        """Connect anew. Results that were not reported are reported again, which changes nothing if they are stored."""
+        self._peer, self._registered, self._reporting = None, False, 0
+        self._woken.set()
+
+    def _next_request(self) -> int:
+        self._requests += 1
+        return self._requests
+
+    def _answer_hook(self, answered: HookAnswered) -> None:
+        if self._peer is not None:
+            self._peer.send([answered])
+
+    def _report(self) -> None:
+        """Send one report at a time: results of the time until its answer go together into the next."""
+        if self._registered and self._peer is not None and not self._reporting and self._results:
+            batch = [sent for _, sent in self._results[:MOST_REPORTED]]
+            self._reporting = len(batch)
+            self._peer.send([ReportSent(self._next_request(), batch)])
+
+    def _reported(self) -> None:
+        for delivery, _ in self._results[: self._reporting]:
+            self._release(delivery)
+        del self._results[: self._reporting]
+        self._reporting = 0
+        self._report()
+        self._begin()
+        self._look_by(0.0)

@@ -1,0 +1,26 @@
+"""Port: one request to another system."""
+
+from abc import ABC, abstractmethod
+
+import msgspec
+
+from interlock.model.delivery import Outgoing
+
+
+class Answer(msgspec.Struct, frozen=True):
+    status: int | None = None
+    text: str = ""
+    error: str = ""  # why the request failed; empty after a status from 200 to 299
+    made: bool = True  # false if the request could not even be made
+
+    @property
+    def host_is_well(self) -> bool:
+        """Whether the host works, even if it refuses this request, as with 404."""
+        return self.status is not None and self.status < 500 and self.status != 429
+
+
+class Transport(ABC):
+    @abstractmethod
+    async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
+        """Make the request; never raise. `now` is the wall clock, for the signature. A `fresh` connection is not used
+        before: a kept one may have been closed by the receiver, which would fail a request that is not repeated."""

@@ -1,0 +1,297 @@
+"""Deliveries in a store: owed until their results are stored, in their order, and gone with their runs."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from interlock.core.decisions import Batch
+from interlock.model.delivery import Delivery, DeliveryFilter, DeliveryState, Sent
+from interlock.model.error import StaleEpoch
+from interlock.model.state import State
+from interlock.ports import store as port
+from interlock.ports.store import PruneLimits
+from interlock.stores.sqlite import SqliteReader, SqliteStore
+from interlock.stores.sqlite.database import connect_writer
+from interlock.stores.sqlite.queries import DELIVERIES, QUERIES
+from tests.contract.conftest import AnyStore, WithStore, run_with
+from tests.contract.samples import DELIVERY, NAME, SENT, created, entry, make_run, take
+
+ALL = DeliveryFilter()
+
+
+def owing(id: str, **fields: Any) -> Delivery:
+    return replace(DELIVERY, **{"id": id, "order": None} | fields)
+
+
+def sent(id: str, **fields: Any) -> Sent:
+    return replace(SENT, **{"id": id} | fields)
+
+
+async def put(store: AnyStore, *deliveries: Delivery, results: tuple[Sent, ...] = ()) -> None:
+    lease = await take(store)
+    await store.commit(Batch(deliveries=list(deliveries), sent=list(results)), NAME, lease.epoch)
+
+
+async def listed(store: AnyStore, wanted: DeliveryFilter = ALL, limit: int = 2) -> list[str]:
+    """The ids of all deliveries that are wanted, page by page."""
+    page = await store.deliveries(wanted, None, limit)
+    found = [one.id for one in page.deliveries]
+    while page.next is not None:
+        page = await store.deliveries(wanted, page.next, limit)
+        found += [one.id for one in page.deliveries]
+    return found
+
+
+async def due(store: AnyStore, now: float = 1e9, host: str = "one.test", limit: int = 100) -> list[str]:
+    return [one.id for one in await store.owed(host, now, limit)]
+
+
+@pytest.mark.behaviour("CON-7")
+def test_a_delivery_is_stored_whole_with_or_without_history(with_store: WithStore) -> None:
+    secret = replace(DELIVERY.request, url=None, url_env="HOOK", secret_env=None, token_env=None, body=b"\x00\xff")
+    second = owing("d2", request=secret, host="$HOOK", give_up_at=3000.5)
+
+    async def fill(store: AnyStore) -> None:
+        lease = await take(store)
+        first = created(make_run("r1"))
+        first.history, first.position = [("r1", [entry(1, None, State.PENDING)])], 5
+        first.deliveries = [DELIVERY]
+        await store.commit(first, NAME, lease.epoch)
+        await put(store, second)
+
+    async def again(store: AnyStore) -> None:
+        assert await store.delivery("d1") == DELIVERY
+        assert await store.delivery("d2") == second
+        assert await store.delivery("d3") is None
+        assert (await store.deliveries(ALL, None, 10)).deliveries == [second, DELIVERY]
+
+    with_store(fill)
+    with_store(again)
+
+
+def test_a_batch_of_deliveries_alone_needs_no_position(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        first = created(make_run("r1"))
+        first.logs, first.position = [("r1", 1, 1, 1.0, "info", "line", "app")], 7
+        await store.commit(first, NAME, lease.epoch)
+        assert Batch(deliveries=[DELIVERY])
+        assert Batch(sent=[SENT])
+        await put(store, DELIVERY, results=(SENT,))
+        assert await store.position() == 7
+        assert await due(store) == ["d1"]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("CON-7")
+def test_a_result_changes_a_pending_delivery_of_its_round_once(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, owing("d1"), owing("d2"))
+        for _ in range(2):
+            await put(store, owing("d1"), results=(SENT,))
+            tried = await store.delivery("d1")
+            assert tried == owing("d1", tries=1, next_at=1001.5, status=503, answer="busy\n☃", error="answered 503")
+            assert tried is not None
+            assert tried.state is DeliveryState.PENDING
+        end = sent("d1", tries=2, ended_at=1002.0, status=200, answer="ok", error="")
+        # A result of a try before the latest, one of another round, and one of an unknown delivery.
+        stale = (sent("d1", tries=0), sent("d1", tries=9, round=1), sent("d9"))
+        await put(store, results=stale)
+        assert await store.delivery("d1") == tried
+        await put(store, results=(end,))
+        delivered = await store.delivery("d1")
+        assert delivered == owing("d1", tries=2, next_at=1001.5, ended_at=1002.0, status=200, answer="ok", error="")
+        await put(store, results=(sent("d1", tries=3), *stale))
+        assert await store.delivery("d1") == delivered
+        assert await store.delivery("d2") == owing("d2")
+        assert await listed(store, DeliveryFilter(state=DeliveryState.PENDING)) == ["d2"]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("CON-7")
+def test_a_redelivery_begins_a_new_round(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        failed = sent("d1", tries=7, ended_at=1500.0)
+        await put(store, owing("d1"), owing("d2"), results=(failed,))
+        again = owing("d1", round=1, next_at=5000.0, give_up_at=6000.0)
+        await put(store, again)
+        for stale in (owing("d1"), replace(again, next_at=9.0)):
+            await put(store, stale, results=(failed,))
+            assert await store.delivery("d1") == again
+        assert await due(store, 4999.9) == ["d2"]
+        assert await due(store, 5000.0) == ["d2", "d1"]
+        assert await listed(store) == ["d2", "d1"], "it keeps its place"
+        await put(store, results=(sent("d1", round=1, ended_at=5001.0, error=""),))
+        assert [
+            one.id
+            for one in (await store.deliveries(DeliveryFilter(state=DeliveryState.DELIVERED), None, 9)).deliveries
+        ] == ["d1"]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("CON-7")
+def test_what_is_owed_to_each_host_and_when(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        assert await store.owed_hosts() == {}
+        await put(
+            store,
+            *(owing(f"a{at}", host="a", next_at=1000.0 + at) for at in (3, 1, 2)),
+            owing("b", host="b", next_at=500.0),
+            owing("c", host="c", next_at=1.0),
+            owing("tie", host="a", next_at=1001.0),
+            results=(sent("c", ended_at=2.0),),
+        )
+        assert await store.owed_hosts() == {"a": 1001.0, "b": 500.0}
+        assert await due(store, 1000.9, "a") == []
+        assert await due(store, 1001.0, "a") == ["a1", "tie"]
+        assert await due(store, host="a") == ["a1", "tie", "a2", "a3"]
+        assert await due(store, host="a", limit=3) == ["a1", "tie", "a2"]
+        assert await due(store, host="c") == await due(store, host="") == []
+        await put(store, results=(sent("a1", next_at=2000.0), sent("tie", next_at=3000.0)))
+        assert await store.owed_hosts() == {"a": 1002.0, "b": 500.0}
+        assert await due(store, host="a") == ["a2", "a3", "a1", "tie"]
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("CON-7")
+def test_deliveries_of_one_order_go_one_after_the_other(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        first = [owing(f"x{number}", order="x", next_at=1000.0 - number) for number in range(3)]
+        await put(store, *first, owing("y0", order="y", next_at=1001.0), owing("free", next_at=1002.0))
+        await put(store, owing("other", order="z", host="two.test", next_at=1.0))
+        assert await due(store) == ["x0", "y0", "free"]
+        assert await store.owed_hosts() == {"one.test": 1000.0, "two.test": 1.0}
+        assert await due(store, limit=1) == ["x0"]
+        # While the first waits for its next try, the second is not due, though its time has come.
+        await put(store, results=(sent("x0", next_at=5000.0), sent("free", ended_at=2.0), sent("y0", ended_at=2.0)))
+        assert await due(store, 4999.0) == []
+        assert await store.owed_hosts() == {"one.test": 5000.0, "two.test": 1.0}
+        await put(store, results=(sent("x0", tries=2, ended_at=2.0),))
+        assert await due(store) == ["x1"]
+        assert (await store.owed_hosts())["one.test"] == 999.0
+        # One that is delivered again goes first, as it did.
+        await put(store, replace(first[0], round=1, next_at=3000.0))
+        assert await due(store) == ["x0"]
+        assert (await store.owed_hosts())["one.test"] == 3000.0
+
+    with_store(body)
+
+
+def test_a_list_comes_in_pages_and_is_filtered(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        fields = [
+            ("r1", "work", "blue"), ("r1", "work", "blue"), ("r2", "work", "red"), ("r3", "play", "red"),
+            ("r4", "play", "red"),
+        ]  # fmt: skip
+        await put(
+            store,
+            *(owing(f"d{n}", run_id=run, job_id=job, tenant=tenant) for n, (run, job, tenant) in enumerate(fields)),
+            results=(sent("d1", ended_at=2.0), sent("d3", ended_at=2.0, error="")),
+        )
+        for limit in (1, 2, 5, 9):
+            assert await listed(store, limit=limit) == ["d4", "d3", "d2", "d1", "d0"]
+            assert await listed(store, DeliveryFilter(run_id="r1"), limit) == ["d1", "d0"]
+            assert await listed(store, DeliveryFilter(job_id="work"), limit) == ["d2", "d1", "d0"]
+            assert await listed(store, DeliveryFilter(job_id="work", tenant="red"), limit) == ["d2"]
+            assert await listed(store, DeliveryFilter(run_id="r1", tenant="red"), limit) == []
+            assert await listed(store, DeliveryFilter(id_prefix="d3"), limit) == ["d3"]
+            assert await listed(store, DeliveryFilter(run_id="r1", id_prefix="d"), limit) == ["d1", "d0"]
+            for state, ids in (("pending", ["d4", "d2", "d0"]), ("failed", ["d1"]), ("delivered", ["d3"])):
+                assert await listed(store, DeliveryFilter(state=DeliveryState(state)), limit) == ids
+            assert await listed(store, DeliveryFilter(run_id="r1", state=DeliveryState.FAILED), limit) == ["d1"]
+        page = await store.deliveries(ALL, None, 2)
+        await put(store, owing("new"))
+        following = await store.deliveries(ALL, page.next, 2)
+        assert [one.id for one in following.deliveries] == ["d2", "d1"], "a new one shifts no page"
+        assert (await store.deliveries(ALL, 0, 2)).deliveries == []
+        assert (await store.deliveries(ALL, 2**70, 1)).deliveries == [owing("new")]
+
+    with_store(body)
+
+
+def test_a_page_looks_at_so_many_and_no_more(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(port, "MOST_LOOKED_AT", 3)
+
+    async def body(store: AnyStore) -> None:
+        await put(store, *(owing(f"d{n}", tenant="red" if n in (0, 9) else "blue") for n in range(10)))
+        page = await store.deliveries(DeliveryFilter(tenant="red"), None, 5)
+        assert [one.id for one in page.deliveries] == ["d9"]
+        assert page.next is not None
+        assert (await store.deliveries(DeliveryFilter(tenant="red"), page.next, 5)).deliveries == []
+        assert await listed(store, DeliveryFilter(tenant="red")) == ["d9", "d0"]
+        assert await listed(store) == [f"d{n}" for n in reversed(range(10))]
+        assert len((await store.deliveries(DeliveryFilter(run_id="old"), None, 20)).deliveries) == 10
+
+    run_with(SqliteStore(database), body)
+
+
+@pytest.mark.behaviour("CON-7", "TIM-16")
+def test_a_run_stays_while_it_owes_a_delivery_and_takes_its_deliveries_along(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        runs = [make_run(f"r{n}", state=State.FAILED, created_at=900.0, ended_at=1001.0) for n in range(3)]
+        batch = created(*runs, make_run("live"))
+        batch.deliveries = [owing("d0", run_id="r0"), owing("d1", run_id="r1"), owing("d2", run_id="r1")]
+        batch.sent = [sent("d1", ended_at=1002.0), sent("d2", ended_at=1002.0, error="")]
+        await store.commit(batch, NAME, lease.epoch)
+        for limits in (PruneLimits(0, 0.0), PruneLimits(100, 1e9), PruneLimits(100, 0.0, 0)):
+            await store.prune_runs(limits)
+            assert (await store.states(["r0", "r1", "r2"])).keys() == {"r0"}
+            assert await listed(store) == ["d0"]
+            assert await store.delivery("d1") is None
+        await put(store, results=(sent("d0", ended_at=2000.0),))
+        assert (await store.prune_runs(PruneLimits(0, 0.0))).runs == 1
+        assert await listed(store) == []
+        await put(store, results=(sent("d0", tries=2),))
+        assert await store.owed_hosts() == {}
+
+    with_store(body)
+
+
+@pytest.mark.behaviour("CON-7")
+def test_a_refused_commit_stores_no_delivery_and_no_result(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        await put(store, DELIVERY)
+        lease = await take(store)
+        with pytest.raises(StaleEpoch):
+            await store.commit(Batch(deliveries=[owing("d2")], sent=[SENT]), NAME, lease.epoch + 1)
+        assert (await store.deliveries(ALL, None, 9)).deliveries == [DELIVERY]
+
+    with_store(body)
+
+
+def test_another_process_reads_what_is_owed(database: Path) -> None:
+    async def body(store: AnyStore) -> None:
+        reader = SqliteReader(database)
+        await reader.open()
+        await put(store, *(owing(f"d{n:03}") for n in range(120)))
+        assert await reader.owed_hosts() == {"one.test": 1000.5}
+        assert [one.id for one in await reader.owed("one.test", 1000.5, 200)] == [f"d{n:03}" for n in range(120)]
+        assert await reader.delivery("d000") == owing("d000")
+        await reader.close()
+
+    run_with(SqliteStore(database), body)
+
+
+def test_no_statement_goes_through_the_table(database: Path) -> None:
+    values: dict[str, Any] = dict.fromkeys(["before", "floor", "most", "limit", "now"], 1)
+    values |= dict.fromkeys(["run_id", "job_id", "tenant", "state", "host", "id_prefix"], "x")
+    names = ("get_owed", "get_owed_hosts", "find_floor_of_deliveries")
+    with closing(connect_writer(database)) as connection:
+        for statement in [*DELIVERIES.values(), *(QUERIES[name] for name in names)]:
+            plan = _plan(connection, statement, values)
+            assert not [step for step in plan if step.startswith("SCAN deliveries")], plan
+        for statement in (DELIVERIES["all_deliveries"], DELIVERIES["deliveries_of_run"]):
+            assert not [step for step in _plan(connection, statement, values) if "TEMP B-TREE" in step]
+
+
+def _plan(connection: sqlite3.Connection, statement: str, values: dict[str, Any]) -> list[str]:
+    return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values)]

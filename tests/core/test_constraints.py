@@ -1,0 +1,652 @@
+"""Constraints on runs: what is checked, what a violation leads to, and what a restart finds."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.core.explain import explain
+from interlock.core.series import OVERTAKEN
+from interlock.core.state import Limits
+from interlock.model.command import Define
+from interlock.model.delivery import Delivery, DeliveryFilter
+from interlock.model.effect import CallHook
+from interlock.model.guard import Action, Check, Constraints, Decision, Hook, OnError
+from interlock.model.job import Job, Retry
+from interlock.model.run_action import RunAction
+from interlock.model.schedule import Schedule
+from interlock.model.state import State
+from tests.core.machine import AT_ONCE, START, Machine, at_once, retrying_job
+from tests.core.scheduling import LIMITS, begun, pass_time, times
+
+S = State
+HOOK = "https://hooks.example/run"
+NO_RETRY = Retry()
+FULL_PATH = [S.PENDING, S.CONDITION_PENDING, S.CONDITION_RUNNING]
+
+
+def guarded(
+    on: Any = (), job_id: str = "work", retry: Retry = NO_RETRY, limits: Limits | None = None, **constraints: Any
+) -> Machine:
+    job = Job(id=job_id, constraints=Constraints(**constraints), on_constraint_violation=on, retry=retry)
+    others = [Job(id=one) for one in ("check", "other")]
+    machine = Machine(job, *others, limits=limits or LIMITS)
+    machine.worker_up()
+    return machine
+
+
+def violations(machine: Machine, run_id: str) -> list[str]:
+    return [one.constraint for one in machine.run(run_id).guarded.violations]
+
+
+def owed(machine: Machine) -> list[Delivery]:
+    return at_once(machine.store.deliveries(DeliveryFilter(), None, 100)).deliveries[::-1]
+
+
+def reason(machine: Machine, run_id: str) -> str:
+    return machine.run(run_id).reason
+
+
+def answers(status: int | None, error: str = "") -> Any:
+    return lambda call: (status, error)
+
+
+# ── what is checked ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("CON-3")
+def test_a_run_without_constraints_goes_straight_to_its_lane() -> None:
+    machine = Machine(Job(id="work", constraints=Constraints(max_expected_run_time=5, post_run_hook=HOOK)))
+    assert machine.path(machine.submit())[:2] == [S.PENDING, S.SCHEDULED]
+
+
+@pytest.mark.behaviour("CON-1", "RUN-18")
+def test_a_run_that_meets_its_constraints_passes_each_state_once() -> None:
+    machine = guarded(max_concurrent_runs=1, require_previous_success=True, catch_up_window=5, pre_run_hook=HOOK)
+    run_id = machine.submit()
+    assert machine.path(run_id) == [*FULL_PATH, S.SCHEDULED, S.DISPATCHED]
+    assert (machine.run(run_id).guarded.checked, machine.run(run_id).guarded.violated) == (4, 0)
+    machine.started(run_id)
+    machine.finished(run_id)
+    assert machine.state_of(run_id) is S.SUCCEEDED
+
+
+@pytest.mark.behaviour("CON-1", "RUN-18")
+def test_all_constraints_are_evaluated_and_each_violation_is_recorded() -> None:
+    machine = guarded(
+        "skip", max_concurrent_runs=1, require_previous_success=True, catch_up_window=5, pre_run_hook=HOOK
+    )
+    first = machine.submit()
+    machine.hook = answers(503)
+    second = machine.submit(at=machine.wall - 6)
+    assert machine.path(second)[1:] == [S.CONDITION_PENDING, S.CONDITION_RUNNING, S.ACTION_PENDING, S.ACTION_RUNNING,
+                                        S.SKIPPED]  # fmt: skip
+    found = machine.run(second).guarded.violations
+    assert [(one.constraint, one.message) for one in found] == [
+        ("require_previous_success", f"the previous run {first} has not ended (dispatched)"),
+        ("pre_run_hook", "answered 503"),
+        ("catch_up_window", "6s late, 5s allowed"),
+        ("max_concurrent_runs", "1 live, 1 allowed"),
+    ]
+    assert {one.at for one in found} == {machine.wall}
+    assert reason(machine, second) == "; ".join(f"{one.constraint}: {one.message}" for one in found)
+    assert [one.constraint for _, one in machine.last.violations] == []
+    stats = machine.run(second).guarded
+    assert (stats.checked, stats.violated, stats.actions, stats.failed) == (4, 4, 1, 0)
+
+
+@pytest.mark.behaviour("CON-1")
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+def test_the_previous_run_must_have_succeeded(outcome: str) -> None:
+    machine = guarded(require_previous_success=True)
+    first = machine.submit()
+    machine.started(first)
+    machine.finished(first, outcome)
+    second = machine.submit()
+    assert machine.state_of(second) is (S.DISPATCHED if outcome == "succeeded" else S.SKIPPED)
+    if outcome == "failed":
+        # Runs that never began say nothing, and a retry of the failed run is the way out.
+        third = machine.submit()
+        assert reason(machine, third) == f"require_previous_success: the previous run {first} ended as failed"
+        machine.act(RunAction.RETRY, first)
+        again = next(run for run in machine.state.runs.values() if run.facets and run.facets.retry_of)
+        assert again.state is S.DISPATCHED
+
+
+@pytest.mark.behaviour("CON-1", "CON-7")
+def test_a_hook_gets_the_run_and_is_asked_again_with_the_same_id() -> None:
+    machine = guarded(pre_run_hook=Hook(url=HOOK, secret_env="KEY", timeout="2s"))
+    machine.hook = None
+    run_id = machine.submit(labels={"team": "red"})
+    assert machine.state_of(run_id) is S.CONDITION_RUNNING
+    machine.advance(2 + 5)
+    machine.restart()
+    first, again, after = machine.called
+    assert first == again == after
+    assert (first.outgoing.url, first.outgoing.secret_env, first.outgoing.timeout) == (HOOK, "KEY", 2.0)
+    body = msgspec.json.decode(first.outgoing.body)
+    assert (body["specversion"], body["id"], body["type"]) == ("1.0", first.id, "interlock.run.check")
+    assert body["data"]["run_id"] == run_id
+    assert body["data"]["labels"] == {"team": "red"}
+    machine.worker_up()
+    machine.answered([(after, (204, ""))])
+    assert machine.state_of(run_id) is S.DISPATCHED
+    machine.answered([(after, (500, ""))])
+    assert machine.state_of(run_id) is S.DISPATCHED, "a second answer changes nothing"
+
+
+# ── what is not answered ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("CON-4")
+@pytest.mark.parametrize(
+    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+)
+def test_a_hook_that_cannot_be_called_follows_on_error(on_error: OnError, state: S) -> None:
+    machine = guarded(pre_run_hook=Hook(url=HOOK, on_error=on_error))
+    machine.hook = answers(None, "connection refused")
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is state
+    assert [one.message for one in machine.run(run_id).guarded.violations] == ["cannot be checked: connection refused"]
+
+
+@pytest.mark.behaviour("CON-4", "CON-9")
+@pytest.mark.parametrize(
+    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+)
+@pytest.mark.parametrize("how", ["unknown", "fails", "late", "odd"])
+def test_a_check_without_an_answer_follows_on_error(how: str, on_error: OnError, state: S) -> None:
+    check = Check(job="nobody" if how == "unknown" else "check", timeout="30s", on_error=on_error)
+    machine = guarded(checks=[check])
+    run_id = machine.submit()
+    if how != "unknown":
+        (called,) = [run for run in machine.state.runs.values() if run.job_id == "check"]
+        assert msgspec.json.decode(machine.store.runs_by_id[called.id].payload or b"")["notice"]["run_id"] == run_id
+        machine.started(called.id)
+        if how == "late":
+            machine.advance(30)
+            machine.finished(called.id, "cancelled")
+        else:
+            machine.finished(called.id, "failed" if how == "fails" else "succeeded", result=b"[1]")
+    assert machine.state_of(run_id) is state
+    assert violations(machine, run_id) == [f"check {check.job}"]
+
+
+@pytest.mark.behaviour("CON-1")
+@pytest.mark.parametrize(
+    ("result", "message"),
+    [
+        (b"true", ""),
+        (b"null", ""),
+        (None, ""),
+        (b"false", "the check returned false"),
+        (b'"disk is full"', "disk is full"),
+    ],
+)
+def test_the_result_of_a_check_decides(result: bytes | None, message: str) -> None:
+    machine = guarded(checks=["check"])
+    run_id = machine.submit()
+    machine.restart()
+    machine.worker_up(held=[machine.held(run.id) for run in machine.state.runs.values() if run.job_id == "check"])
+    (called,) = [run for run in machine.state.runs.values() if run.job_id == "check"]
+    machine.started(called.id)
+    machine.finished(called.id, result=result)
+    assert machine.state_of(run_id) is (S.SKIPPED if message else S.DISPATCHED)
+    assert [one.message for one in machine.run(run_id).guarded.violations] == ([message] if message else [])
+
+
+@pytest.mark.behaviour("CON-1")
+def test_answers_outlast_a_restart() -> None:
+    machine = guarded(checks=["check", "other"])
+    run_id = machine.submit()
+    called = {run.job_id: run.id for run in machine.state.runs.values() if run.id != run_id}
+    machine.started(called["check"])
+    machine.finished(called["check"], result=b'"no"')
+    machine.restart()
+    machine.worker_up(held=[machine.held(called["other"])])
+    assert len(machine.state.runs) == 2, "no check begins a second time"
+    machine.started(called["other"])
+    machine.finished(called["other"], result=b"true")
+    assert reason(machine, run_id) == "check check: no"
+
+
+@pytest.mark.behaviour("RUN-10", "RUN-11")
+def test_cancelling_a_run_cancels_its_checks() -> None:
+    machine = guarded(checks=["check"])
+    run_id = machine.submit()
+    (called,) = [run for run in machine.state.runs.values() if run.job_id == "check"]
+    machine.started(called.id)
+    machine.cancel(run_id)
+    assert machine.state_of(run_id) is S.CANCELLED
+    assert machine.run(called.id).stop == "cancel"
+    machine.finished(called.id, "cancelled")
+    assert not machine.state.runs
+
+
+# ── actions ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("CON-2", "CON-8", "RET-2")
+def test_skip_ends_the_run_without_execution_or_retry() -> None:
+    machine = guarded("skip", max_concurrent_runs=1, retry=Retry(max_retries=3))
+    machine.submit()
+    second = machine.submit()
+    machine.advance(100)
+    assert machine.state_of(second) is S.SKIPPED
+    assert machine.run(second).attempt == 0
+
+
+@pytest.mark.behaviour("CON-2")
+@pytest.mark.parametrize("restart", [False, True])
+def test_retry_later_checks_all_again_after_its_delay(restart: bool) -> None:
+    machine = guarded(Action(action="retry_later", delay="10s"), pre_run_hook=HOOK)
+    machine.hook = answers(409)
+    run_id = machine.submit()
+    for _ in range(2):
+        assert machine.state_of(run_id) is S.ACTION_RUNNING
+        machine.advance(9)
+        if restart:
+            machine.restart()
+            machine.worker_up()
+        calls = len(machine.called)
+        machine.advance(1)
+        assert len(machine.called) == calls + 1
+    assert len({call.id for call in machine.called}) == len(machine.called), "each check is a request of its own"
+    machine.hook = answers(200)
+    machine.advance(10)
+    assert machine.state_of(run_id) is S.DISPATCHED
+    assert machine.path(run_id).count(S.CONDITION_RUNNING) == 4
+
+
+@pytest.mark.behaviour("CON-2", "TIM-5")
+@pytest.mark.parametrize("restart", [False, True])
+def test_wait_goes_on_in_order_as_others_end(restart: bool) -> None:
+    machine = guarded(max_concurrent_runs=2)
+    runs = machine.submit_many(5)
+    assert [machine.state_of(run_id) for run_id in runs] == [S.DISPATCHED] * 2 + [S.ACTION_RUNNING] * 3
+    for done, waiting in zip(runs, runs[2:], strict=False):
+        if restart:
+            machine.restart()
+            machine.worker_up(held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id])
+        machine.started(done)
+        machine.finished(done)
+        assert machine.state_of(waiting) is S.DISPATCHED
+        holding = [run for run in machine.state.runs.values() if run.state in (S.DISPATCHED, S.RUNNING)]
+        assert len(holding) <= 2
+
+
+@pytest.mark.behaviour("CON-2", "CON-4")
+@pytest.mark.parametrize(
+    ("on_error", "state"), [(OnError.FAIL, S.FAILED), (OnError.SKIP, S.SKIPPED), (OnError.ALLOW, S.DISPATCHED)]
+)
+@pytest.mark.parametrize("action", ["wait", "retry_later"])
+def test_a_limit_ends_a_wait(action: Any, on_error: OnError, state: S) -> None:
+    machine = guarded(Action(action=action, limit="90s", on_error=on_error), max_concurrent_runs=1)
+    first = machine.submit()
+    machine.started(first)
+    second = machine.submit()
+    machine.advance(60)
+    machine.advance(29)
+    assert machine.state_of(second) is S.ACTION_RUNNING
+    machine.restart()
+    machine.worker_up(held=[machine.held(first)])
+    machine.advance(1)
+    assert machine.state_of(second) is state
+    assert machine.run(second).guarded.failed == 1
+
+
+@pytest.mark.behaviour("CON-4")
+def test_a_wait_for_nobody_fails_at_once() -> None:
+    machine = guarded("wait", pre_run_hook=HOOK)
+    machine.hook = answers(409)
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is S.FAILED
+    assert "no other run of the job is live" in reason(machine, run_id)
+
+
+@pytest.mark.behaviour("CON-2")
+def test_a_deadline_ends_a_wait() -> None:
+    machine = guarded(max_concurrent_runs=1)
+    first, second = machine.submit(), machine.submit(deadline_at=machine.wall + 5)
+    machine.advance(5)
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.TIMEOUT)
+
+
+@pytest.mark.behaviour("CON-2", "RUN-11")
+@pytest.mark.parametrize("restart", [False, True])
+def test_kill_old_starts_the_new_run_only_after_the_old_one_has_ended(restart: bool) -> None:
+    machine = guarded("kill_old", max_concurrent_runs=1)
+    old = machine.submit()
+    machine.started(old)
+    new = machine.submit()
+    assert machine.run(old).stop == "cancel"
+    assert machine.state_of(new) is S.ACTION_RUNNING
+    if restart:
+        machine.restart()
+        machine.worker_up(held=[machine.held(old)])
+    machine.advance(5)
+    assert machine.state_of(new) is S.ACTION_RUNNING
+    machine.finished(old, "cancelled")
+    assert (machine.state_of(old), machine.state_of(new)) == (S.CANCELLED, S.DISPATCHED)
+
+
+@pytest.mark.behaviour("CON-2")
+def test_the_newest_of_several_wins_and_no_newer_run_is_killed() -> None:
+    machine = guarded("kill_old", max_concurrent_runs=1)
+    old = machine.submit()
+    machine.started(old)
+    middle, newest = machine.submit(), machine.submit()
+    assert machine.state_of(middle) is S.CANCELLED
+    machine.finished(old, "cancelled")
+    assert machine.state_of(newest) is S.DISPATCHED
+    late = machine.submit(at=machine.wall - 1000)
+    assert machine.state_of(late) is S.SKIPPED
+    assert machine.state_of(newest) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("CON-2", "CON-7")
+def test_a_webhook_informs_and_then_decides() -> None:
+    actions = [Action(action="webhook", url="https://one.example/x?key=1", ordered=True),
+               Action(action="webhook", url_env="SLACK", format="slack", then="wait")]  # fmt: skip
+    machine = guarded(actions, max_concurrent_runs=1)
+    first, second = machine.submit(), machine.submit()
+    assert machine.state_of(second) is S.ACTION_RUNNING
+    one, two = owed(machine)
+    assert (one.host, one.event, one.order) == ("one.example", "run.violated", "https://one.example/x?key=1")
+    assert (two.host, two.order) == ("$SLACK", None)
+    assert msgspec.json.decode(one.request.body)["data"]["violations"] == ["max_concurrent_runs: 1 live, 1 allowed"]
+    assert second in msgspec.json.decode(two.request.body)["text"]
+    machine.started(first)
+    machine.finished(first)
+    assert machine.state_of(second) is S.DISPATCHED
+    assert len(owed(machine)) == 2
+
+
+@pytest.mark.behaviour("CON-2", "CON-9")
+def test_a_triggered_job_names_its_cause_and_a_chain_ends() -> None:
+    ring = Job(id="work", on_success=Action(action="trigger_job", job="work", payload={"n": 1}))
+    machine = Machine(ring)
+    machine.worker_up()
+    machine.submit(tenant="red")
+    for _ in range(40):
+        for run in list(machine.state.runs.values()):
+            machine.started(run.id)
+            machine.finished(run.id)
+    runs = list(machine.store.runs_by_id.values())
+    assert len(runs) == 17
+    assert {run.state for run in runs} == {S.SUCCEEDED}
+    causes = [(run.facets.caused_by.run_id, run.facets.caused_by.depth) for run in runs[1:]
+              if run.facets and run.facets.caused_by]  # fmt: skip
+    assert causes == [(run.id, depth + 1) for depth, run in enumerate(runs[:-1])]
+    assert {run.tenant for run in runs} == {"red"}
+    assert runs[-1].guarded.failed == 1
+    assert any("16 runs have caused each other" in text for text in machine.warned)
+
+
+@pytest.mark.behaviour("CON-2", "CON-4")
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_action_of_ones_own_is_awaited(outcome: str, restart: bool) -> None:
+    machine = guarded(Action(action="call", job="other", then="skip"), max_concurrent_runs=1)
+    machine.submit()
+    second = machine.submit()
+    assert machine.state_of(second) is S.ACTION_RUNNING
+    if restart:
+        machine.restart()
+        machine.worker_up(held=[machine.held(one.id) for one in machine.state.runs.values() if one.worker_id])
+    (called,) = [run for run in machine.state.runs.values() if run.job_id == "other"]
+    machine.started(called.id)
+    machine.finished(called.id, outcome)
+    assert machine.state_of(second) is (S.SKIPPED if outcome == "succeeded" else S.FAILED)
+
+
+@pytest.mark.behaviour("CON-6", "CON-7")
+@pytest.mark.parametrize(
+    ("outcome", "events"), [("succeeded", ["run.succeeded"]), ("failed", ["run.failed"]), ("cancelled", [])]
+)
+def test_the_end_of_a_run_owes_its_webhooks_in_the_same_commit(outcome: str, events: list[str]) -> None:
+    hook = Action(action="webhook", url=HOOK)
+    broken = Action(action="trigger_job", job="nobody")
+    machine = Machine(Job(id="work", on_success=[hook, broken], on_failure=[hook, broken]))
+    run_id = machine.running()
+    decisions = machine.finished(run_id, outcome, error="a\nboom")
+    assert [one.event for one in decisions.batch.deliveries] == events
+    assert [run.id for run in decisions.ended] == [run_id]
+    assert machine.state_of(run_id) == outcome, "an action that fails changes no state"
+    assert machine.run(run_id).guarded.failed == len(events)
+    if outcome == "failed":
+        data = msgspec.json.decode(decisions.batch.deliveries[0].request.body)["data"]
+        assert (data["state"], data["error"]) == ("failed", "boom")
+
+
+# ── during and after a run ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("CON-5")
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_run_that_takes_longer_than_expected_is_late_once(restart: bool) -> None:
+    constraints = Constraints(max_expected_run_time="10s", max_allowed_run_time="20s")
+    late = Action(action="webhook", url=HOOK)
+    machine = Machine(Job(id="work", constraints=constraints, on_late=late), limits=LIMITS)
+    run_id = machine.running()
+    machine.advance(9.5)
+    if restart:
+        machine.restart()
+        machine.worker_up(held=[machine.held(run_id)])
+    assert not machine.run(run_id).guarded.late
+    machine.advance(0.5)
+    assert machine.run(run_id).guarded.late
+    assert [one.event for one in owed(machine)] == ["run.late"]
+    machine.restart()
+    machine.worker_up(held=[machine.held(run_id)])
+    assert violations(machine, run_id) == ["max_expected_run_time"]
+    machine.advance(10)
+    assert machine.run(run_id).stop == "timeout"
+    machine.finished(run_id, "cancelled")
+    assert machine.state_of(run_id) is S.TIMEOUT
+    assert violations(machine, run_id) == ["max_expected_run_time", "max_allowed_run_time"]
+    assert len(owed(machine)) == 1
+
+
+@pytest.mark.behaviour("CON-5")
+@pytest.mark.parametrize(
+    ("status", "on_error", "state"),
+    [
+        (204, OnError.FAIL, S.SUCCEEDED),
+        (500, OnError.ALLOW, S.FAILED),
+        (None, OnError.FAIL, S.FAILED),
+        (None, OnError.ALLOW, S.SUCCEEDED),
+        (None, OnError.SKIP, S.SUCCEEDED),
+    ],
+)
+@pytest.mark.parametrize("restart", [False, True])
+def test_the_hook_after_a_run_decides_about_its_success(
+    status: int | None, on_error: OnError, state: S, restart: bool
+) -> None:
+    constraints = Constraints(post_run_hook=Hook(url=HOOK, on_error=on_error))
+    machine = Machine(Job(id="work", constraints=constraints, retry=Retry(max_retries=3), deadline=60), limits=LIMITS)
+    machine.hook = None
+    run_id = machine.running()
+    machine.finished(run_id, result=b'"done"')
+    assert machine.state_of(run_id) is S.TERMINATING
+    machine.advance(100)
+    assert machine.state_of(run_id) is S.TERMINATING, "work that is done is in time"
+    if restart:
+        machine.restart()
+    assert len({call.id for call in machine.called}) == 1
+    machine.answered([(machine.called[-1], (status, "refused"))])
+    assert machine.state_of(run_id) is state
+    assert machine.run(run_id).result == (b'"done"' if state is S.SUCCEEDED else None)
+    assert machine.run(run_id).attempt == 1
+    assert not machine.state.lanes["main"].holding
+
+
+@pytest.mark.behaviour("CON-5", "RUN-10")
+def test_cancel_while_the_hook_after_a_run_is_asked() -> None:
+    machine = Machine(Job(id="work", constraints=Constraints(post_run_hook=HOOK)))
+    machine.hook = None
+    run_id = machine.running()
+    machine.finished(run_id, result=b"1")
+    machine.cancel(run_id)
+    machine.answered([(machine.called[0], (200, ""))])
+    assert machine.state_of(run_id) is S.CANCELLED
+    assert machine.run(run_id).result is None
+    assert [run.id for run in machine.ended] == [run_id]
+
+
+# ── retries, holds, definitions ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("RET-3")
+@pytest.mark.parametrize("marked", [[], ["pre_run_hook"]])
+def test_a_retry_checks_only_what_is_marked(marked: list[str]) -> None:
+    job = retrying_job(2, constraints=Constraints(
+        max_concurrent_runs=1, pre_run_hook=HOOK, catch_up_window=1, recheck_on_retry=marked
+    ))  # fmt: skip
+    machine = Machine(job, limits=LIMITS)
+    run_id = machine.running()
+    machine.finished(run_id, "failed")
+    second = machine.submit()
+    assert machine.state_of(second) is S.ACTION_RUNNING, "a run that is retried keeps its place"
+    machine.advance(2)
+    assert machine.state_of(run_id) is S.DISPATCHED
+    assert len([call for call in machine.called if call.run_id == run_id]) == 1 + len(marked)
+    machine.started(run_id)
+    machine.finished(run_id)
+    assert machine.state_of(second) is S.SKIPPED, "its window has passed"
+
+
+@pytest.mark.behaviour("RET-3", "CON-2")
+def test_two_jobs_that_wait_for_each_other_are_found() -> None:
+    """A retry keeps its place in its session, so that a run behind it cannot start; waiting for that run would never
+    end."""
+
+    def of(job_id: str) -> Job:
+        constraints = Constraints(pre_run_hook=f"https://{job_id}.example", recheck_on_retry=["pre_run_hook"])
+        retry = Retry(max_retries=3, initial_delay=1, jitter=0)
+        return Job(id=job_id, constraints=constraints, on_constraint_violation="wait", retry=retry)
+
+    options = {"*": {"debounce": 0.0, "max_concurrent": 1, "cap": 100}}
+    machine = Machine(of("a"), of("b"), limits=Limits(heartbeat_interval=1e6, session_patterns=options))
+    machine.worker_up()
+    first_a, first_b = machine.submit("a", session="one"), machine.submit("b", session="two")
+    second_a, second_b = machine.submit("a", session="two"), machine.submit("b", session="one")
+    machine.hook = lambda call: (409 if call.run_id in (first_a, first_b) else 200, "")
+    for run_id in (first_a, first_b):
+        machine.started(run_id)
+        machine.finished(run_id, "failed")
+        machine.advance(1)
+    assert machine.state_of(first_a) is S.ACTION_RUNNING
+    assert machine.state_of(first_b) is S.FAILED
+    assert "would never end" in reason(machine, first_b)
+    for run_id in (second_a, first_a):
+        machine.hook = answers(200)
+        machine.started(run_id)
+        machine.finished(run_id)
+    assert machine.state_of(second_b) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("RUN-24")
+def test_a_held_run_gives_up_its_place_and_is_checked_again() -> None:
+    machine = guarded(max_concurrent_runs=1, limits=LIMITS)
+    machine.worker_down(dead=True)
+    first, second = machine.submit(), machine.submit()
+    assert (machine.state_of(first), machine.state_of(second)) == (S.SCHEDULED, S.ACTION_RUNNING)
+    machine.act(RunAction.HOLD, first)
+    assert (machine.state_of(first), machine.state_of(second)) == (S.PENDING, S.SCHEDULED)
+    machine.act(RunAction.RELEASE, first)
+    assert machine.state_of(first) is S.ACTION_RUNNING
+    machine.cancel(second)
+    assert machine.state_of(first) is S.SCHEDULED
+
+
+def test_a_run_held_while_it_is_checked_stays_held() -> None:
+    machine = guarded(pre_run_hook=HOOK)
+    machine.hook = None
+    run_id = machine.submit()
+    machine.act(RunAction.HOLD, run_id)
+    machine.answered([(machine.called[0], (200, ""))])
+    assert machine.state_of(run_id) is S.PENDING
+    machine.hook = answers(200)
+    machine.act(RunAction.RELEASE, run_id)
+    assert machine.state_of(run_id) is S.DISPATCHED
+
+
+def test_a_new_constraint_counts_runs_of_the_old_definition() -> None:
+    machine = Machine(Job(id="work"), limits=LIMITS)
+    first = machine.running()
+    machine.jobs = [Job(id="work", constraints=Constraints(max_concurrent_runs=1))]
+    machine.step(("", Define(1, machine.jobs)))
+    second = machine.submit()
+    assert machine.state_of(second) is S.ACTION_RUNNING
+    machine.finished(first)
+    assert machine.state_of(second) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("TIM-5")
+@pytest.mark.parametrize("action", ["wait", "retry_later"])
+def test_only_the_latest_occurrence_waits(action: Any) -> None:
+    on = Action(action=action, delay="300s") if action == "retry_later" else Action(action=action)
+    job = Job(id="work", schedule=Schedule(every=10), constraints=Constraints(max_concurrent_runs=1),
+              on_constraint_violation=on)  # fmt: skip
+    machine = Machine(job, limits=LIMITS)
+    machine.worker_up()
+    pass_time(machine, 35, length=1000)
+    assert times(machine, S.SKIPPED) == [10, 20]
+    assert {run.reason for run in machine.ended} == {OVERTAKEN}
+    assert times(machine, S.ACTION_RUNNING) == [30]
+    beside = machine.submit()
+    assert machine.state_of(beside) is S.ACTION_RUNNING, "every run of the job counts"
+    machine.finished(f"work:{int(START)}")
+    assert begun(machine)[0] == (0, 0)
+    assert machine.state_of(f"work:{int(START) + 30}") is (S.DISPATCHED if action == "wait" else S.ACTION_RUNNING)
+
+
+@pytest.mark.behaviour("SES-1", "CON-2")
+def test_waiting_runs_of_sessions_keep_their_order() -> None:
+    machine = guarded(max_concurrent_runs=1, limits=Limits(heartbeat_interval=1e6, session_patterns=AT_ONCE))
+    runs = [machine.submit(session=name) for name in ("a", "b", "a")]
+    for run_id in runs:
+        machine.started(run_id)
+        machine.finished(run_id)
+    assert machine.dispatched() == runs
+
+
+# ── what is said ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("RUN-21")
+def test_explain_names_the_constraint_and_what_the_run_waits_for() -> None:
+    def sentence(run_id: str) -> str:
+        return explain(machine.state, machine.run(run_id), machine.now).sentence
+
+    machine = guarded(max_concurrent_runs=1)
+    first, second = machine.submit(), machine.submit()
+    assert sentence(second) == (
+        f"The run violates max_concurrent_runs (1 live, 1 allowed), and waits until one of them ends: {first}."
+    )
+    machine = guarded(Action(action="retry_later", delay="30s"), pre_run_hook=HOOK, checks=["check"])
+    machine.hook = None
+    run_id = machine.submit()
+    check = next(run.id for run in machine.state.runs.values() if run.job_id == "check")
+    assert sentence(run_id) == (
+        f"The run waits until pre_run_hook is checked; it waits until check check is checked by run {check}."
+    )
+    machine.answered([(machine.called[0], (409, ""))])
+    machine.started(check)
+    machine.finished(check)
+    assert sentence(run_id) == "The run violates pre_run_hook (answered 409); constraints are checked again in 30s."
+
+
+@pytest.mark.parametrize("decision", ["webhook", "trigger_job", "call"])
+def test_a_message_is_no_decision(decision: Any) -> None:
+    with pytest.raises(Exception, match=r"action: .* is not an action that decides"):
+        Decision(action=decision)
+
+
+def test_a_call_that_nobody_answers_leaves_no_effect_behind() -> None:
+    machine = guarded(pre_run_hook=HOOK)
+    machine.hook = None
+    machine.cancel(machine.submit())
+    machine.advance(100)
+    assert not [one for one in machine.state.effects if isinstance(one, CallHook)]

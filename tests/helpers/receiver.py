@@ -1,0 +1,57 @@
+"""A system that hooks and webhooks are sent to: a real HTTP server in a thread of the test."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Receiver:
+    """Answers each path with its status, 200 by default. A path without a status is held until `release`."""
+
+    def __init__(self) -> None:
+        self.statuses: dict[str, int | None] = {}
+        self.got: list[tuple[str, str, dict[str, Any]]] = []  # path, id and event of each request
+        self._released = threading.Event()
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                event = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                receiver.got.append((self.path, self.headers["webhook-id"], event))
+                status = receiver.statuses.get(self.path, 200)
+                if status is None:
+                    receiver._released.wait(60)
+                    status = 200
+                self.send_response(status)
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *arguments: object) -> None: ...
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
+
+    def ids(self, path: str, run_id: str) -> list[str]:
+        """Return the ids of the requests about a run, in order."""
+        return [id for one, id, event in self.got if (one, event["subject"]) == (path, run_id)]
+
+    def release(self) -> None:
+        self._released.set()
+
+    def close(self) -> None:
+        self.release()
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    receiver = Receiver()
+    try:
+        yield receiver
+    finally:
+        receiver.close()
