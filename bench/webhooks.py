@@ -15,55 +15,55 @@ from interlock.bench.report import Row, say
 from interlock.bench.server import Server, running
 from interlock.client.submission import new_run
 
-EVERY = 10  # every so many runs one owes a webhook
-TOLD = "bench.told"
+EVERY = 10  # one run in this many owes a webhook
+WITH_WEBHOOK = "bench.with_webhook"
 
 
 def measure_all(folder: Path, runs: int, rounds: int) -> tuple[list[Row], dict[str, Any]]:
-    found: dict[str, list[float]] = {"plain": [], "told": [], "sent": []}
+    found: dict[str, list[float]] = {"plain": [], "owes": [], "sent": []}
     for number in range(rounds):
-        for told in (False, True) if number % 2 else (True, False):
-            rate, sent = _measure(folder, runs, told)
-            found["told" if told else "plain"].append(rate)
-            if told:
+        for owes in (False, True) if number % 2 else (True, False):
+            rate, sent = _measure(folder, runs, owes)
+            found["owes" if owes else "plain"].append(rate)
+            if owes:
                 found["sent"].append(sent)
-            say(f"round {number + 1}: {'with' if told else 'without'} webhooks: {rate:,.0f} runs/s, {sent:,.0f} sent/s")
-    ratio = median(a / b for a, b in zip(found["told"], found["plain"], strict=True))
+            say(f"round {number + 1}: {'with' if owes else 'without'} webhooks: {rate:,.0f} runs/s, {sent:,.0f} sent/s")
+    ratio = median(a / b for a, b in zip(found["owes"], found["plain"], strict=True))
     rows: list[Row] = [
         ("runs end to end, runs/s", f"{median(found['plain']):,.0f}", ""),
-        (f"the same, 1 in {EVERY} owes a webhook", f"{median(found['told']):,.0f}", f"{ratio:.2f} of the line before"),
+        (f"the same, 1 in {EVERY} owes a webhook", f"{median(found['owes']):,.0f}", f"{ratio:.2f} of the line before"),
         ("  webhooks delivered until all are, a second", f"{median(found['sent']):,.0f}", ""),
     ]  # fmt: skip
     return rows, {"rounds": found, "ratio": ratio}
 
 
-def _measure(folder: Path, runs: int, told: bool) -> tuple[float, float]:
+def _measure(folder: Path, runs: int, owes: bool) -> tuple[float, float]:
     """Return runs a second until all have ended, and webhooks a second until all are delivered."""
     with socket.create_server(("127.0.0.1", 0)) as listener, running(folder, workers=1) as server:
         target = multiprocessing.get_context("fork").Process(target=_serve, args=(listener,), daemon=True)
         target.start()
         try:
-            return runtime.run(_load(server, runs, f"http://127.0.0.1:{listener.getsockname()[1]}/", told))
+            return runtime.run(_load(server, runs, f"http://127.0.0.1:{listener.getsockname()[1]}/", owes))
         finally:
             target.kill()
             target.join()
 
 
-async def _load(server: Server, runs: int, url: str, told: bool) -> tuple[float, float]:
+async def _load(server: Server, runs: int, url: str, owes: bool) -> tuple[float, float]:
     async with app.connected(server.socket):
-        await app.put_job(TOLD, run={"job": "bench.noop"}, on_success={"action": "webhook", "url": url})
-        await app.submit(TOLD)  # starts the sender
+        await app.put_job(WITH_WEBHOOK, run={"job": "bench.noop"}, on_success={"action": "webhook", "url": url})
+        await app.submit(WITH_WEBHOOK)  # starts the sender
         while not server.all_ended() or server.owes():  # noqa: ASYNC110 - other processes end them
             await asyncio.sleep(0.01)
         count = iter(range(runs))
         begin = time.perf_counter()
-        await submit_batches(runs, lambda: new_run(TOLD if told and next(count) % EVERY == 0 else "bench.noop"))
+        await submit_batches(runs, lambda: new_run(WITH_WEBHOOK if owes and next(count) % EVERY == 0 else "bench.noop"))
         while not server.all_ended():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
         ended = time.perf_counter() - begin
         while server.owes():  # noqa: ASYNC110 - as above
             await asyncio.sleep(0.01)
-        return runs / ended, (runs / EVERY if told else 0.0) / (time.perf_counter() - begin)
+        return runs / ended, (runs / EVERY if owes else 0.0) / (time.perf_counter() - begin)
 
 
 def _serve(listener: socket.socket) -> None:

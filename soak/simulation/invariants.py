@@ -17,7 +17,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation.bulks import Bulks
 from soak.simulation.executor import Execution, Ledger, Mark
-from soak.simulation.guards import CHECKER, Guards
+from soak.simulation.guards import Guards
 from soak.simulation.history import replay
 from soak.simulation.lanes import Lanes
 from soak.simulation.loop import VirtualLoop
@@ -175,7 +175,7 @@ class Invariants(Ledger):
         history = self._histories[run.id]
         last = self._fences.get((run.id, run.fence))
         executed = [one for one in self.executions if one.run_id == run.id]
-        if self.guards.explains_end(run) and (run.state is not State.SUCCEEDED or run.job_id == CHECKER.id):
+        if self.guards.explains_end(run):
             return
         if run.state is State.SUCCEEDED:
             self._check_mark(run, run.result)

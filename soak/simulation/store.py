@@ -200,6 +200,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.states(run_ids)
 
+    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        await self._work(self._faults.longest_read)
+        return await self._disk.previous(run_id)
+
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
         await self._work(self._faults.longest_read)
         return await self._disk.latest_times(job_ids, after)

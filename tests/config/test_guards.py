@@ -89,7 +89,7 @@ HOOK = f"{{action: webhook, url: '{URL}'}}"
         ("constraints: {catch_up_window: -5s}", "constraints.catch_up_window: '-5s' is not"),
         ("constraints: {max_expected_run_time: 0s}", "constraints.max_expected_run_time: '0s' is not longer than zero"),
         ("constraints: {max_expected_run_time: 2h, max_allowed_run_time: 1h}", "constraints.max_expected_run_time: "),
-        ("constraints: {max_allowed_run_time: 1h}\nmax_runtime: 2h", "max_runtime: cannot be combined with"),
+        ("constraints: {max_allowed_run_time: 1h}\nmax_runtime: 2h", "max_runtime: differs from"),
         ("constraints: {pre_run_hook: 'ftp://x/y'}", "constraints.pre_run_hook.url: 'ftp://x/y' is not a URL"),
         ("constraints: {pre_run_hook: 'file:///etc/passwd'}", "constraints.pre_run_hook.url: "),
         ("constraints: {pre_run_hook: 'https://'}", "constraints.pre_run_hook.url: "),
@@ -104,7 +104,7 @@ HOOK = f"{{action: webhook, url: '{URL}'}}"
         (f"constraints: {{post_run_hook: {{url: '{URL}', secret_env: NOT_SET}}}}",
          "4: constraints.post_run_hook.secret_env: environment variable 'NOT_SET' is not set"),
         ("constraints: {pre_run_hook: {url_env: NOT_SET}}", "url_env: environment variable 'NOT_SET' is not set"),
-        ("constraints: {pre_run_hook: {url_env: NO_URL}}", "url_env: environment variable 'NO_URL' holds no URL"),
+        ("constraints: {pre_run_hook: {url_env: NO_URL}}", "url_env: environment variable 'NO_URL' does not hold"),
         ("constraints: {checks: [a b]}", "constraints.checks[0].job: "),
         ("constraints: {checks: [{timeout: 5s}]}", "constraints.checks[0].job: missing"),
         ("constraints: {recheck_on_retry: [max_concurrent_runs]}", "constraints.recheck_on_retry[0]: "),
@@ -120,14 +120,14 @@ HOOK = f"{{action: webhook, url: '{URL}'}}"
         ("on_failure: {action: trigger_job, job: x, delay: 5s}", "on_failure.delay: is not a parameter of trigger_job"),
         ("on_failure: skip", "on_failure.action: 'skip' is not one of webhook, trigger_job, call"),
         ("on_success: wait", "on_success.action: 'wait' is not one of webhook, trigger_job, call"),
-        (f"on_success: {{action: webhook, url: '{URL}', then: skip}}", "on_success.then: is only for"),
-        ("on_late: {action: call, job: x}", "on_late: given without constraints.max_expected_run_time"),
-        ("on_constraint_violation: skip", "on_constraint_violation: given without a constraint"),
+        (f"on_success: {{action: webhook, url: '{URL}', then: skip}}", "on_success.then: is allowed only in"),
+        ("on_late: {action: call, job: x}", "on_late: needs constraints.max_expected_run_time"),
+        ("on_constraint_violation: skip", "on_constraint_violation: needs a constraint"),
         (MAX + "on_constraint_violation: {action: skip, delay: 5s}", "5: on_constraint_violation.delay: is not"),
         (MAX + "on_constraint_violation: {action: retry_later, delay: -1s}", "on_constraint_violation.delay: '-1s'"),
         (MAX + "on_constraint_violation: {action: retry_later, delay: 0s}", "on_constraint_violation.delay: "),
         (MAX + "on_constraint_violation: {action: wait, limit: 0s}", "on_constraint_violation.limit: '0s' is not"),
-        (MAX + "on_constraint_violation: [skip, wait]", "on_constraint_violation[0]: decides what becomes of the run"),
+        (MAX + "on_constraint_violation: [skip, wait]", "on_constraint_violation[0]: decides about the run"),
         (MAX + f"on_constraint_violation: [{HOOK}, {HOOK}, skip, {HOOK}]", "on_constraint_violation[2]: decides"),
         (MAX + f"on_constraint_violation: {{action: webhook, url: '{URL}', then: webhook}}",
          "on_constraint_violation.then.action: 'webhook' is not an action that decides"),
@@ -135,9 +135,10 @@ HOOK = f"{{action: webhook, url: '{URL}'}}"
          "on_constraint_violation.then.then: unknown field"),
         (MAX + f"on_constraint_violation: &a {{action: webhook, url: '{URL}', then: *a}}", "aliases"),
         (f"on_failure: [{', '.join([HOOK] * 17)}]", "on_failure: 17 is not a list of up to 16"),
-        (f"on_failure: {{action: webhook, url: '{URL}', body: 'a $ b'}}", "on_failure.body: has a $ without a name"),
-        (f"on_failure: {{action: webhook, url: '{URL}', body: '$payload'}}", "on_failure.body: uses $payload, which"),
-        (f"on_failure: {{action: webhook, url: '{URL}', body: x, format: slack}}", "on_failure.body: cannot be comb"),
+        (f"on_failure: {{action: webhook, url: '{URL}', body: 'a $ b'}}", "body: has a $ that no name follows"),
+        (f"on_failure: {{action: webhook, url: '{URL}', body: '$payload'}}", "uses the unknown variable $payload"),
+        (f"on_failure: {{action: webhook, url: '{URL}', body: '{{}}', format: slack}}", "body: cannot be comb"),
+        (f"on_failure: {{action: webhook, url: '{URL}', body: '{{\"a\": $job}}'}}", "body: does not make valid"),
         (f"on_failure: {{action: webhook, url: '{URL}', format: teams}}", "on_failure.format: 'teams' is not one of"),
         (f"on_failure: {{action: webhook, url: '{URL}', give_up_after: 0s}}", "on_failure.give_up_after: "),
         (f"on_failure: [{HOOK}, {{action: webhook, url_env: NOT_SET}}]", "on_failure[1].url_env: environment variable"),
@@ -155,7 +156,7 @@ def test_faults_name_place_field_and_value(text: str, says: str, monkeypatch: py
 def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
     with pytest.raises(BadConfig) as caught:
         loaded("on_failure: {action: webhook, url: 'https://me:hunter2@example.org/'}")
-    assert "on_failure.url: must not contain a password" in str(caught.value)
+    assert "on_failure.url: must not contain credentials" in str(caught.value)
     assert "hunter2" not in str(caught.value)
 
 

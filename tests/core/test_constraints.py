@@ -380,7 +380,7 @@ def test_a_triggered_job_names_its_cause_and_a_chain_ends() -> None:
     assert causes == [(run.id, depth + 1) for depth, run in enumerate(runs[:-1])]
     assert {run.tenant for run in runs} == {"red"}
     assert runs[-1].guarded.failed == 1
-    assert any("16 runs have caused each other" in text for text in machine.warned)
+    assert any("a chain of 16 runs" in text for text in machine.warned)
 
 
 @pytest.mark.behaviour("CON-2", "CON-4")
@@ -566,8 +566,9 @@ def test_a_run_held_while_it_is_checked_stays_held() -> None:
     run_id = machine.submit()
     machine.act(RunAction.HOLD, run_id)
     machine.answered([(machine.called[0], (200, ""))])
-    assert machine.state_of(run_id) is S.PENDING
-    machine.hook = answers(200)
+    machine.restart()
+    machine.worker_up()
+    assert machine.state_of(run_id) is S.CONDITION_RUNNING
     machine.act(RunAction.RELEASE, run_id)
     assert machine.state_of(run_id) is S.DISPATCHED
 
@@ -623,19 +624,36 @@ def test_explain_names_the_constraint_and_what_the_run_waits_for() -> None:
     machine = guarded(max_concurrent_runs=1)
     first, second = machine.submit(), machine.submit()
     assert sentence(second) == (
-        f"The run violates max_concurrent_runs (1 live, 1 allowed), and waits until one of them ends: {first}."
+        "The run violates max_concurrent_runs (1 live, 1 allowed), and waits until another run of its job ends."
     )
+    assert explain(machine.state, machine.run(second), machine.now).reasons[0].holders == [first]
     machine = guarded(Action(action="retry_later", delay="30s"), pre_run_hook=HOOK, checks=["check"])
     machine.hook = None
     run_id = machine.submit()
     check = next(run.id for run in machine.state.runs.values() if run.job_id == "check")
     assert sentence(run_id) == (
-        f"The run waits until pre_run_hook is checked; it waits until check check is checked by run {check}."
+        f"The run waits for pre_run_hook to be checked; it waits for check check to be checked by run {check}."
     )
     machine.answered([(machine.called[0], (409, ""))])
     machine.started(check)
     machine.finished(check)
     assert sentence(run_id) == "The run violates pre_run_hook (answered 409); constraints are checked again in 30s."
+
+
+@pytest.mark.behaviour("SEC-5")
+@pytest.mark.parametrize(
+    ("format", "sent"),
+    [
+        ("slack", {"text": "🔴 work: failed (failed): failed: &lt;!channel&gt; @everyone\nrun RUN"}),
+        ("discord", {"content": "🔴 work: failed (failed): failed: <!channel> @everyone\nrun RUN",
+                     "allowed_mentions": {"parse": []}}),
+    ],
+)  # fmt: skip
+def test_an_error_mentions_nobody_in_a_chat(format: Any, sent: dict[str, Any]) -> None:
+    machine = Machine(Job(id="work", on_failure=Action(action="webhook", url=HOOK, format=format)))
+    run_id = machine.running()
+    machine.finished(run_id, "failed", error="<!channel> @everyone")
+    assert msgspec.json.decode(owed(machine)[0].request.body.replace(run_id.encode(), b"RUN")) == sent
 
 
 @pytest.mark.parametrize("decision", ["webhook", "trigger_job", "call"])

@@ -32,7 +32,7 @@ def sent(m: Machine, *results: Sent) -> None:
 
 
 def redeliver(m: Machine) -> Delivery:
-    origin, report = m.step(("client", Redeliver(6, "d1", "ann"))).answers[-1]
+    origin, report = m.step(("client", Redeliver(6, "d1"))).answers[-1]
     assert isinstance(report, RedeliveryReport)
     assert (origin, report.request) == ("client", 6)
     assert stored(m) == report.delivery

@@ -156,3 +156,17 @@ def test_hooks_and_webhooks_outlast_the_death_of_scheduler_and_sender(folder: Pa
             assert server.stop() == 0, server.said
         finally:
             server.kill()
+
+
+@pytest.mark.behaviour("LAN-7", "CON-5")
+def test_a_run_that_waits_for_its_hook_ends_before_the_server_stops(folder: Path) -> None:
+    with receiving() as receiver:
+        receiver.statuses = {"/after": None}
+        with serve(folder, receiver) as server, client_of(server) as client:
+            run_id = client.submit("ending").id
+            wait_until(lambda: receiver.ids("/after", run_id), "the hook is asked")
+            server.send(signal.SIGINT)
+            wait_until(lambda: "stopping" in server.said, "it is stopping")
+            receiver.release()
+            assert server.ended() == 0
+        assert "1 succeeded, 0 kept for the next start" in server.said

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from interlock.config.guards import EVENTS
 from interlock.config.sources import load, of_app
-from interlock.model.guard import FILLED, PARAMETERS, RECHECKED, Action, Check, Constraints, Hook
+from interlock.model.guard import EVENTS, FILLED, PARAMETERS, RECHECKED, Action, Check, Constraints, Hook
 from interlock.model.job import Job
 from interlock.sender.signature import signed_headers
 from tests.docs.blocks import ROOT, blocks, of_language

@@ -62,7 +62,16 @@ class Outbox:
         self.looks += 1
         if self.down:
             raise StoreUnavailable("test", asked=True)
-        return {row.host: row.next_at for row in sorted(self.pending(), key=lambda row: -row.next_at)}
+        return {row.host: row.next_at for row in sorted(self.first_in_order(), key=lambda row: -row.next_at)}
+
+    def first_in_order(self) -> list[Delivery]:
+        orders: set[str] = set()
+        found = []
+        for row in self.pending():
+            if row.order not in orders:
+                found.append(row)
+            orders |= set() if row.order is None else {row.order}
+        return found
 
     async def owed(self, host: str, now: float, limit: int) -> list[Delivery]:
         self.fetches += 1

@@ -9,7 +9,7 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from interlock import runtime
-from interlock.model.delivery import Outgoing
+from interlock.model.delivery import LONGEST_ANSWER, Outgoing
 from interlock.sender.http_transport import HttpTransport
 from interlock.sender.transport import Answer
 from tests.sender.http import NOW, exchange, in_turn, outgoing, post, receiver
@@ -133,8 +133,8 @@ def test_a_variable_that_is_not_set_is_named(name: str) -> None:
     [
         ("url_env", "ftp://s3cret/", "environment variable X does not hold a URL"),
         ("url_env", "s3cret", "environment variable X does not hold a URL"),
-        ("secret_env", "whsec_s3cret!", "environment variable X begins with whsec_ and is not base64"),
-        ("token_env", "s3cret\r\nHost: x", "environment variable X cannot be sent in a header"),
+        ("secret_env", "whsec_s3cret!", "environment variable X begins with whsec_, but the rest is not base64"),
+        ("token_env", "s3cret\r\nHost: x", "environment variable X holds characters that a header cannot carry"),
     ],
 )
 def test_a_bad_variable_is_named_without_its_value(
@@ -169,3 +169,22 @@ def test_no_error_holds_the_query_or_a_secret_url(url: str, monkeypatch: pytest.
         assert error
         assert not {"s3cret", "nowhere", "127.0.0.1"} & set(error.replace("/", " ").split())
         assert "s3cret" not in error
+
+
+@pytest.mark.behaviour("SEC-5")
+def test_what_a_receiver_repeats_of_a_secret_url_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many servers name the path in their answer; the last bytes that are kept may be in the middle of it."""
+    path = "/services/T00/B00/TOPSECRETXYZ?key=t%2Bken12345"
+
+    async def handler(request: web.BaseRequest) -> web.Response:
+        text = f"Cannot POST {request.raw_path} t+ken12345 ".ljust(LONGEST_ANSWER - 8, ".") + "TOPSECRETXYZ"
+        return web.Response(status=404, text=text)
+
+    def request(port: int) -> Outgoing:
+        monkeypatch.setenv("CHAT_URL", f"http://127.0.0.1:{port}{path}")
+        return outgoing(None, url_env="CHAT_URL")
+
+    answer = exchange(handler, request)
+    assert answer.status == 404
+    assert not any(part in answer.text for part in ("TOPSECRE", "services", "ken12345", "127.0.0.1"))
+    assert len(answer.text) <= LONGEST_ANSWER

@@ -75,7 +75,7 @@ def test_tries_back_off_to_an_hour_until_the_delivery_is_given_up(
     row = stage.outbox.rows["d1"]
     assert (row.state, row.tries, row.error) == (DeliveryState.FAILED, len(times), "answered 404")
     assert 22.7 * HOUR < times[-1] < 24 * HOUR
-    assert "d1 (run.failed of j to a) is given up" in caplog.text
+    assert "gave up on delivery d1 (run.failed of j to a)" in caplog.text
     # Between tries nobody looks more often than the safety net does.
     assert stage.outbox.looks < 30 * HOUR / LONGEST_SLEEP + 4 * len(times)
 

@@ -45,4 +45,4 @@ class Deliveries:
 
     async def redeliver(self, call: Call[Any, None]) -> DeliveryInfo:
         delivery = await self._delivery(call.path["delivery"], call.caller)
-        return info_of((await ask(self._connection, Redeliver(0, delivery.id, call.caller.name))).delivery)
+        return info_of((await ask(self._connection, Redeliver(0, delivery.id))).delivery)

@@ -5,10 +5,8 @@ from collections.abc import Collection, Iterator
 
 from interlock.model.error import shown
 from interlock.model.field_types import did_you_mean
-from interlock.model.guard import Action, Check, Hook, is_url
+from interlock.model.guard import EVENTS, Action, Check, Hook, is_url
 from interlock.model.job import Job
-
-EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_late")
 
 
 def _parts(job: Job) -> Iterator[tuple[str, Action | Check | Hook]]:
@@ -37,7 +35,10 @@ def missing_variables(job: Job) -> Iterator[tuple[str, str]]:
             if not value:
                 yield f"{path}.{name}", f"{path}.{name}: environment variable {shown(variable)} is not set"
             elif name == "url_env" and not is_url(value):
-                yield f"{path}.{name}", f"{path}.{name}: environment variable {shown(variable)} holds no URL"
+                yield (
+                    f"{path}.{name}",
+                    f"{path}.{name}: environment variable {shown(variable)} does not hold an HTTP URL",
+                )
 
 
 def named_jobs(job: Job) -> Iterator[tuple[str, str]]:

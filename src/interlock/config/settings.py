@@ -125,7 +125,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     hosts: Annotated[list[str], doc("Names the server answers to, besides its address and localhost."), HOSTS] = []
     webhook_allow: Annotated[
         list[str],
-        doc("Addresses, networks and hosts that webhooks may reach although they are link-local or metadata."),
+        doc("Addresses, networks and hosts that requests may reach even if they are link-local or cloud metadata."),
         Texts(Text(r"[^\s@]+", "an address, a network like 169.254.0.0/16, or a host name")),
     ] = []
     max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20

@@ -5,14 +5,14 @@ Stopping ends a waiting run at once, and asks the worker of an executing one.
 
 from collections.abc import Callable, Iterator
 
-from interlock.core import rerun
+from interlock.core import constraints, rerun
 from interlock.core.facts import Needs
 from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
 from interlock.model.command import Quarantine
-from interlock.model.duration import brief, checked
+from interlock.model.duration import checked, span
 from interlock.model.error import RunPruned, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Hold
@@ -61,6 +61,8 @@ def release(p: Pass, run: Run, reason: str, actor: str) -> bool:
     p.set_facet(run, hold=None)
     if run.state is State.PENDING:
         p.entering.append(run)
+    elif run.state is State.CONDITION_RUNNING:
+        constraints.proceed(p, run)
     return True
 
 
@@ -90,7 +92,7 @@ def overrun(p: Pass, run: Run, kind: str) -> None:
     if run.state is State.TERMINATING:
         return
     if (allowed := p.state.job_of(run).constraints.max_allowed_run_time) is not None:
-        p.violate(run, ALLOWED, f"has run for {brief(checked(allowed))}, and is stopped")
+        p.violate(run, ALLOWED, f"stopped after {span(checked(allowed))} of run time")
     if kind != ATTEMPT_RUNTIME:
         _time_out(p, run)
     elif run.state in ON_WORKER and run.stop is None:

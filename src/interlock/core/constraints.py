@@ -6,8 +6,8 @@
                       │                    │
                       └───────────── action_running ─► skipped, or scheduled with `on_error: allow`
 
-The store, hooks and checks of your own answer while the run is in `condition_running`; its facet keeps the answers, so
-that a restart asks only for those that are missing. The rest is checked in the pass that has the last answer: a run
+While a run is in `condition_running`, the store, hooks and check jobs answer; its facet keeps the answers, so a restart
+asks only for the missing ones. The rest is checked in the pass that has the last answer: a run
 takes its place in the same step that finds it free. In `action_running` a run waits for a time, for other runs of its
 job to end, or for a run that it has called.
 """
@@ -21,9 +21,9 @@ from msgspec.structs import replace
 
 from interlock.core import effects
 from interlock.core.admission import admit
-from interlock.core.guard_actions import ActionFailed, about, cause, inform, inform_all, inform_of_end
+from interlock.core.guard_actions import EVENTS, ActionFailed, about, cause, inform, inform_all
 from interlock.core.hooks import GOOD, call_hook, hook_of
-from interlock.core.job_guard import JobGuard, guard_of
+from interlock.core.job_guard import JobGuard, guard_of, waits
 from interlock.core.series import OVERTAKEN, overtaken_by
 from interlock.core.state import WAIT as WAIT_SPAN
 from interlock.core.state import SchedulerState
@@ -44,9 +44,9 @@ from interlock.model.guard import (
     SKIP,
     WAIT,
     WINDOW,
+    Action,
     ActionKind,
     Check,
-    Constraints,
     Decision,
     OnError,
 )
@@ -58,24 +58,28 @@ from interlock.model.state import State
 ACTION = "action"  # name in `asked` of the run that an action has called
 KILLED = "killed by a newer run of its job (kill_old)"
 LONGEST_MESSAGE = 500
+MOST_WOKEN = 1000  # runs without a limit on their number that the end of one wakes
 WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
 
 
 def constrain(p: Pass, run: Run) -> bool:
     """Check the constraints of a run that is due; a stage of the entry."""
     constraints = p.state.job_of(run).constraints
-    if constraints is NO_CONSTRAINTS or not constraints.is_checked_before:
+    if constraints is NO_CONSTRAINTS or not constraints.before:
+        return False
+    if run.facets is not None and run.facets.caused_by is not None and run.facets.caused_by.check:
+        # Another run waits for it: its own constraints could make both wait for ever.
         return False
     if run.guarded.cleared and not (constraints.recheck_on_retry and run.previous is State.RETRYING):
         return False
     guard_of(p.state, run.job_id).pending[run.id] = run
-    p.move(run, State.CONDITION_PENDING, "has constraints")
+    p.move(run, State.CONDITION_PENDING, "constraints must be checked")
     _check(p, run)
     return True
 
 
 def _check(p: Pass, run: Run) -> None:
-    names = _names(p, run)
+    names = _names(p.state, run)
     p.move(run, State.CONDITION_RUNNING, f"checks {', '.join(names)}")
     guarded = run.guarded
     fresh = replace(guarded, answers={}, asked={}, decision=None, step=0, checked=guarded.checked + len(names))
@@ -83,55 +87,45 @@ def _check(p: Pass, run: Run) -> None:
     _ask(p, run)
 
 
-def _names(p: Pass, run: Run) -> list[str]:
-    """Return the constraints to check: all of them, or before a retry those that are marked. A run that is retried
-    still holds its place among the runs of its job."""
-    constraints, again = p.state.job_of(run).constraints, run.guarded.cleared
-    names = [PREVIOUS] if constraints.require_previous_success else []
-    names += [PRE_HOOK] if constraints.pre_run_hook is not None else []
-    names += [CHECKS] if constraints.checks else []
-    names += [WINDOW] if constraints.catch_up_window is not None else []
-    if again:
-        names = [name for name in names if name in constraints.recheck_on_retry]
-    elif constraints.max_concurrent_runs is not None:
-        names.append(MAX_CONCURRENT)
-    checks = [_of_check(one) for one in _checks(constraints)]
-    return [one for name in names for one in (checks if name == CHECKS else [name])]
+def _names(state: SchedulerState, run: Run) -> list[str]:
+    """Return the constraints to check: all of them, or before a retry those in `recheck_on_retry`."""
+    constraints = state.job_of(run).constraints
+    names = [name for name in constraints.before if not run.guarded.cleared or name in constraints.recheck_on_retry]
+    return [one for name in names for one in (_checks(state, run) if name == CHECKS else [name])]
 
 
-def _of_check(check: Check) -> str:
-    return f"check {check.job}"
+def _checks(state: SchedulerState, run: Run) -> dict[str, Check]:
+    """Return the checks of a run by the names of their constraints."""
+    return {f"check {one.job}": one for one in state.job_of(run).constraints.checks if isinstance(one, Check)}
 
 
-def _checks(constraints: Constraints) -> tuple[Check, ...]:
-    return constraints.checks  # type: ignore[return-value] # wider for users
+def _missing(state: SchedulerState, run: Run) -> list[str]:
+    """Return the constraints that wait for an answer from outside the pass."""
+    return [name for name in _names(state, run) if name not in (*run.guarded.answers, WINDOW, MAX_CONCURRENT)]
 
 
 def _ask(p: Pass, run: Run) -> None:
-    """Ask for the answers that are missing, or judge if there are none."""
-    asked = dict(run.guarded.asked)
-    missing = [name for name in _names(p, run) if name not in (*run.guarded.answers, WINDOW, MAX_CONCURRENT)]
-    for name in missing:
+    """Ask for the missing answers, or judge if none is missing."""
+    for name in _missing(p.state, run):
         if name == PREVIOUS:
-            effects.ask(p, ReadPrevious(run.id, run.seq, run.job_id, run.tenant))
+            effects.ask(p, ReadPrevious(run.id, run.seq))
         elif name == PRE_HOOK:
             call_hook(p, run, name)
-        elif name not in asked:
-            check = next(one for one in _checks(p.state.job_of(run).constraints) if _of_check(one) == name)
-            try:
-                asked[name] = _begin(p, run, check, name)
-            except ActionFailed as error:
-                _unanswered(p, run, name, OnError(check.on_error), str(error))
-                if run.state is not State.CONDITION_RUNNING:
-                    return
-    if asked != run.guarded.asked:
-        p.set_facet(run, constraints=replace(run.guarded, asked=asked))
-    if all(name in run.guarded.answers for name in missing):
-        _judge(p, run)
+        elif name not in run.guarded.asked:
+            _begin_check(p, run, name)
+            if run.state is not State.CONDITION_RUNNING:
+                return
+    proceed(p, run)
 
 
-def _begin(p: Pass, run: Run, check: Check, name: str) -> str:
-    return cause(p, run, check.job, about(p, run, "check"), name, checked(check.timeout), "called to check").id
+def _begin_check(p: Pass, run: Run, name: str) -> None:
+    check = _checks(p.state, run)[name]
+    try:
+        called = cause(p, run, check.job, about(run, "check"), name, checked(check.timeout), "called to check")
+    except ActionFailed as error:
+        _unanswered(p, run, name, OnError(check.on_error), str(error))
+    else:
+        p.set_facet(run, constraints=replace(run.guarded, asked={**run.guarded.asked, name: called.id}))
 
 
 def _answer(p: Pass, run: Run, name: str, message: str) -> None:
@@ -139,12 +133,12 @@ def _answer(p: Pass, run: Run, name: str, message: str) -> None:
     if run.state is not State.CONDITION_RUNNING or name in run.guarded.answers:
         return
     p.set_facet(run, constraints=replace(run.guarded, answers={**run.guarded.answers, name: message}))
-    _ask_rest(p, run)
+    proceed(p, run)
 
 
-def _ask_rest(p: Pass, run: Run) -> None:
-    outside = [name for name in _names(p, run) if name not in (WINDOW, MAX_CONCURRENT)]
-    if all(name in run.guarded.answers for name in outside):
+def proceed(p: Pass, run: Run) -> None:
+    """Judge a run once all answers are there. A held run stays as it is until it is released."""
+    if not run.is_held and not _missing(p.state, run):
         _judge(p, run)
 
 
@@ -162,7 +156,7 @@ def _end(p: Pass, run: Run, on_error: OnError, reason: str) -> None:
     if on_error is OnError.SKIP:
         _skip(p, run, reason)
     elif on_error is OnError.ALLOW:
-        _clear(p, run, f"allowed: {reason}")
+        _clear(p, run, f"allowed to start although {reason}")
     else:
         run.error = reason
         p.move(run, State.FAILED, reason)
@@ -206,7 +200,8 @@ def _finish(p: Pass, run: Run, status: int | None, why: str) -> None:
 
 def _judge(p: Pass, run: Run) -> None:
     """Clear a run that violates nothing, or act."""
-    constraints, names = p.state.job_of(run).constraints, _names(p, run)
+    job, names = p.state.job_of(run), _names(p.state, run)
+    constraints = job.constraints
     found = [(name, message) for name, message in run.guarded.answers.items() if message]
     if WINDOW in names and p.now - run.scheduled_at > checked(constraints.catch_up_window):
         window = brief(checked(constraints.catch_up_window))
@@ -215,33 +210,28 @@ def _judge(p: Pass, run: Run) -> None:
     if MAX_CONCURRENT in names and most is not None and len(holding) >= most:
         found.append((MAX_CONCURRENT, f"{len(holding):,} live, {most:,} allowed"))
     if not found:
-        _clear(p, run, "constraints are met")
+        _clear(p, run, "all constraints are met")
         return
     for name, message in found:
         p.violate(run, name, message)
     guarded = run.guarded
-    only_full = [name for name, _ in found] == [MAX_CONCURRENT]
     p.move(run, State.ACTION_PENDING, _why(run))
     since = p.now if guarded.since is None else guarded.since
-    decision = _decision(p.state.job_of(run), only_full)
+    actions, is_only_full = job.actions("on_constraint_violation"), [name for name, _ in found] == [MAX_CONCURRENT]
+    decision = actions[-1].decision if actions else WAIT if is_only_full else SKIP
     p.set_facet(run, constraints=replace(guarded, asked={}, since=since, decision=decision))
-    p.move(run, State.ACTION_RUNNING, _named(p.state.job_of(run), decision))
+    p.move(run, State.ACTION_RUNNING, ", then ".join([*(one.action for one in _informing(job)), decision.action]))
     _act(p, run)
 
 
-def _decision(job: Job, only_full: bool) -> Decision:
-    actions = job.actions("on_constraint_violation")
-    return actions[-1].decision if actions else WAIT if only_full else SKIP
-
-
-def _named(job: Job, decision: Decision) -> str:
-    told = [str(one.action) for one in job.actions("on_constraint_violation") if one.action in INFORM]
-    return ", then ".join([*told, str(decision.action)])
+def _informing(job: Job) -> list[Action]:
+    """Return the actions of a violation that decide nothing."""
+    return [one for one in job.actions("on_constraint_violation") if one.action in INFORM]
 
 
 def _act(p: Pass, run: Run) -> None:
     """Carry out the actions of a violation one after the other, the decision last."""
-    actions = [one for one in p.state.job_of(run).actions("on_constraint_violation") if one.action in INFORM]
+    actions = _informing(p.state.job_of(run))
     while (step := run.guarded.step) < len(actions):
         action = actions[step]
         try:
@@ -274,7 +264,7 @@ def _failed(p: Pass, run: Run, on_error: OnError, why: str) -> None:
     """Follow `on_error` of an action that failed."""
     guarded = run.guarded
     p.set_facet(run, constraints=replace(guarded, failed=guarded.failed + 1))
-    p.violate(run, ACTION, why[:LONGEST_MESSAGE])
+    p.violate(run, ACTION, why[:LONGEST_MESSAGE], count=0)
     _end(p, run, on_error, why[:LONGEST_MESSAGE])
 
 
@@ -291,34 +281,34 @@ def _park(p: Pass, run: Run, decision: Decision) -> None:
     left = None if decision.limit is None else since + checked(decision.limit) - p.now
     fail = partial(_failed, p, run, OnError(decision.on_error))
     if left is not None and left <= 0:
-        fail(f"{decision.action}: the constraints were violated for {brief(checked(decision.limit))}, its limit")
+        fail(f"{decision.action} reached its limit: constraints violated for {brief(checked(decision.limit))}")
         return
     delay = left
     if decision.action is ActionKind.RETRY_LATER:
         delay = checked(decision.delay) if left is None else min(checked(decision.delay), left)
     elif decision.action is ActionKind.KILL_OLD and not _kill_old(p, run, guard):
         return
-    elif not (others := _others(guard, run, decision)):
-        fail(f"{decision.action}: no other run of the job is live, so waiting would change nothing")
+    elif not (others := _others(guard, run, decision.action)):
+        fail(f"{decision.action} failed: no other run of the job is live")
         return
-    elif _is_stuck(p.state, run, set()):
-        fail(f"{decision.action}: would never end: {others[0].id} waits for this run, perhaps through others")
+    elif _is_stuck(p.state, others, run):
+        fail(f"{decision.action} failed: it would never end, because all other runs of the job wait for this one")
         return
     if _is_overtaken(p, run, guard):
         _skip(p, run, OVERTAKEN)
-    elif delay is not None:
+        return
+    guard.park(run)
+    if delay is not None:
         run.due_at = p.now + delay
         p.touch(run)
         p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
 
 
-def _others(guard: JobGuard, run: Run, decision: Decision) -> list[Run]:
+def _others(guard: JobGuard, run: Run, action: str) -> list[Run]:
     """Return the runs that a run waits for: those with a place, or the older ones that are being killed."""
-    found = [one for one in guard.holding.values() if one is not run]
-    if decision.action is ActionKind.KILL_OLD:
-        waiting = [one for one in guard.pending.values() if one is not run]
-        found = [one for one in {one.id: one for one in [*found, *waiting]}.values() if _is_older(one, run)]
-    return found
+    if action == ActionKind.KILL_OLD:
+        return [one for one in (guard.holding | guard.pending).values() if one is not run and _is_older(one, run)]
+    return [one for one in guard.holding.values() if one is not run]
 
 
 def _is_older(one: Run, run: Run) -> bool:
@@ -330,19 +320,17 @@ def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
     most = p.state.job_of(run).constraints.max_concurrent_runs
     newer = [one for one in guard.holding.values() if one is not run and not _is_older(one, run)]
     if most is not None and len(newer) >= most:
-        _skip(p, run, f"kill_old: a newer run of the job is live: {newer[0].id}")
+        _skip(p, run, "kill_old: a newer run of the job is live")
         return False
-    for one in _others(guard, run, Decision(action=ActionKind.KILL_OLD)):
-        cancel_run(p, one, KILLED, f"run {run.id}")
+    for one in _others(guard, run, ActionKind.KILL_OLD):
+        cancel_run(p, one, KILLED, "kill_old")
     return True
 
 
 def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
     """Keep only the latest of the occurrences that wait; return whether that is another one."""
     entry = p.state.timetable.entries.get(run.job_id)
-    for other in list(guard.pending.values()) if run.origin is not None else ():
-        if other is run or not _waits(other):
-            continue
+    for other in [one for one in guard.occurrences.values() if waits(one)] if run.origin is not None else ():
         later, earlier = (run, other) if _is_older(other, run) else (other, run)
         if earlier.origin in overtaken_by(entry, later):
             if earlier is run:
@@ -351,50 +339,52 @@ def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
     return False
 
 
-def _waits(run: Run) -> bool:
-    """Return whether a run waits because of a violation, and not for a run that it has called."""
-    return run.state is State.ACTION_RUNNING and not run.guarded.asked
+def skip_waiting(p: Pass, job_id: str, why: str) -> None:
+    """Skip the occurrences of a job that wait because of a violation."""
+    guard = p.state.guards.get(job_id)
+    for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
+        _skip(p, run, why)
 
 
-def _is_stuck(state: SchedulerState, run: Run, above: set[str]) -> bool:
-    """Return whether everything that a run waits for waits, in the end, for a run above it. A run that executes, or
-    that waits for a slot, goes on by itself."""
-    if run.id in above:
-        return True
-    found: Iterable[Run] = ()
-    decision = run.guarded.decision
-    if _waits(run) and decision is not None and decision.action in WAITS:
-        found = _others(guard_of(state, run.job_id), run, decision)
-    elif run.state is State.SCHEDULED and state.waits_in_session(run):
-        found = state.sessions[run.tenant, str(run.session)].active.values()
-    blockers = list(found)
-    return bool(blockers) and all(_is_stuck(state, one, above | {run.id}) for one in blockers)
+def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
+    """Return whether all that these wait for, in the end, is this run. A run that executes, or waits for a slot or for
+    an answer from outside, goes on by itself, and so do those that wait for it."""
+    seen, ahead = {run.id}, list(others)
+    while ahead:
+        one = ahead.pop()
+        if one.id in seen:
+            continue
+        seen.add(one.id)
+        decision = one.guarded.decision
+        blockers: list[Run] = []
+        if waits(one) and decision is not None and decision.action in WAITS:
+            blockers = _others(guard_of(state, one.job_id), one, decision.action)
+        elif one.state is State.SCHEDULED and state.waits_in_session(one):
+            blockers = list(state.sessions[one.tenant, str(one.session)].active.values())
+        if not blockers:
+            return False
+        ahead += blockers
+    return True
 
 
 def _clear(p: Pass, run: Run, reason: str) -> None:
     """Give a run its place, and let it go on."""
     guard = guard_of(p.state, run.job_id)
-    guard.pending.pop(run.id, None)
+    guard.drop(run)
     guard.holding[run.id] = run
     run.due_at = None
     cleared = replace(run.guarded, cleared=True, answers={}, asked={}, decision=None, step=0, since=None)
     p.set_facet(run, constraints=cleared)
     admit(p, run, reason)
-    if run.is_held and run.state is State.SCHEDULED:
-        p.move(run, State.PENDING, "held")
-        p.stepping_back.append(run)
 
 
-def alarm(p: Pass, run: Run) -> None:
-    """Check the constraints again after a delay; `_park` ends a wait that has reached its limit."""
-    if _waits(run):
-        _check_again(p, run)
-
-
-def _check_again(p: Pass, run: Run) -> None:
-    run.due_at = None
-    p.move(run, State.CONDITION_PENDING, "checks again")
-    _check(p, run)
+def check_again(p: Pass, run: Run) -> None:
+    """Check the constraints of a waiting run again; `_park` ends a wait that has reached its limit."""
+    if waits(run):
+        guard_of(p.state, run.job_id).wake(run)
+        run.due_at = None
+        p.move(run, State.CONDITION_PENDING, "constraints are checked again")
+        _check(p, run)
 
 
 def resume(p: Pass, run: Run) -> None:
@@ -403,8 +393,6 @@ def resume(p: Pass, run: Run) -> None:
         _ask(p, run)
     elif run.state is State.TERMINATING:
         call_hook(p, run, POST_HOOK)
-    elif run.state is State.ACTION_RUNNING:
-        _wake(p, guard_of(p.state, run.job_id))
 
 
 def release(p: Pass) -> None:
@@ -412,23 +400,22 @@ def release(p: Pass) -> None:
     while p.settled < len(p.ended):
         run = p.ended[p.settled]
         p.settled += 1
-        job = p.state.job_of(run)
-        if job.on_success or job.on_failure:
-            inform_of_end(p, run, job)
+        if run.state in EVENTS:
+            inform_all(p, run, *EVENTS[run.state])
         if run.facets is not None:
             _settle(p, run)
         if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
             guard.drop(run)
-            _wake(p, guard)
-            if not guard.holding and not guard.pending and run.job_id not in p.state.jobs:
-                del p.state.guards[run.job_id]
+            p.freed_places[run.job_id] = None
+    while p.freed_places:
+        _wake(p, p.state.guards[p.freed_places.popitem()[0]])
 
 
 def _settle(p: Pass, run: Run) -> None:
     """Answer the run that has called this one, and end those that this one has called."""
     for run_id in run.guarded.asked.values():
         if (called := p.state.runs.get(run_id)) is not None:
-            cancel_run(p, called, f"run {run.id} has ended", "scheduler")
+            cancel_run(p, called, f"run {run.id}, which called it, has ended", "scheduler")
     if run.guarded.asked or run.guarded.answers:
         p.set_facet(run, constraints=replace(run.guarded, asked={}, answers={}))
     caused_by = None if run.facets is None else run.facets.caused_by
@@ -437,80 +424,79 @@ def _settle(p: Pass, run: Run) -> None:
         return
     message, fault = _result(run)
     if caused_by.check != ACTION:
-        check = next(one for one in _checks(p.state.job_of(caller).constraints) if _of_check(one) == caused_by.check)
         if fault:
-            _unanswered(p, caller, caused_by.check, OnError(check.on_error), fault)
+            on_error = _checks(p.state, caller)[caused_by.check].on_error
+            _unanswered(p, caller, caused_by.check, OnError(on_error), fault)
         else:
             _answer(p, caller, caused_by.check, message)
     elif run.state is State.SUCCEEDED:
         p.set_facet(caller, constraints=replace(caller.guarded, asked={}))
         _act(p, caller)
     else:
-        actions = [one for one in p.state.job_of(caller).actions("on_constraint_violation") if one.action in INFORM]
-        action = actions[caller.guarded.step - 1]
-        _failed(p, caller, OnError(action.on_error), f"call of {action.job}: run {run.id} {run.state}: {run.reason}")
+        action = _informing(p.state.job_of(caller))[caller.guarded.step - 1]
+        _failed(
+            p,
+            caller,
+            OnError(action.on_error),
+            f"call of {action.job} failed: run {run.id} ended as {run.state} ({run.reason})",
+        )
 
 
 def _result(run: Run) -> tuple[str, str]:
     """Return the violation that a check found, or why it found nothing out."""
     if run.state is not State.SUCCEEDED:
-        return "", f"run {run.id} {run.state}: {run.reason}"
-    found = None if run.result is None else msgspec.json.decode(run.result)
+        return "", f"run {run.id} ended as {run.state} ({run.reason})"
+    try:
+        found = None if run.result is None else msgspec.json.decode(run.result)
+    except (ValueError, RecursionError):
+        return "", f"run {run.id} returned something that cannot be read"
     if found is None or isinstance(found, bool):
         return "" if found in (None, True) else "the check returned false", ""
     if isinstance(found, str):
         return found[:LONGEST_MESSAGE], ""
-    return "", f"run {run.id} returned {str(found)[:100]}; a check returns true, false or a text"
+    return "", f"run {run.id} returned {str(found)[:100]}; a check must return true, false, null or a string"
 
 
 def _wake(p: Pass, guard: JobGuard) -> None:
-    """Check the first runs again that wait for others to end, as many as have room."""
-    for run in list(islice(_awake(p.state, guard), 1000)):
-        if _waits(run):
-            _check_again(p, run)
-
-
-def _awake(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
-    taken = 0
-    for run in guard.pending.values():
+    """Check the runs again that waited for others to end: those whose wait is over, and the first of those that wait
+    for a place, as many as have room."""
+    for run in list(guard.asking.values()):
         decision = run.guarded.decision
-        if not _waits(run) or decision is None or decision.action not in WAITS:
-            continue
+        if run.id in guard.asking and decision is not None and not _others(guard, run, decision.action):
+            check_again(p, run)
+    for run in list(islice(_with_room(p.state, guard), MOST_WOKEN)):
+        check_again(p, run)
+
+
+def _with_room(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
+    for place, run in enumerate(guard.waiting.values()):
         most = state.job_of(run).constraints.max_concurrent_runs
-        if decision.action is ActionKind.KILL_OLD:
-            if not _others(guard, run, decision):
-                yield run
-        elif most is not None and len(guard.holding) + taken >= most:
+        if most is not None and len(guard.holding) + place >= most:
             return
-        else:
-            taken += 1
-            yield run
+        yield run
 
 
 def late(p: Pass, run: Run) -> None:
     """Mark a run that takes longer than expected."""
-    job = p.state.job_of(run)
-    expected = job.constraints.max_expected_run_time
+    expected = p.state.job_of(run).constraints.max_expected_run_time
     if expected is None or run.guarded.late or run.state is State.TERMINATING:
         return
     p.set_facet(run, constraints=replace(run.guarded, late=True))
-    p.violate(run, EXPECTED, f"has run for {brief(checked(expected))} and not ended")
-    if job.on_late:
-        inform_all(p, run, job.actions("on_late"), "late")
+    p.violate(run, EXPECTED, f"still running after {span(checked(expected))}")
+    inform_all(p, run, "on_late", "late")
 
 
 def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a wait for the answer to a constraint, or because one is violated."""
     guarded, kind = run.guarded, ReasonKind.CONSTRAINT
     if run.state is State.TERMINATING:
-        text = f"has done its work, and waits for the answer of {POST_HOOK}"
+        text = f"has finished its work and waits for {POST_HOOK} to answer"
         yield Reason(kind=kind, text=text, name=POST_HOOK, since=run.changed_at)
     elif run.state is State.CONDITION_RUNNING:
-        for name in run.reason.removeprefix("checks ").split(", "):
-            if name not in (*guarded.answers, WINDOW, MAX_CONCURRENT):
-                runs = [guarded.asked[name]] if name in guarded.asked else []
-                by = f" by run {runs[0]}" if runs else ""
-                yield Reason(kind=kind, text=f"waits until {name} is checked{by}", name=name, runs=runs)
+        for name in _missing(state, run):
+            runs = [guarded.asked[name]] if name in guarded.asked else []
+            by = f" by run {runs[0]}" if runs else ""
+            yield Reason(kind=kind, text=f"waits for {name} to be checked{by}", name=name, runs=runs)
     elif run.state is State.ACTION_RUNNING and guarded.decision is not None:
         yield _explained(state, run, guarded.decision, now)
 
@@ -521,13 +507,14 @@ def _explained(state: SchedulerState, run: Run, decision: Decision, now: Now) ->
     kind, since = ReasonKind.CONSTRAINT, run.guarded.since
     if run.guarded.asked:
         called = run.guarded.asked[ACTION]
-        return Reason(kind=kind, text=f"{why}, and waits for run {called}, which it has called", runs=[called])
-    at = None if run.due_at is None else run.due_at
+        return Reason(kind=kind, text=f"{why}, and waits for run {called}, which its action started", runs=[called])
+    at = run.due_at
     if decision.action is ActionKind.RETRY_LATER:
         left = "now" if at is None else f"in {span(at - now.wall)}"
         return Reason(kind=kind, text=f"{why}; constraints are checked again {left}", name=violated.constraint, at=at)
-    others = _others(guard_of(state, run.job_id), run, decision)
-    what = "older runs of its job have stopped" if decision.action is ActionKind.KILL_OLD else "one of them ends"
+    others = _others(guard_of(state, run.job_id), run, decision.action)
+    is_killing = decision.action is ActionKind.KILL_OLD
+    what = "older runs of its job have stopped" if is_killing else "another run of its job ends"
     holders = [one.id for one in others[:MOST_NAMED]]
-    text = f"{why}, and waits until {what}: {', '.join(holders)}"
+    text = f"{why}, and waits until {what}"
     return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)

@@ -11,11 +11,12 @@ from typing import Any
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.command import Answered
-from interlock.model.effect import Effect, ReadInputs
+from interlock.model.effect import CallHook, Effect, ReadInputs
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 
+PATIENCE = 600.0  # seconds for which a hook is asked again; the sender may be starting
 Apply = Callable[[Pass, Run, Any], None]
 
 
@@ -40,7 +41,11 @@ def proceed(p: Pass, appliers: Mapping[type[Effect], Apply]) -> None:
         return
     for effect in [effect for effect, due in pending.items() if due <= p.elapsed]:
         del pending[effect]
-        if _run_of(p, effect) is not None:
+        if (run := _run_of(p, effect)) is None:
+            continue
+        if isinstance(effect, CallHook) and p.now - run.changed_at > effect.limit + PATIENCE:
+            appliers[CallHook](p, run, (None, "the sender does not answer"))
+        else:
             ask(p, effect)
     p.state.effects_due = min(pending.values(), default=inf)
 

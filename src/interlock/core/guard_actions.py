@@ -10,12 +10,14 @@ from interlock.model.delivery import Delivery, delivery_id, notice_of, outgoing
 from interlock.model.duration import checked
 from interlock.model.facets import CausedBy
 from interlock.model.guard import DEEPEST, Action, ActionKind
-from interlock.model.job import Job
 from interlock.model.request import NewRun
 from interlock.model.run import TRIGGER, Run
 from interlock.model.state import State
 
-FAILED = (State.FAILED, State.TIMEOUT, State.ORPHANED)
+EVENTS = {State.SUCCEEDED: ("on_success", "succeeded")} | dict.fromkeys(
+    (State.FAILED, State.TIMEOUT, State.ORPHANED), ("on_failure", "failed")
+)
+"""end of a run → the job's field with its actions, and the kind of the event"""
 
 
 class ActionFailed(Exception):
@@ -40,7 +42,7 @@ def cause(
     if job_id not in p.state.jobs:
         raise ActionFailed(f"no job has the id {job_id!r}")
     if depth > DEEPEST:
-        raise ActionFailed(f"{DEEPEST} runs have caused each other in a chain; the last would be of job {job_id!r}")
+        raise ActionFailed(f"job {job_id!r} is not started: a chain of {DEEPEST} runs has already caused each other")
     deadline = None if timeout is None else p.now + timeout
     new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
     caused = create_run(p, new, None, f"run {run.id}", why)
@@ -48,7 +50,7 @@ def cause(
     return caused
 
 
-def about(p: Pass, run: Run, kind: str) -> bytes:
+def about(run: Run, kind: str) -> bytes:
     """Return the payload of a run that is called with a notice."""
     return msgspec.json.encode({"notice": notice_of(run, kind, run.guarded.violations)})
 
@@ -68,12 +70,15 @@ def inform(p: Pass, run: Run, action: Action, kind: str, place: int, check: str 
     if action.action is ActionKind.TRIGGER_JOB:
         cause(p, run, str(action.job), data_of(p, action))
         return None
-    return cause(p, run, str(action.job), about(p, run, kind), check, why=f"called: {kind}")
+    limit = None if action.limit is None else checked(action.limit)
+    return cause(p, run, str(action.job), about(run, kind), check, limit, f"called because of run.{kind}")
 
 
-def inform_all(p: Pass, run: Run, actions: tuple[Action, ...], kind: str) -> None:
+def inform_all(p: Pass, run: Run, field: str, kind: str) -> None:
     """Carry out the actions after an event. One that fails is recorded, and changes nothing else."""
-    failed = 0
+    actions, failed = p.state.job_of(run).actions(field), 0
+    if not actions:
+        return
     for place, action in enumerate(actions):
         try:
             inform(p, run, action, kind, place)
@@ -83,10 +88,3 @@ def inform_all(p: Pass, run: Run, actions: tuple[Action, ...], kind: str) -> Non
     guarded = run.guarded
     changed = replace(guarded, actions=guarded.actions + len(actions), failed=guarded.failed + failed)
     p.set_facet(run, constraints=changed)
-
-
-def inform_of_end(p: Pass, run: Run, job: Job) -> None:
-    if run.state is State.SUCCEEDED and job.on_success:
-        inform_all(p, run, job.actions("on_success"), "succeeded")
-    elif run.state in FAILED and job.on_failure:
-        inform_all(p, run, job.actions("on_failure"), "failed")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from interlock.core import constraints
 from interlock.core.admission import adopt, lane_of, note_reached
 from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
@@ -191,6 +192,7 @@ def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
 
 
 def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
+    constraints.skip_waiting(p, job_id, why)
     series = p.state.series.pop((job_id, ""), None)
     if series is None:
         return

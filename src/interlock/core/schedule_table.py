@@ -119,6 +119,6 @@ def goes_early(state: "SchedulerState", run: Run) -> bool:
     if lane.rate is not None or not lane.has_slot or 2 * (len(lane.holding) + lane.waiting) >= lane.limit:
         return False
     series, job = state.series.get((run.job_id, "")), state.jobs.get(run.job_id)
-    if job is None or job.constraints.is_checked_before:
+    if job is None or job.constraints.before:
         return False
     return series is None or len(series.live) < job.occurrences_at_once

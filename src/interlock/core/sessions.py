@@ -36,7 +36,7 @@ from interlock.model.request import NewRun
 from interlock.model.run import Now, Run
 from interlock.model.session import Drop, Mode, SessionAction, SessionOptions, check_key, effective
 from interlock.model.session_info import SessionEvent
-from interlock.model.state import State
+from interlock.model.state import GUARDED, State
 
 DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
 INTERRUPTED = "interrupted by a later run"
@@ -117,7 +117,8 @@ def _arrive(p: Pass, session: Session, run: Run, facet: SessionFacet) -> None:
     if options.mode is Mode.INTERRUPT:
         session.collector = None
         for other in [*session.not_ended(), *session.waiting.values()]:
-            if other is not run:
+            # A run that its constraints held up interrupts none that came after it.
+            if other is not run and other.created_at <= run.created_at:
                 cancel_run(p, other, INTERRUPTED, "scheduler")
     elif (collector := session.collecting(p.elapsed)) is not None and p.collapse(collector, run):
         _open_window(p, session, collector, options.debounce)
@@ -301,7 +302,9 @@ def _stop_all(p: Pass, session: Session, actor: str) -> bool:
 def _reset(p: Pass, session: Session, actor: str) -> bool:
     """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
     _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
-    for run in list(session.waiting.values()):
+    guarded = [run for guard in p.state.guards.values() for run in guard.pending.values() if not run.guarded.cleared]
+    of_session = [run for run in guarded if (run.tenant, run.session) == (session.tenant, session.name)]
+    for run in [*session.waiting.values(), *of_session]:
         cancel_run(p, run, CLEARED, actor)
     for run in session.not_ended():
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))
@@ -359,7 +362,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 def had_turn(run: Run) -> bool:
     """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
     lane or in its session; a start decides anew."""
-    waits = run.state is State.SCHEDULED or (run.state is State.PENDING and run.is_held)
+    waits = run.state in GUARDED or run.state is State.SCHEDULED or (run.state is State.PENDING and run.is_held)
     return not waits or (run.attempt > 0 and not run.session_facet.stepped_back)
 
 

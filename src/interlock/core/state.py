@@ -318,6 +318,8 @@ class SchedulerState:
         if len(self.spans) > most:
             self.spans = [span for span in self.spans if span[2] in self.runs or span[3] == GATE]
             heapify(self.spans)
+        if len(self.guards) > 100 + 2 * len(self.jobs):
+            self.guards = {job_id: one for job_id, one in self.guards.items() if job_id in self.jobs or one.is_used}
         if len(self.versions) > 1000 + 2 * len(self.jobs) + len(self.runs):
             used = {run.job_version for run in self.runs.values()} | {job.version for job in self.jobs.values()}
             self.versions = {version: job for version, job in self.versions.items() if version in used}

@@ -82,7 +82,7 @@ def step(
 
 
 def _release(p: Pass) -> None:
-    """Let others continue where runs have ended."""
+    """Wake the runs that waited for those that ended."""
     constraints.release(p)
     release(p)
     sessions.release(p)

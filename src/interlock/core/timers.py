@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from heapq import heappop, heappush
 
+from msgspec.structs import replace
+
 from interlock.core import constraints, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.gates import GATE, RateGate, ring
@@ -84,7 +86,7 @@ def _end_spans(p: Pass) -> None:
         if kind == LATE:
             constraints.late(p, run)
         elif kind == WAIT and run.state is State.ACTION_RUNNING:
-            constraints.alarm(p, run)
+            constraints.check_again(p, run)
         elif kind == WAIT and run.state is State.SCHEDULED:
             end_window(p, run)
         elif kind == WAIT and run.state in (State.PRERUN, State.RETRYING):
@@ -109,6 +111,8 @@ def follow_wall_clock(p: Pass) -> None:
         run = p.state.runs.get(run_id)
         if kind == WAIT and run is not None and run.seq == value and run.due_at is not None:
             run.due_at += jump
+            if run.guarded.since is not None:
+                p.set_facet(run, constraints=replace(run.guarded, since=run.guarded.since + jump))
             p.touch(run)
     for gate in p.state.gates.values():
         if isinstance(gate, RateGate) and gate.due > p.elapsed:

@@ -3,7 +3,6 @@
 `move` is the only way a run changes state.
 """
 
-from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +63,7 @@ class Pass(Decisions, kw_only=True):
     stepping_back: list[Run] = []  # runs of sessions that are held although their turn has come
     left: int = 0  # number of ended runs that their sessions have noticed
     released: int = 0  # number of ended runs that the timetable has noticed
+    freed_places: dict[str, None] = {}  # jobs with constraints of which a run gave up its place
     settled: int = 0  # number of ended runs whose guards and actions have noticed
     occurrences: int = 0  # number of created runs
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
@@ -120,9 +120,8 @@ class Pass(Decisions, kw_only=True):
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
             # It is held, and gives up its place.
-            guard = self.state.guards[run.job_id]
-            guard.drop(run)
-            self.state.unsettled += islice(guard.pending, 1)
+            self.state.guards[run.job_id].drop(run)
+            self.freed_places[run.job_id] = None
             self.set_facet(run, constraints=replace(run.guarded, cleared=False))
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
@@ -172,12 +171,12 @@ class Pass(Decisions, kw_only=True):
         run.facets = None if changed == Facets() else changed
         self.touch(run)
 
-    def violate(self, run: Run, constraint: str, message: str) -> None:
-        """Record that a run violates a constraint."""
+    def violate(self, run: Run, constraint: str, message: str, count: int = 1) -> None:
+        """Record that a run violates a constraint, or that its action failed, which does not count."""
         found = Violation(constraint, message, self.now)
         guarded = run.guarded
         kept = (*guarded.violations, found)[-MOST_VIOLATIONS:]
-        self.set_facet(run, constraints=replace(guarded, violations=kept, violated=guarded.violated + 1))
+        self.set_facet(run, constraints=replace(guarded, violations=kept, violated=guarded.violated + count))
         self.violations.append((run, found))
         self.announce(
             ViolationEvent(

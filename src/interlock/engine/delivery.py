@@ -41,6 +41,7 @@ class Delivery:
         engine.requests.announce(decisions.ended)
         if decisions.batch.deliveries:
             engine.sender.note_owed()
+        engine.sender.forget(decisions.ended)
         if decisions.batch.kept or decisions.batch.service_log:
             for _, content in commands:
                 if type(content) is NoteServices:

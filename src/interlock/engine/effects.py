@@ -8,14 +8,11 @@ from typing import Any
 from interlock.model.command import Answered
 from interlock.model.effect import CallHook, Effect, ReadInputs, ReadPrevious
 from interlock.model.error import StoreUnavailable
-from interlock.model.run_filter import RunFilter
-from interlock.model.state import State
 from interlock.ports.store import Store
 
 logger = logging.getLogger("interlock.engine")
 
 MOST_AT_ONCE = 8  # calls under way at once
-PAGE, MOST_PAGES = 100, 100  # runs looked at to find the previous one
 Answers = list[tuple[Effect, Any]]
 
 
@@ -70,22 +67,7 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(one, await _previous(one, store)) for one in effects if isinstance(one, ReadPrevious)]
-
-
-async def _previous(of: ReadPrevious, store: Store) -> tuple[str, State, bool] | None:
-    """Return the last run of the job created before this one that has begun or has not ended."""
-    before, is_earlier = None, False
-    for _ in range(MOST_PAGES):
-        page = await store.runs(RunFilter(job_id=of.job_id, tenant=of.tenant), before, PAGE)
-        for run in page.runs:
-            if is_earlier and (run.started_at is not None or run.ended_at is None):
-                return run.id, run.state, run.ended_at is not None
-            is_earlier = is_earlier or run.id == of.run_id
-        if page.next is None:
-            break
-        before = page.next
-    return None
+    return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
 
 
 Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]

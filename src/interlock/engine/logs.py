@@ -17,7 +17,7 @@ def write(decisions: Decisions) -> None:
     for text in decisions.warnings:
         logger.warning(text)
     for run, one in decisions.violations:
-        logger.warning("violates %s: %s", one.constraint, one.message, extra=_fields(run))
+        logger.warning("run violates %s: %s", one.constraint, one.message, extra=_fields(run))
     for text in decisions.problems:
         logger.error(text)
     if logger.isEnabledFor(logging.INFO):

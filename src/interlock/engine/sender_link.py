@@ -1,10 +1,11 @@
 """The scheduler's side of its sender: hand it hooks, tell it about deliveries, and take its answers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from interlock.model import delivery_request as d
 from interlock.model.effect import CallHook
+from interlock.model.run import Run
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
@@ -14,7 +15,7 @@ class SenderLink:
     def __init__(self, engine: "Engine") -> None:
         self._engine = engine
         self._name: str | None = None  # the client that sends
-        self._asked: dict[tuple[str, int], CallHook] = {}  # run and its seq → hook without an answer
+        self._asked: dict[str, CallHook] = {}  # run → its hook without an answer
         self.on_needed: Callable[[], None] = lambda: None  # called whenever there is something to send, and no sender
 
     def register(self, name: str, message: d.BecomeSender) -> d.SenderReport:
@@ -35,13 +36,20 @@ class SenderLink:
         if self._name is None:
             self.on_needed()
         else:
-            self._asked[effect.run_id, effect.seq] = effect
+            self._asked[effect.run_id] = effect
             self._engine.links.tell(self._name, d.CallHook(effect.run_id, effect.seq, effect.id, effect.outgoing))
 
     def answered(self, answer: d.HookAnswered) -> None:
-        effect = self._asked.pop((answer.run_id, answer.seq), None)
-        if effect is not None:
+        effect = self._asked.get(answer.run_id)
+        if effect is not None and effect.seq == answer.seq:
+            del self._asked[answer.run_id]
             self._engine.effects.answer([(effect, (answer.status, answer.error))])
+
+    def forget(self, ended: Iterable[Run]) -> None:
+        """Take back the hooks of runs that have ended."""
+        for run in ended if self._asked else ():
+            if self._asked.pop(run.id, None) is not None and self._name is not None:
+                self._engine.links.tell(self._name, d.ForgetHook(run.id))
 
     def note_owed(self) -> None:
         """Say that deliveries were stored."""

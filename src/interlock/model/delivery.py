@@ -1,9 +1,11 @@
-"""Deliveries: requests owed to other systems. A row of the commit that caused each one, until it is answered."""
+"""Deliveries: HTTP requests owed to other systems. Each is stored in the commit that causes it, and is pending until it
+is answered or given up."""
 
 import hashlib
 import json
 from collections.abc import Sequence
 from enum import StrEnum
+from html import escape
 from string import Template
 from typing import Annotated, Any
 from urllib.parse import urlsplit
@@ -12,7 +14,8 @@ import msgspec
 
 from interlock.model.doc import doc
 from interlock.model.duration import checked
-from interlock.model.guard import Action, Format, Hook, Violation
+from interlock.model.field import copy_fields
+from interlock.model.guard import Action, Format, Hook, Violation, without_query
 from interlock.model.job_info import Cursor
 from interlock.model.json_form import Time, rfc3339
 from interlock.model.message import Count, Instant
@@ -20,13 +23,14 @@ from interlock.model.run import Run
 
 LONGEST_ANSWER = 4096  # bytes of an answer that are kept
 SECRET_URL = "$"  # begins the host of a URL that is in a variable
+LONGEST_TEXT = 1900  # characters; a chat takes 2,000
 FACTOR, LONGEST_DELAY = 4.0, 3600.0  # of the delays between tries, which begin at one second
 
 _COLOUR = {"failed": "🔴", "timeout": "🔴", "orphaned": "🔴", "succeeded": "🟢"}
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """A run at the moment of an event: what a check or an action of yours, and the receiver of a webhook, gets."""
+    """A run at the moment of an event, as sent to checks, called jobs, hooks and webhooks."""
 
     type: str  # `run.check`, `run.violated`, `run.late`, `run.done`, `run.succeeded` or `run.failed`
     run_id: str
@@ -44,16 +48,11 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
 
 def notice_of(run: Run, kind: str, violations: Sequence[Violation] = ()) -> Notice:
     lines = (run.error or "").strip().splitlines()
-    return Notice(
+    return copy_fields(
+        Notice,
+        run,
         type=f"run.{kind}",
         run_id=run.id,
-        job_id=run.job_id,
-        tenant=run.tenant,
-        state=run.state,
-        reason=run.reason,
-        attempt=run.attempt,
-        scheduled_at=run.scheduled_at,
-        session=run.session,
         labels={} if run.facets is None or run.facets.labels is None else run.facets.labels,
         violations=[f"{one.constraint}: {one.message}" for one in violations],
         error=lines[-1] if lines else None,
@@ -84,11 +83,11 @@ class Outgoing(msgspec.Struct, frozen=True, array_like=True):
     @property
     def shown_url(self) -> str:
         """The URL without its query, which may hold a secret."""
-        return self.host if self.url is None else urlsplit(self.url)._replace(query="", fragment="").geturl()
+        return self.host if self.url is None else without_query(self.url)
 
 
 def delivery_id(run: Run, what: str) -> str:
-    """Return the id of what a run asks for in its present state: the same one, however often it asks."""
+    """Return the id of a request by a run in its current state; repeating the request gives the same id."""
     return hashlib.blake2b(f"{run.id}\0{run.seq}\0{what}".encode(), digest_size=16).hexdigest()
 
 
@@ -103,8 +102,11 @@ def render(to: Action | Hook, notice: Notice, id: str, now: float) -> tuple[str,
     if isinstance(to, Action) and to.body is not None:
         return "application/json", Template(to.body).substitute(_filled(notice, id, now)).encode()
     if isinstance(to, Action) and to.format is not Format.CLOUDEVENTS:
-        name = "text" if to.format is Format.SLACK else "content"
-        return "application/json", msgspec.json.encode({name: sentence(notice)[:1900]})
+        text = sentence(notice)[:LONGEST_TEXT]
+        if to.format is Format.SLACK:
+            return "application/json", msgspec.json.encode({"text": escape(text, quote=False)})
+        # Nobody is mentioned, whatever an error says.
+        return "application/json", msgspec.json.encode({"content": text, "allowed_mentions": {"parse": []}})
     event = {
         "specversion": "1.0",
         "id": id,
@@ -127,7 +129,7 @@ def sentence(notice: Notice) -> str:
 
 
 def _filled(notice: Notice, id: str, now: float) -> dict[str, str]:
-    """Return the values of a template, each so that it may stand between the quotes of JSON."""
+    """Return the values of a template, escaped for use inside JSON strings."""
     values: dict[str, Any] = {
         "run": notice.run_id, "job": notice.job_id, "tenant": notice.tenant, "type": notice.type, "id": id,
         "state": notice.state, "reason": notice.reason, "error": notice.error or "", "attempt": notice.attempt,
@@ -194,7 +196,7 @@ class Sent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeliveryInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A delivery as it is shown."""
+    """A webhook delivery: target, state and latest answer."""
 
     id: Annotated[str, doc("Id, which the receiver finds in the header `webhook-id`.")]
     run_id: Annotated[str, doc("Run that caused it.")]
@@ -220,10 +222,5 @@ class DeliveryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def info_of(delivery: Delivery) -> DeliveryInfo:
-    names = set(DeliveryInfo.__struct_fields__) - {"target", "state", "next_at"}
-    return DeliveryInfo(
-        **{name: getattr(delivery, name) for name in names},
-        target=delivery.request.shown_url,
-        state=delivery.state,
-        next_at=delivery.next_at if delivery.ended_at is None else None,
-    )
+    next_at = delivery.next_at if delivery.ended_at is None else None
+    return copy_fields(DeliveryInfo, delivery, target=delivery.request.shown_url, next_at=next_at)

@@ -29,6 +29,12 @@ class CallHook(Message, frozen=True):
     outgoing: Outgoing
 
 
+class ForgetHook(Message, frozen=True):
+    """Do not make the request of this run if it has not begun."""
+
+    run_id: str
+
+
 class HookAnswered(Message, frozen=True):
     """The answer to a hook: its status, or why there is none."""
 
@@ -56,7 +62,6 @@ class Redeliver(Change[RedeliveryReport], frozen=True):
     """Deliver again what was delivered or given up."""
 
     delivery_id: str
-    actor: str = ""
 
     permission: ClassVar = Permission.OPERATE
     once: ClassVar = True

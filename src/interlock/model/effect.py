@@ -24,10 +24,8 @@ class ReadInputs(Effect, frozen=True, gc=False):
 
 
 class ReadPrevious(Effect, frozen=True, gc=False):
-    """Read the run of the same job before this one. The answer has its id, state and ended_at, or None."""
-
-    job_id: str
-    tenant: str
+    """Read the run of the same job before this one. The answer has its id, its state and whether it has ended, or is
+    None."""
 
 
 class CallHook(Effect, frozen=True, gc=False):

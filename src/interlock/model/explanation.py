@@ -125,7 +125,7 @@ def with_deliveries(found: Explanation, deliveries: Iterable[Delivery], now: flo
         what = f"{one.event} to {one.request.shown_url}"
         failed = f" after {tries}: {one.error}" if one.error else ""
         if one.ended_at is None:
-            text = f"owes {what}{failed}, next try in {span(one.next_at - now)}"
+            text = f"has not yet delivered {what}{failed}; next try in {span(one.next_at - now)}"
         else:
             text = f"could not deliver {what}{failed}"
         at = one.next_at if one.ended_at is None else None

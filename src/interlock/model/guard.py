@@ -1,5 +1,6 @@
 """The guards of a job: constraints on its runs, and actions when one is violated, is late, fails or succeeds."""
 
+import json
 from collections.abc import Sequence
 from enum import StrEnum
 from string import Template
@@ -49,40 +50,46 @@ def is_url(text: str) -> bool:
     return parts.scheme in ("http", "https") and bool(parts.hostname) and len(text) <= LONGEST_URL
 
 
+def without_query(url: str) -> str:
+    """Return a URL that may be shown: a query or a fragment may hold a secret."""
+    return urlsplit(url)._replace(query="", fragment="").geturl()
+
+
 class Url(Text):
     def __init__(self) -> None:
         super().__init__("[!-~]+", "a URL that begins with http:// or https://", accepts=is_url)
 
     def check(self, value: Any, place: Place) -> str:
         if isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]:
-            raise BadUse(str(place), "must not contain a password; put the URL into a variable, and name it in url_env")
+            raise BadUse(
+                str(place),
+                "must not contain credentials; put the URL in an environment variable and name that in url_env",
+            )
         return super().check(value, place)
 
 
 URL = Url()
 
 
-def template_fault(body: str) -> str | None:
-    """Return what is wrong with the template of a body."""
-    template = Template(body)
-    if not template.is_valid():
-        return "has a $ without a name behind it; write $$ for a dollar sign"
-    unknown = [name for name in template.get_identifiers() if name not in FILLED]
-    return f"uses ${unknown[0]}, which is unknown; use {', '.join(f'${name}' for name in FILLED)}" if unknown else None
-
-
 class Body(Text):
     """A template: `$job` stands for the id of the job."""
 
-    def __init__(self) -> None:
-        expected = f"a text of up to {LONGEST_BODY:,} characters"
-        super().__init__(r"[^\x00]+", expected, accepts=lambda text: len(text) <= LONGEST_BODY)
-
     def check(self, value: Any, place: Place) -> str:
-        body = super().check(value, place)
-        if (fault := template_fault(body)) is not None:
-            raise BadUse(str(place), fault)
-        return body
+        template = Template(super().check(value, place))
+        if not template.is_valid():
+            raise BadUse(str(place), "has a $ that no name follows; write $$ for a literal dollar sign")
+        for name in template.get_identifiers():
+            if name not in FILLED:
+                known = ", ".join(f"${one}" for one in FILLED)
+                raise BadUse(str(place), f"uses the unknown variable ${name}; use one of {known}")
+        try:
+            json.loads(template.substitute(dict.fromkeys(FILLED, "x") | {"attempt": "1"}))
+        except ValueError as error:
+            raise BadUse(str(place), f"does not make valid JSON ({error})") from error
+        return template.template
+
+
+BODY = Body(r"[^\x00]+", f"a text of up to {LONGEST_BODY:,} characters", accepts=lambda text: len(text) <= LONGEST_BODY)
 
 
 class OnError(StrEnum):
@@ -122,13 +129,18 @@ class Hook(Checked, frozen=True, kw_only=True, omit_defaults=True):
     one_of: ClassVar[tuple[str, ...]] = ("url", "url_env")
 
     url: Annotated[str | None, doc("URL to post to."), URL] = None
-    url_env: Annotated[str | None, doc("Variable with the URL, if that is a secret."), VARIABLE] = None
+    url_env: Annotated[str | None, doc("Environment variable that holds the URL, if the URL is secret."), VARIABLE] = (
+        None
+    )
     secret_env: Annotated[str | None, doc("Variable with the secret that signs the request."), VARIABLE] = None
     token_env: Annotated[str | None, doc("Variable with a token for the header `Authorization`."), VARIABLE] = None
     timeout: Annotated[AnyTime, doc("Time for the answer."), Span("10ms", "5m")] = 10.0
     on_error: Annotated[
         AnyOnError,
-        doc("If nobody answers: `fail` the run, `skip` it, or `allow` it. After a run, `skip` also allows it."),
+        doc(
+            "If the hook does not answer: `fail` the run, `skip` it, or `allow` it. "
+            "For `post_run_hook`, `skip` acts like `allow`."
+        ),
     ] = OnError.FAIL
 
 
@@ -154,6 +166,7 @@ else:
 MAX_CONCURRENT, PREVIOUS, WINDOW = "max_concurrent_runs", "require_previous_success", "catch_up_window"
 PRE_HOOK, POST_HOOK, CHECKS = "pre_run_hook", "post_run_hook", "checks"
 EXPECTED, ALLOWED = "max_expected_run_time", "max_allowed_run_time"
+BEFORE = (PREVIOUS, PRE_HOOK, CHECKS, WINDOW, MAX_CONCURRENT)  # constraints before a run, in the order of their checks
 RECHECKED = (PREVIOUS, WINDOW, PRE_HOOK, CHECKS)
 
 
@@ -163,13 +176,16 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
     where: ClassVar[str] = "constraints"
 
     max_concurrent_runs: Annotated[
-        int | None, doc("Most of its runs that may be live at once; by default only occurrences exclude each other."),
+        int | None,
+        doc("Most of its runs that may be live at once. By default, only scheduled occurrences exclude each other."),
         Whole(1),
     ] = None  # fmt: skip
     require_previous_success: Annotated[bool, doc("Whether the previous run must have succeeded.")] = False
-    catch_up_window: Annotated[AnyTime | None, doc("Most time from its due time until a run may start."), Span()] = None
+    catch_up_window: Annotated[
+        AnyTime | None, doc("Longest delay after its due time at which a run may still start."), Span()
+    ] = None
     pre_run_hook: Annotated[AnyHook, doc("Request before a run."), Part(Hook, "url")] = None
-    checks: Annotated[Checks, doc("Jobs that check before a run."), Several(Part(Check, "job"))] = ()
+    checks: Annotated[Checks, doc("Jobs that must approve a run before it starts."), Several(Part(Check, "job"))] = ()
     recheck_on_retry: Annotated[
         Names, doc("Constraints to check again before each retry."),
         Texts(Word("|".join(RECHECKED), f"one of {', '.join(RECHECKED)}"), make=tuple),
@@ -187,20 +203,28 @@ class Constraints(Checked, frozen=True, kw_only=True, omit_defaults=True):
         if expected is not None and allowed is not None and checked(expected) > checked(allowed):
             raise BadValue(f"{self.where}.{EXPECTED}", expected, f"at most {ALLOWED} ({allowed})")
         for name in self.recheck_on_retry:
-            if not getattr(self, name):
+            if name not in self.before:
                 raise BadUse(f"{self.where}.recheck_on_retry", f"names {name}, which is not set")
 
     @property
-    def is_checked_before(self) -> bool:
-        """Whether anything is checked before a run."""
-        return bool(
-            self.max_concurrent_runs is not None or self.require_previous_success or self.catch_up_window is not None
-            or self.pre_run_hook or self.checks
-        )  # fmt: skip
+    def before(self) -> list[str]:
+        """The constraints to check before a run, by name."""
+        return [name for name in BEFORE if getattr(self, name) != getattr(NO_CONSTRAINTS, name)]
 
 
 NO_CONSTRAINTS = Constraints()
+EVENTS = ("on_constraint_violation", "on_failure", "on_success", "on_late")  # fields of a job with actions
 
+
+Delay = Annotated[AnyTime, doc("For `retry_later`: time until constraints are checked again."), Span("1s")]
+Limit = Annotated[
+    AnyTime | None,
+    doc("For `wait` and `retry_later`: longest time from the first violation. For `call`: longest time of its run."),
+    Span(positive=True),
+]
+IfItFails = Annotated[
+    AnyOnError, doc("If the action fails or reaches its limit: `fail` the run, `skip` it, or `allow` it.")
+]
 
 A = ActionKind
 _HTTP = ("url", "url_env", "secret_env", "token_env", "timeout", "format", "body", "ordered", "give_up_after")
@@ -211,7 +235,7 @@ PARAMETERS: dict[ActionKind, tuple[str, ...]] = {
     A.WAIT: ("limit", "on_error"),
     A.WEBHOOK: (*_HTTP, "then"),
     A.TRIGGER_JOB: ("job", "payload", "then", "on_error"),
-    A.CALL: ("job", "then", "on_error"),
+    A.CALL: ("job", "limit", "then", "on_error"),
 }
 """action → its parameters"""
 INFORM = (A.WEBHOOK, A.TRIGGER_JOB, A.CALL)
@@ -227,16 +251,12 @@ def check_parameters(action: "Decision | Action") -> None:
 
 
 class Decision(Checked, frozen=True, kw_only=True, omit_defaults=True):
-    """What becomes of a run that violates a constraint."""
+    """The decision on a run that violates a constraint."""
 
     action: Annotated[AnyAction, doc("`skip`, `retry_later`, `kill_old` or `wait`.")]
-    delay: Annotated[AnyTime, doc("Of `retry_later`: time until constraints are checked again."), Span("1ms")] = 60.0
-    limit: Annotated[
-        AnyTime | None, doc("Of `wait` and `retry_later`: longest time from the first violation."), Span(positive=True)
-    ] = None
-    on_error: Annotated[
-        AnyOnError, doc("If the action fails or reaches its limit: `fail` the run, `skip` it, or `allow` it.")
-    ] = OnError.FAIL
+    delay: Delay = 60.0
+    limit: Limit = None
+    on_error: IfItFails = OnError.FAIL
 
     def check(self) -> None:
         if self.action in INFORM:
@@ -258,31 +278,29 @@ class Action(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """An action: a decision on a run, or a message to somebody."""
 
     action: Annotated[AnyAction, doc("`skip`, `retry_later`, `kill_old`, `wait`, `webhook`, `trigger_job` or `call`.")]
-    delay: Annotated[AnyTime, doc("Of `retry_later`: time until constraints are checked again."), Span("1ms")] = 60.0
-    limit: Annotated[
-        AnyTime | None, doc("Of `wait` and `retry_later`: longest time from the first violation."), Span(positive=True)
-    ] = None
-    url: Annotated[str | None, doc("Of `webhook`: URL to post to."), URL] = None
-    url_env: Annotated[str | None, doc("Of `webhook`: variable with the URL, if that is a secret."), VARIABLE] = None
+    delay: Delay = 60.0
+    limit: Limit = None
+    url: Annotated[str | None, doc("For `webhook`: URL to post to."), URL] = None
+    url_env: Annotated[str | None, doc("For `webhook`: variable with the URL, if that is a secret."), VARIABLE] = None
     secret_env: Annotated[
-        str | None, doc("Of `webhook`: variable with the secret that signs the request."), VARIABLE
+        str | None, doc("For `webhook`: variable with the secret that signs the request."), VARIABLE
     ] = None
     token_env: Annotated[
-        str | None, doc("Of `webhook`: variable with a token for the header `Authorization`."), VARIABLE
+        str | None, doc("For `webhook`: variable with a token for the header `Authorization`."), VARIABLE
     ] = None
-    timeout: Annotated[AnyTime, doc("Of `webhook`: time for the answer to one try."), Span("10ms", "5m")] = 10.0
-    format: Annotated[AnyFormat, doc("Of `webhook`: `cloudevents`, `slack` or `discord`.")] = Format.CLOUDEVENTS
-    body: Annotated[str | None, doc("Of `webhook`: template of the body, JSON with `$job`, `$run` …"), Body()] = None
-    ordered: Annotated[bool, doc("Of `webhook`: whether requests to this target keep their order.")] = False
-    give_up_after: Annotated[AnyTime, doc("Of `webhook`: time for all tries."), Span("1s", "30d")] = 86400.0
-    job: Annotated[str | None, doc("Of `trigger_job` and `call`: job to run."), OTHER_JOB] = None
+    timeout: Annotated[AnyTime, doc("For `webhook`: time for the answer to one try."), Span("10ms", "5m")] = 10.0
+    format: Annotated[AnyFormat, doc("For `webhook`: `cloudevents`, `slack` or `discord`.")] = Format.CLOUDEVENTS
+    body: Annotated[str | None, doc("For `webhook`: template of the body, JSON with `$job`, `$run` …"), BODY] = None
+    ordered: Annotated[bool, doc("For `webhook`: whether requests to this target keep their order.")] = False
+    give_up_after: Annotated[AnyTime, doc("For `webhook`: time for all tries."), Span("1s", "30d")] = 86400.0
+    job: Annotated[str | None, doc("For `trigger_job` and `call`: job to run."), OTHER_JOB] = None
     payload: Annotated[
-        dict[str, Any] | None, doc("Of `trigger_job`: arguments; by default the job's own."), Payload()
+        dict[str, Any] | None, doc("For `trigger_job`: arguments; by default the job's own."), Payload()
     ] = None
-    then: Annotated[Then, doc("After a message about a violation: the decision."), Part(Decision, "action")] = None
-    on_error: Annotated[
-        AnyOnError, doc("If the action fails or reaches its limit: `fail` the run, `skip` it, or `allow` it.")
-    ] = OnError.FAIL
+    then: Annotated[
+        Then, doc("Decision to follow after this action; only in `on_constraint_violation`."), Part(Decision, "action")
+    ] = None
+    on_error: IfItFails = OnError.FAIL
 
     def check(self) -> None:
         check_parameters(self)
@@ -324,11 +342,13 @@ def check_actions(field: str, actions: Sequence[Action], decides: bool) -> None:
     for place, one in enumerate(actions):
         name = field if len(actions) == 1 else f"{field}[{place}]"
         if not decides and one.action not in INFORM:
-            raise BadValue(f"{name}.action", str(one.action), f"one of {', '.join(INFORM)}; the run has begun by then")
+            raise BadValue(
+                f"{name}.action", str(one.action), f"one of {', '.join(INFORM)}, because the run has already started"
+            )
         if not decides and one.then is not None:
-            raise BadUse(f"{name}.then", "is only for on_constraint_violation")
+            raise BadUse(f"{name}.then", "is allowed only in on_constraint_violation")
         if decides and place < len(actions) - 1 and (one.action not in INFORM or one.then is not None):
-            raise BadUse(name, "decides what becomes of the run, and must be the last action")
+            raise BadUse(name, "decides about the run, so it must be the last action")
 
 
 class ViolationEvent(msgspec.Struct, frozen=True, kw_only=True):

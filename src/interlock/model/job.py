@@ -28,12 +28,14 @@ from interlock.model.field_types import (
 from interlock.model.field_types import NAME as SHORT_NAME
 from interlock.model.guard import (
     ACTIONS,
+    EVENTS,
     NO_CONSTRAINTS,
     Action,
     Actions,
     Constraints,
     Payload,
     check_actions,
+    without_query,
 )
 from interlock.model.interning import shared
 from interlock.model.schedule import Schedule
@@ -188,16 +190,19 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
             self.put("constraints", NO_CONSTRAINTS)
         allowed = constraints.max_allowed_run_time
         if allowed is not None and self.max_runtime not in (None, allowed):
-            raise BadUse("max_runtime", "cannot be combined with constraints.max_allowed_run_time, which is the same")
+            raise BadUse("max_runtime", "differs from constraints.max_allowed_run_time; give only one of them")
         if allowed is not None:
             self.put("max_runtime", allowed)
-        for event in ("on_constraint_violation", "on_failure", "on_success", "on_late"):
+        for event in EVENTS:
             if actions := self.actions(event):
                 check_actions(event, actions, event == "on_constraint_violation")
-        if self.on_constraint_violation and not constraints.is_checked_before:
-            raise BadUse("on_constraint_violation", "given without a constraint that is checked before a run")
+        if self.on_constraint_violation and not constraints.before:
+            raise BadUse(
+                "on_constraint_violation",
+                "needs a constraint that is checked before a run, such as max_concurrent_runs",
+            )
         if self.on_late and constraints.max_expected_run_time is None:
-            raise BadUse("on_late", "given without constraints.max_expected_run_time")
+            raise BadUse("on_late", "needs constraints.max_expected_run_time")
 
     def actions(self, event: str) -> tuple[Action, ...]:
         found: tuple[Action, ...] = getattr(self, event)
@@ -216,15 +221,10 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         return 0 if self.schedule is None else RETRIES_OF_SCHEDULED
 
 
-GUARDS = ("constraints", "on_constraint_violation", "on_failure", "on_success", "on_late")
-
-
 def guards_of(job: Job) -> dict[str, Any]:
     """Return the constraints and actions of a job as they are shown."""
-    found = {name: msgspec.to_builtins(getattr(job, name)) for name in GUARDS if getattr(job, name)}
-    if job.constraints is NO_CONSTRAINTS:
-        del found["constraints"]
-    return {name: _without_queries(one) for name, one in found.items()}
+    found = {name: msgspec.to_builtins(getattr(job, name)) for name in ("constraints", *EVENTS)}
+    return {name: _without_queries(one) for name, one in found.items() if one}
 
 
 def _without_queries(value: Any) -> Any:
@@ -232,8 +232,7 @@ def _without_queries(value: Any) -> Any:
         return [_without_queries(one) for one in value]
     if not isinstance(value, dict):
         return value
-    hidden = {"url": str(value["url"]).partition("?")[0]} if "url" in value else {}
-    return {name: _without_queries(one) for name, one in value.items()} | hidden
+    return {name: without_query(one) if name == "url" else _without_queries(one) for name, one in value.items()}
 
 
 def check_lane(job: Job, lanes: Iterable[str]) -> None:

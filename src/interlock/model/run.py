@@ -100,7 +100,7 @@ class Run(msgspec.Struct, gc=False):
 
     @property
     def late_since(self) -> float | None:
-        """`started_at`, as the kind of another span."""
+        """`started_at` under a second name: a span is keyed by its field."""
         return self.started_at
 
     @property

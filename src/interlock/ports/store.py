@@ -273,6 +273,11 @@ class Store(Reader):
         """Return the states of those of these runs that exist."""
 
     @abstractmethod
+    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        """Return the last run of the same job and tenant created before this one that has begun, or is due and has not
+        ended: its id, its state, and whether it has ended."""
+
+    @abstractmethod
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
         """Return, for each job, the latest fire time after `after` that has a run."""
 

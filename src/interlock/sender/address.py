@@ -9,12 +9,15 @@ Address = IPv4Address | IPv6Address
 REFUSED: list[IPv4Network | IPv6Network] = [
     ip_network(one)
     for one in (
-        "0.0.0.0/32", "::/128", "224.0.0.0/4", "ff00::/8",  # unspecified and multicast
+        "0.0.0.0/8", "::/128", "224.0.0.0/4", "255.255.255.255/32", "ff00::/8",  # unspecified, multicast, broadcast
         "169.254.0.0/16", "fe80::/10", "fec0::/10",  # link-local, and site-local of old
-        "100.100.100.200/32", "168.63.129.16/32", "fd00:ec2::/32", "fd20:ce::/32", "fd00:c1::/32",  # metadata of clouds
+        # metadata of clouds
+        "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fd00:ec2::/32", "fd20:ce::/32", "fd00:c1::/32",
     )
 ]  # fmt: skip
-_ENDS_WITH_IPV4 = [ip_network(one) for one in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")]
+_ENDS_WITH_IPV4 = [
+    ip_network(one) for one in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96", "64:ff9b:1::/48")
+]
 
 
 class AddressGuard:
@@ -52,7 +55,7 @@ def _plain(host: str) -> str:
 
 def _embedded(address: Address) -> Iterator[IPv4Address]:
     """Yield the IPv4 addresses to which gateways may forward packets to an IPv6 address."""
-    if isinstance(address, IPv4Address):
+    if isinstance(address, IPv4Address) or address.is_loopback:
         return
     if any(address in network for network in _ENDS_WITH_IPV4):
         yield IPv4Address(int(address) & 0xFFFFFFFF)

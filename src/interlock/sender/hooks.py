@@ -22,7 +22,7 @@ class Hooks:
         self._tasks = tasks
         self._answer = answer
         self._places = Places()
-        self._asked: set[tuple[str, int]] = set()  # hooks that wait or are under way
+        self._asked: dict[str, int] = {}  # run → seq of its hook that waits or is under way
         self._waiting: dict[str, deque[CallHook]] = {}  # by host
         self._answers: dict[tuple[str, int], tuple[float, HookAnswered]] = {}  # with their times, oldest first
 
@@ -31,16 +31,23 @@ class Hooks:
         self._forget_old()
         if key in self._answers:
             self._answer(self._answers[key][1])
-        elif key not in self._asked:
-            self._asked.add(key)
+        elif self._asked.get(hook.run_id) != hook.seq:
+            self._asked[hook.run_id] = hook.seq
             self._waiting.setdefault(hook.outgoing.host, deque()).append(hook)
             self._begin()
+
+    def forget(self, run_id: str, seq: int | None = None) -> None:
+        """Do not begin the hook of a run any more."""
+        if seq in (None, self._asked.get(run_id)):
+            self._asked.pop(run_id, None)
 
     def _begin(self) -> None:
         for host, waiting in list(self._waiting.items()):
             while waiting and self._places.is_free(host):
-                self._places.take(host)
-                self._tasks.begin(self._make(host, waiting.popleft()))
+                hook = waiting.popleft()
+                if self._asked.get(hook.run_id) == hook.seq:
+                    self._places.take(host)
+                    self._tasks.begin(self._make(host, hook))
             if not waiting:
                 del self._waiting[host]
 
@@ -49,7 +56,7 @@ class Hooks:
         answer = await self._transport.post(hook.id, hook.outgoing, self._clock.now().wall, fresh=True)
         answered = HookAnswered(hook.run_id, hook.seq, answer.status, answer.error)
         self._places.leave(host)
-        self._asked.discard(key)
+        self.forget(hook.run_id, hook.seq)
         self._answers[key] = self._clock.now().elapsed, answered
         self._answer(answered)
         self._forget_old()

@@ -2,12 +2,13 @@
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
@@ -15,13 +16,15 @@ from yarl import URL
 
 from interlock.model.delivery import LONGEST_ANSWER, Outgoing
 from interlock.model.duration import brief
-from interlock.model.guard import is_url
+from interlock.model.guard import LONGEST_URL, is_url
 from interlock.sender.address import AddressGuard
 from interlock.sender.signature import signed_headers
 from interlock.sender.transport import Answer, Transport
 
 LOOKUPS = 128  # names looked up at the same time, as many as there are requests under way
 HIDDEN = "…"
+LEAST_HIDDEN = 8  # characters of a part of a secret URL that is a secret by itself
+LONGEST_READ = LONGEST_ANSWER + LONGEST_URL  # so that a secret at the cut is seen whole
 
 
 AddressInfo = tuple[int, int, int, str, tuple[object, ...]]
@@ -104,9 +107,10 @@ class HttpTransport(Transport):
         except aiohttp.ServerDisconnectedError:
             # The receiver may have closed a kept connection.
             answer = await self._post(url, headers, outgoing, fresh=True)
-        hidden = [] if outgoing.url is not None else [url, urlsplit(url).hostname or url]
+        hidden = [] if outgoing.url is not None else _parts(url)
         hidden += [one for one in (secret, token) if one]
-        return Answer(answer.status, _without(answer.text, hidden), _without(answer.error, hidden), answer.made)
+        text = _without(answer.text, hidden)[:LONGEST_ANSWER]
+        return Answer(answer.status, text, _without(answer.error, hidden), answer.made)
 
     async def _post(self, url: str, headers: dict[str, str], outgoing: Outgoing, fresh: bool) -> Answer:
         session = self._session(fresh, self._guard.allows_name(urlsplit(url).hostname or ""))
@@ -156,10 +160,12 @@ def _headers(id: str, outgoing: Outgoing, now: float, secret: str | None, token:
     try:
         headers = signed_headers(id, now, outgoing.body, secret)
     except ValueError:
-        raise NotMade(f"environment variable {outgoing.secret_env} begins with whsec_ and is not base64") from None
+        raise NotMade(
+            f"environment variable {outgoing.secret_env} begins with whsec_, but the rest is not base64"
+        ) from None
     if token is not None:
         if not (token.isascii() and token.isprintable()):
-            raise NotMade(f"environment variable {outgoing.token_env} cannot be sent in a header")
+            raise NotMade(f"environment variable {outgoing.token_env} holds characters that a header cannot carry")
         headers["Authorization"] = f"Bearer {token}"
     # An answer is kept as it comes: decompressing one could take any amount of memory.
     return headers | {
@@ -171,7 +177,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> str:
     data = b""
     # The status is known by now; an answer that breaks off does not change it.
     with suppress(aiohttp.ClientError, TimeoutError):
-        while len(data) < LONGEST_ANSWER and (more := await response.content.read(LONGEST_ANSWER - len(data))):
+        while len(data) < LONGEST_READ and (more := await response.content.read(LONGEST_READ - len(data))):
             data += more
     if not response.content.at_eof():
         response.close()  # the rest is not read, so the connection is of no further use
@@ -206,6 +212,15 @@ def _reason(error: Exception, timeout: float) -> str:
         case aiohttp.ClientResponseError():
             return "the answer is not HTTP"
     return f"the request failed ({type(error).__name__})"
+
+
+def _parts(url: str) -> list[str]:
+    """Return what must not be shown of a secret URL, which a receiver may repeat: its parts, the longest first."""
+    parts = urlsplit(url)
+    found = {url, parts.hostname or url, parts.path, parts.query, f"{parts.path}?{parts.query}"}
+    found |= {one for one in re.split(r"[/?&=;]", f"{parts.path}?{parts.query}") if len(one) >= LEAST_HIDDEN}
+    found |= {unquote(one) for one in found}
+    return sorted((one for one in found if len(one) > 1), key=len, reverse=True)
 
 
 def _without(text: str, hidden: Sequence[str]) -> str:

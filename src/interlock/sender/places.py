@@ -1,4 +1,5 @@
-"""Places for requests under way: limited in all and for each host, so that one slow host never takes all of them."""
+"""Places for requests under way: limited in all and for each host, so that one slow host never takes all of them.
+A host with no request under way finds a place even if a few others take all."""
 
 from collections import Counter
 
@@ -14,7 +15,8 @@ class Places:
         return self._taken[host]
 
     def is_free(self, host: str) -> bool:
-        return self._taken[host] < MOST_PER_HOST and self._taken.total() < MOST
+        taken, total = self._taken[host], self._taken.total()
+        return taken < MOST_PER_HOST and (total < MOST or (taken == 0 and total < 2 * MOST))
 
     def take(self, host: str) -> None:
         self._taken[host] += 1

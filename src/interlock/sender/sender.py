@@ -10,7 +10,6 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
 from math import inf
 from random import Random
 
@@ -19,6 +18,7 @@ from interlock.model.delivery import FACTOR, LONGEST_DELAY, Delivery, Sent
 from interlock.model.delivery_request import (
     BecomeSender,
     CallHook,
+    ForgetHook,
     HookAnswered,
     Owed,
     ReportSent,
@@ -68,7 +68,6 @@ class Sender(Endpoint):
         self._places = Places()
         self._targets: dict[str, _Target] = {}  # by host
         self._orders: set[str | None] = set()  # orders of deliveries in hand
-        self._retries: list[float] = []  # heap of elapsed times at which a failed one of an order is due again
         self._results: list[tuple[Delivery, Sent]] = []  # unreported
         self._reporting = 0  # length of the report that is not answered yet
         self._peer: Peer | None = None
@@ -133,10 +132,6 @@ class Sender(Endpoint):
             return
         self._targets = {host: one for host, one in self._targets.items() if one.held or host in owed}
         ended = self._clock.now().elapsed
-        while self._retries and self._retries[0] <= began:
-            heappop(self._retries)
-        if self._retries:
-            self._look_by(self._retries[0])
         self._rested_at = ended + REST * (ended - began)
         self._begin()
 
@@ -221,11 +216,8 @@ class Sender(Endpoint):
         given_up = bool(answer.error) and (answer.status == GONE or wall + delay > delivery.give_up_at)
         if given_up:
             said = delivery.id, delivery.event, delivery.job_id, delivery.host, tries, answer.error
-            logger.warning("delivery %s (%s of %s to %s) is given up after %d tries: %s", *said)
+            logger.warning("gave up on delivery %s (%s of %s to %s) after %d tries: %s", *said)
         ended_at = wall if given_up or not answer.error else None
-        if ended_at is None and delivery.order is not None:
-            # Later ones of its order, which are due and must wait for it, hide its time from the store's answer.
-            heappush(self._retries, self._clock.now().elapsed + delay)
         sent = Sent(
             delivery.id, delivery.round, tries, time + delay, ended_at, answer.status, answer.text, answer.error
         )
@@ -253,6 +245,8 @@ class Sender(Endpoint):
             match message:
                 case CallHook():
                     self._hooks.call(message)
+                case ForgetHook(run_id):
+                    self._hooks.forget(run_id)
                 case Owed():
                     self._look_by(0.0)
                 case SenderReport():
@@ -262,7 +256,7 @@ class Sender(Endpoint):
                 case SentReport(request) if request == self._requests:
                     self._reported()
                 case m.Problem(_, _, text):
-                    logger.warning("the scheduler refuses its sender: %s", text)
+                    logger.warning("the scheduler refused the sender: %s", text)
                     peer.close()
 
     def closed(self, peer: Peer) -> None:

@@ -22,5 +22,5 @@ class Answer(msgspec.Struct, frozen=True):
 class Transport(ABC):
     @abstractmethod
     async def post(self, id: str, outgoing: Outgoing, now: float, fresh: bool = False) -> Answer:
-        """Make the request; never raise. `now` is the wall clock, for the signature. A `fresh` connection is not used
-        before: a kept one may have been closed by the receiver, which would fail a request that is not repeated."""
+        """Make the request; never raise. `now` is the wall clock, for the signature. `fresh` opens a new
+        connection: the receiver may have closed a kept one, and hooks are not retried."""

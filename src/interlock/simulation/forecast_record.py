@@ -7,7 +7,7 @@ from interlock.core.decisions import Batch
 from interlock.model.job import Job
 from interlock.model.run import Run, Transition
 from interlock.model.state import HOLDS_SLOT, TERMINAL, State
-from interlock.ports.store import RunFilter, RunRows, StoredEvent
+from interlock.ports.store import StoredEvent
 from interlock.simulation.forecast_model import CONSTRAINTS, LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
 from interlock.stores.memory import MemoryStore
 
@@ -39,11 +39,9 @@ class RecordingStore(MemoryStore):
         self._numbered.clear()
         self.letters.clear()
 
-    async def runs(self, wanted: RunFilter, before: int | None, limit: int) -> RunRows:
-        """Return the live runs and the remembered one, last created first."""
-        live = [run for run in self.runs_by_id.values() if wanted.fits(run)]
-        last = self._last.get(wanted.job_id or "")
-        return RunRows([*reversed(live), *([] if last is None else [last])], None)
+    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
+        return found or (None if last is None else (last.id, last.state, True))
 
     def _add_event(self, position: int, run_id: str, transitions: list[Transition], line: object) -> None:
         """Keep only the last event, which marks the position; nobody reads events here."""

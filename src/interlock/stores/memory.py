@@ -211,6 +211,16 @@ class MemoryStore(port.Store, Leases):
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         return {one: self.runs_by_id[one].state for one in run_ids if one in self.runs_by_id}
 
+    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        run, found = self.runs_by_id[run_id], None
+        for one in self.runs_by_id.values():  # in the order of their creation
+            if one is run:
+                break
+            is_due = one.started_at is not None or (one.ended_at is None and one.state is not State.PRERUN)
+            if (one.job_id, one.tenant) == (run.job_id, run.tenant) and is_due:
+                found = one
+        return None if found is None else (found.id, found.state, found.ended_at is not None)
+
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
         wanted = set(job_ids)
         later = [run for run in self.runs_by_id.values() if run.job_id in wanted and run.scheduled_at > after]

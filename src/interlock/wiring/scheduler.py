@@ -22,6 +22,7 @@ from interlock.model.child_info import Change, ChildInfo
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
+from interlock.model.state import State
 from interlock.ports.clock import SystemClock
 from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
@@ -29,7 +30,7 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
-from interlock.wiring.sender import sender_child
+from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.app_loader import source_folders
@@ -131,6 +132,7 @@ class Scheduler:
         """Return the children in starting order. They stop in reverse: first the workers finish, and HTTP ends last."""
         return [
             *self.front.children(),
+            Group(name=SENDING, tolerant=True),
             Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
             Group(name=SERVICES, tolerant=True),
             Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers() if self._has_work else ()),
@@ -242,7 +244,7 @@ class Scheduler:
 
     async def _add_sender(self) -> None:
         try:
-            await self.tree.add(sender_child(self.settings, self.store))
+            await self.tree.add(sender_child(self.settings, self.store), under=SENDING)
         except InterlockError as error:
             logger.error("the sender cannot be started: %s", error)
 
@@ -254,6 +256,7 @@ class Scheduler:
         finally:
             if not running.done():
                 await self._wait_for_workers()
+                await self._wait_for_hooks()
                 # First the last output of services is stored, then everything else that has arrived.
                 await self.book.flush()
             self.engine.stop()
@@ -267,6 +270,14 @@ class Scheduler:
             if not any(one.rpartition("-")[0] in self._own_workers for one in self.engine.state.workers):
                 break
             await asyncio.sleep(0.005)
+
+    async def _wait_for_hooks(self) -> None:
+        """Let runs end that have done their work and wait for their hook."""
+        end = asyncio.get_running_loop().time() + self.settings.drain
+        while any(run.state is State.TERMINATING for run in self.engine.state.runs.values()):
+            if asyncio.get_running_loop().time() > end:
+                break
+            await asyncio.sleep(0.01)
 
     def _line(self, path: str, stream: str, text: str, at: float) -> None:
         service = service_of(path)

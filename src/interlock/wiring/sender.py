@@ -22,7 +22,7 @@ from interlock.sender.sender import Sender
 from interlock.stores.sqlite import SqliteReader
 from interlock.supervision import Backoff, Child, Function, Process
 
-SENDER = "sender"
+SENDING, SENDER = "sending", "sender"  # the group, so that it stops after the engine, and its only child
 BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
 PATIENCE = 5.0  # seconds that its process has to end
 

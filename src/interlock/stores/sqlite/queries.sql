@@ -200,6 +200,13 @@ SELECT max(scheduled_at) FROM runs INDEXED BY runs_of_job WHERE job_id = ? AND s
 -- name: get_state
 SELECT state FROM runs WHERE id = ?;
 
+-- name: get_previous
+SELECT others.id, others.state, others.ended_at IS NOT NULL
+FROM runs CROSS JOIN runs AS others INDEXED BY runs_of_job ON others.job_id = runs.job_id AND others.number < runs.number
+WHERE runs.id = ? AND others.tenant = runs.tenant
+AND (others.started_at IS NOT NULL OR (others.ended_at IS NULL AND others.state <> 'prerun'))
+ORDER BY others.number DESC LIMIT 1;
+
 -- name: insert_job
 INSERT INTO job_versions (version, job_id, definition) VALUES (?, ?, ?) ON CONFLICT DO NOTHING;
 

@@ -305,6 +305,10 @@ class SqliteStore(SqliteReader, Store, Leases):
     async def states(self, run_ids: Sequence[str]) -> dict[str, State]:
         return {one: State(row[0]) for one, row in (await self._find("get_state", run_ids)).items()}
 
+    async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
+        row = (await self._find("get_previous", [run_id])).get(run_id)
+        return None if row is None else (row[0], State(row[1]), bool(row[2]))
+
     async def latest_times(self, job_ids: Sequence[str], after: float) -> dict[str, float]:
         found = await self._find("get_latest_time", job_ids, after)
         return {one: row[0] for one, row in found.items() if row[0] is not None}
