@@ -397,14 +397,16 @@ def resume(p: Pass, run: Run) -> None:
 
 def release(p: Pass) -> None:
     """Act on the runs that ended in this pass: actions of their own, answers to others, places that are free."""
+    versions, guards = p.state.versions, p.state.guards
     while p.settled < len(p.ended):
         run = p.ended[p.settled]
         p.settled += 1
-        if run.state in EVENTS:
+        job = versions[run.job_version]
+        if (job.on_success or job.on_failure) and run.state in EVENTS:
             inform_all(p, run, *EVENTS[run.state])
         if run.facets is not None:
             _settle(p, run)
-        if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
+        if guards and (guard := guards.get(run.job_id)) is not None:
             guard.drop(run)
             p.freed_places[run.job_id] = None
     while p.freed_places:

@@ -51,11 +51,13 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
     if is_first:
         run.started_at = run.changed_at
     job = p.state.job_of(run)
-    began = p.elapsed - max(0.0, p.now - run.changed_at)
-    if job.constraints.max_expected_run_time is not None and is_first:
-        p.state.set_span(began + checked(job.constraints.max_expected_run_time), run, LATE)
-    if job.max_runtime is not None and (is_first or job.max_runtime_per_attempt):
-        p.state.set_span(began + job.max_runtime, run, ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME)
+    expected = job.constraints.max_expected_run_time if is_first else None
+    if job.max_runtime is not None or expected is not None:
+        began = p.elapsed - max(0.0, p.now - run.changed_at)
+        if expected is not None:
+            p.state.set_span(began + checked(expected), run, LATE)
+        if job.max_runtime is not None and (is_first or job.max_runtime_per_attempt):
+            p.state.set_span(began + job.max_runtime, run, ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME)
 
 
 def finished(p: Pass, worker_id: str, message: Finished) -> None:

@@ -37,8 +37,9 @@ from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.sender")
 
-FETCHED = 200  # deliveries of one host fetched at once
+FETCHED = 500  # deliveries of one host fetched at once
 MOST_REPORTED = 500  # results in one report; with as many unreported, no further delivery begins
+BETWEEN_REPORTS = 0.1  # seconds
 SPREAD = 0.25  # part of a delay by which it varies
 LONGEST_SLEEP = 60.0  # seconds after which the store is looked at in any case
 REST = 4.0  # times the length of a look that must pass before the next
@@ -70,6 +71,8 @@ class Sender(Endpoint):
         self._orders: set[str | None] = set()  # orders of deliveries in hand
         self._results: list[tuple[Delivery, Sent]] = []  # unreported
         self._reporting = 0  # length of the report that is not answered yet
+        self._report_at = 0.0  # elapsed time of the next report
+        self._is_report_planned = False
         self._peer: Peer | None = None
         self._registered = False
         self._requests = 0
@@ -273,13 +276,25 @@ class Sender(Endpoint):
             self._peer.send([answered])
 
     def _report(self) -> None:
-        """Send one report at a time: results of the time until its answer go together into the next."""
+        """Send one report at a time, and not too many: each is a commit of the scheduler. Only the next delivery of an
+        order waits for the result of the one before."""
         if self._registered and self._peer is not None and not self._reporting and self._results:
+            left = self._report_at - self._clock.now().elapsed
+            if left > 0 and not self._orders and len(self._results) < MOST_REPORTED:
+                if not self._is_report_planned:
+                    self._is_report_planned = True
+                    self._clock.wake_after(left, self._report_planned)
+                return
             batch = [sent for _, sent in self._results[:MOST_REPORTED]]
             self._reporting = len(batch)
             self._peer.send([ReportSent(self._next_request(), batch)])
 
+    def _report_planned(self) -> None:
+        self._is_report_planned = False
+        self._report()
+
     def _reported(self) -> None:
+        self._report_at = self._clock.now().elapsed + BETWEEN_REPORTS
         for delivery, _ in self._results[: self._reporting]:
             self._release(delivery)
         del self._results[: self._reporting]

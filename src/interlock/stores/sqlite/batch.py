@@ -13,7 +13,14 @@ from interlock.model.delivery import Outgoing
 from interlock.model.facets import Facets
 from interlock.model.outcome import Outcome
 from interlock.model.state import State
-from interlock.stores.sqlite.queries import INSERT_DELIVERIES, INSERT_HISTORY, INSERT_RUNS, QUERIES, UPDATE_RUNS
+from interlock.stores.sqlite.queries import (
+    INSERT_DELIVERIES,
+    INSERT_HISTORY,
+    INSERT_RUNS,
+    NOTE_SENT,
+    QUERIES,
+    UPDATE_RUNS,
+)
 
 _encode_history = msgspec.msgpack.Encoder().encode
 _to_json = msgspec.json.Encoder().encode
@@ -94,6 +101,6 @@ def write_batch(connection: sqlite3.Connection, batch: Batch) -> None:
     if batch.deliveries:
         INSERT_DELIVERIES.write(connection, [msgspec.structs.astuple(one) for one in batch.deliveries])
     if batch.sent:
-        connection.executemany(QUERIES["note_sent"], [msgspec.structs.astuple(one) for one in batch.sent])
+        NOTE_SENT.write(connection, [msgspec.structs.astuple(one) for one in batch.sent])
     if batch.history:
         INSERT_HISTORY.write(connection, history_rows(batch))

@@ -7,7 +7,7 @@ from importlib.resources import files
 from itertools import chain
 from typing import Any
 
-from interlock.model.delivery import Delivery
+from interlock.model.delivery import Delivery, Sent
 from interlock.model.run import UPDATES, Run
 
 COLUMNS = Run.__struct_fields__
@@ -92,6 +92,7 @@ INSERT_RUNS = {width: ManyRows("insert_run", COLUMNS[:width]) for width in (Run.
 """by the number of values in a row"""
 UPDATE_RUNS = {group: ManyRows("update_run", ("id", *columns)) for group, columns in UPDATES.items()}
 INSERT_DELIVERIES = ManyRows("insert_delivery", DELIVERY_COLUMNS)
+NOTE_SENT = ManyRows("note_sent", Sent.__struct_fields__)
 INSERT_HISTORY = ManyRows("insert_history", ("position", "run_id", "seq", "entries"))
 
 

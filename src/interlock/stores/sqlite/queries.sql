@@ -344,8 +344,10 @@ INSERT INTO deliveries ({delivery_columns}) VALUES {rows}
 ON CONFLICT (id) DO UPDATE SET ({delivery_columns}) = ({excluded_delivery}) WHERE excluded.round > deliveries.round;
 
 -- name: note_sent
-UPDATE deliveries SET tries = ?3, next_at = ?4, ended_at = ?5, status = ?6, answer = ?7, error = ?8
-WHERE id = ?1 AND round = ?2 AND tries <= ?3 AND ended_at IS NULL;
+UPDATE deliveries SET (tries, next_at, ended_at, status, answer, error)
+  = (new.column3, new.column4, new.column5, new.column6, new.column7, new.column8)
+FROM (VALUES {rows}) AS new
+WHERE id = new.column1 AND round = new.column2 AND tries <= new.column3 AND ended_at IS NULL;
 
 -- name: get_delivery
 SELECT {delivery_columns} FROM deliveries WHERE id = ?;
