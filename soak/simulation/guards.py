@@ -13,8 +13,8 @@ import msgspec
 
 from interlock.client.connection import Connection
 from interlock.client.submission import new_run
-from interlock.core.constraints import KILLED
 from interlock.core.decisions import Batch
+from interlock.core.violation_waits import KILLED
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
 from interlock.model.guard import Action, Check, Constraints, Hook
 from interlock.model.job import Job, Retry

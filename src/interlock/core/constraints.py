@@ -12,9 +12,7 @@ takes its place in the same step that finds it free. In `action_running` a run w
 job to end, or for a run that it has called.
 """
 
-from collections.abc import Iterable, Iterator
-from functools import partial
-from itertools import islice
+from collections.abc import Iterator
 
 import msgspec
 from msgspec.structs import replace
@@ -23,15 +21,14 @@ from interlock.core import effects
 from interlock.core.admission import admit
 from interlock.core.guard_actions import EVENTS, ActionFailed, about, cause, inform, inform_all
 from interlock.core.hooks import GOOD, call_hook, hook_of
-from interlock.core.job_guard import JobGuard, guard_of, waits
-from interlock.core.series import OVERTAKEN, overtaken_by
-from interlock.core.state import WAIT as WAIT_SPAN
+from interlock.core.job_guard import ACTION, JobGuard, guard_of, waits
 from interlock.core.state import SchedulerState
 from interlock.core.stop import cancel_run
 from interlock.core.transition import Pass
+from interlock.core.violation_waits import Overtaken, explain_wait, park, ready_runs
 from interlock.model.duration import brief, checked, span
 from interlock.model.effect import ReadPrevious
-from interlock.model.explanation import MOST_NAMED, Reason, ReasonKind
+from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.guard import (
     CHECKS,
     EXPECTED,
@@ -47,7 +44,6 @@ from interlock.model.guard import (
     Action,
     ActionKind,
     Check,
-    Decision,
     OnError,
 )
 from interlock.model.job import Job
@@ -55,11 +51,7 @@ from interlock.model.outcome import Outcome
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 
-ACTION = "action"  # name in `asked` of the run that an action has called
-KILLED = "killed by a newer run of its job (kill_old)"
 LONGEST_MESSAGE = 500
-MOST_WOKEN = 1000  # runs without a limit on their number that the end of one wakes
-WAITS = (ActionKind.WAIT, ActionKind.KILL_OLD)  # decisions that other runs of the job end
 
 
 def constrain(p: Pass, run: Run) -> bool:
@@ -251,7 +243,11 @@ def _act(p: Pass, run: Run) -> None:
     if decision.action is ActionKind.SKIP:
         _skip(p, run, _why(run))
     else:
-        _park(p, run, decision)
+        refused = park(p, run, decision)
+        if isinstance(refused, Overtaken):
+            _skip(p, run, str(refused))
+        elif refused is not None:
+            _failed(p, run, OnError(decision.on_error), str(refused))
 
 
 def _why(run: Run) -> str:
@@ -273,98 +269,6 @@ def _skip(p: Pass, run: Run, reason: str) -> None:
         p.move(run, State.ACTION_PENDING, reason)
         p.move(run, State.ACTION_RUNNING, str(ActionKind.SKIP))
     p.move(run, State.SKIPPED, reason)
-
-
-def _park(p: Pass, run: Run, decision: Decision) -> None:
-    """Let a run wait for a time, or for other runs of its job to end."""
-    guard, since = guard_of(p.state, run.job_id), run.guarded.since or p.now
-    left = None if decision.limit is None else since + checked(decision.limit) - p.now
-    fail = partial(_failed, p, run, OnError(decision.on_error))
-    if left is not None and left <= 0:
-        fail(f"{decision.action} reached its limit: constraints violated for {brief(checked(decision.limit))}")
-        return
-    delay = left
-    if decision.action is ActionKind.RETRY_LATER:
-        delay = checked(decision.delay) if left is None else min(checked(decision.delay), left)
-    elif decision.action is ActionKind.KILL_OLD and not _kill_old(p, run, guard):
-        return
-    elif not (others := _others(guard, run, decision.action)):
-        fail(f"{decision.action} failed: no other run of the job is live")
-        return
-    elif _is_stuck(p.state, others, run):
-        fail(f"{decision.action} failed: it would never end, because all other runs of the job wait for this one")
-        return
-    if _is_overtaken(p, run, guard):
-        _skip(p, run, OVERTAKEN)
-        return
-    guard.park(run)
-    if delay is not None:
-        run.due_at = p.now + delay
-        p.touch(run)
-        p.state.set_span(p.elapsed + delay, run, WAIT_SPAN)
-
-
-def _others(guard: JobGuard, run: Run, action: str) -> list[Run]:
-    """Return the runs that a run waits for: those with a place, or the older ones that are being killed."""
-    if action == ActionKind.KILL_OLD:
-        return [one for one in (guard.holding | guard.pending).values() if one is not run and _is_older(one, run)]
-    return [one for one in guard.holding.values() if one is not run]
-
-
-def _is_older(one: Run, run: Run) -> bool:
-    return (one.scheduled_at, one.created_at, one.id) < (run.scheduled_at, run.created_at, run.id)
-
-
-def _kill_old(p: Pass, run: Run, guard: JobGuard) -> bool:
-    """Cancel the older runs; return False for a run that has ended because it is an old one itself."""
-    most = p.state.job_of(run).constraints.max_concurrent_runs
-    newer = [one for one in guard.holding.values() if one is not run and not _is_older(one, run)]
-    if most is not None and len(newer) >= most:
-        _skip(p, run, "kill_old: a newer run of the job is live")
-        return False
-    for one in _others(guard, run, ActionKind.KILL_OLD):
-        cancel_run(p, one, KILLED, "kill_old")
-    return True
-
-
-def _is_overtaken(p: Pass, run: Run, guard: JobGuard) -> bool:
-    """Keep only the latest of the occurrences that wait; return whether that is another one."""
-    entry = p.state.timetable.entries.get(run.job_id)
-    for other in [one for one in guard.occurrences.values() if waits(one)] if run.origin is not None else ():
-        later, earlier = (run, other) if _is_older(other, run) else (other, run)
-        if earlier.origin in overtaken_by(entry, later):
-            if earlier is run:
-                return True
-            _skip(p, earlier, OVERTAKEN)
-    return False
-
-
-def skip_waiting(p: Pass, job_id: str, why: str) -> None:
-    """Skip the occurrences of a job that wait because of a violation."""
-    guard = p.state.guards.get(job_id)
-    for run in [one for one in guard.occurrences.values() if waits(one)] if guard is not None else ():
-        _skip(p, run, why)
-
-
-def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
-    """Return whether all that these wait for, in the end, is this run. A run that executes, or waits for a slot or for
-    an answer from outside, goes on by itself, and so do those that wait for it."""
-    seen, ahead = {run.id}, list(others)
-    while ahead:
-        one = ahead.pop()
-        if one.id in seen:
-            continue
-        seen.add(one.id)
-        decision = one.guarded.decision
-        blockers: list[Run] = []
-        if waits(one) and decision is not None and decision.action in WAITS:
-            blockers = _others(guard_of(state, one.job_id), one, decision.action)
-        elif one.state is State.SCHEDULED and state.waits_in_session(one):
-            blockers = list(state.sessions[one.tenant, str(one.session)].active.values())
-        if not blockers:
-            return False
-        ahead += blockers
-    return True
 
 
 def _clear(p: Pass, run: Run, reason: str) -> None:
@@ -460,22 +364,8 @@ def _result(run: Run) -> tuple[str, str]:
 
 
 def _wake(p: Pass, guard: JobGuard) -> None:
-    """Check the runs again that waited for others to end: those whose wait is over, and the first of those that wait
-    for a place, as many as have room."""
-    for run in list(guard.asking.values()):
-        decision = run.guarded.decision
-        if run.id in guard.asking and decision is not None and not _others(guard, run, decision.action):
-            check_again(p, run)
-    for run in list(islice(_with_room(p.state, guard), MOST_WOKEN)):
+    for run in ready_runs(p.state, guard):
         check_again(p, run)
-
-
-def _with_room(state: SchedulerState, guard: JobGuard) -> Iterator[Run]:
-    for place, run in enumerate(guard.waiting.values()):
-        most = state.job_of(run).constraints.max_concurrent_runs
-        if most is not None and len(guard.holding) + place >= most:
-            return
-        yield run
 
 
 def late(p: Pass, run: Run) -> None:
@@ -500,23 +390,4 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
             by = f" by run {runs[0]}" if runs else ""
             yield Reason(kind=kind, text=f"waits for {name} to be checked{by}", name=name, runs=runs)
     elif run.state is State.ACTION_RUNNING and guarded.decision is not None:
-        yield _explained(state, run, guarded.decision, now)
-
-
-def _explained(state: SchedulerState, run: Run, decision: Decision, now: Now) -> Reason:
-    violated = run.guarded.violations[-1]
-    why = f"violates {violated.constraint} ({violated.message})"
-    kind, since = ReasonKind.CONSTRAINT, run.guarded.since
-    if run.guarded.asked:
-        called = run.guarded.asked[ACTION]
-        return Reason(kind=kind, text=f"{why}, and waits for run {called}, which its action started", runs=[called])
-    at = run.due_at
-    if decision.action is ActionKind.RETRY_LATER:
-        left = "now" if at is None else f"in {span(at - now.wall)}"
-        return Reason(kind=kind, text=f"{why}; constraints are checked again {left}", name=violated.constraint, at=at)
-    others = _others(guard_of(state, run.job_id), run, decision.action)
-    is_killing = decision.action is ActionKind.KILL_OLD
-    what = "older runs of its job have stopped" if is_killing else "another run of its job ends"
-    holders = [one.id for one in others[:MOST_NAMED]]
-    text = f"{why}, and waits until {what}"
-    return Reason(kind=kind, text=text, name=violated.constraint, since=since, holders=holders, at=at)
+        yield explain_wait(state, run, guarded.decision, now)

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 
-from interlock.core import constraints
 from interlock.core.admission import adopt, lane_of, note_reached
 from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
@@ -14,6 +13,7 @@ from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
 from interlock.core.timetable import AGAIN, occurrence, turn_back
 from interlock.core.transition import Pass
+from interlock.core.violation_waits import skip_waiting
 from interlock.model import payload
 from interlock.model.command import Define, Put, Refill
 from interlock.model.error import BadSchedule, BadValue, Draining, NotPut
@@ -192,7 +192,7 @@ def _skip_ahead(p: Pass, job_id: str, why: str) -> None:
 
 
 def _skip_waiting(p: Pass, job_id: str, why: str) -> None:
-    constraints.skip_waiting(p, job_id, why)
+    skip_waiting(p, job_id, why)
     series = p.state.series.pop((job_id, ""), None)
     if series is None:
         return

@@ -11,6 +11,7 @@ from interlock.model.state import GUARDED, HOLDS_SLOT, State
 if TYPE_CHECKING:
     from interlock.core.state import SchedulerState
 
+ACTION = "action"  # name in `asked` of the run that an action has called
 _PASSED = HOLDS_SLOT | {State.SCHEDULED, State.RETRYING}
 
 
