@@ -120,8 +120,8 @@ def _is_stuck(state: SchedulerState, others: Iterable[Run], run: Run) -> bool:
 def ready_runs(state: SchedulerState, guard: JobGuard) -> list[Run]:
     """Return the runs whose wait may be over: those that waited for others to end, and the first of those that wait for
     a place, as many as have room."""
-    asking = [one for one in guard.asking.values() if waits(one) and one.guarded.decision is not None]
-    ended = [one for one in asking if one.guarded.decision and not _others(guard, one, one.guarded.decision.action)]
+    asking = [(one, one.guarded.decision) for one in guard.asking.values() if waits(one)]
+    ended = [one for one, wanted in asking if wanted is not None and not _others(guard, one, wanted.action)]
     return [*ended, *islice(_with_room(state, guard), MOST_WOKEN)]
 
 
