@@ -81,7 +81,7 @@ class Outbox:
             if row.host == host and row.next_at <= now and row.order not in orders:
                 found.append(row)
             orders |= set() if row.order is None else {row.order}
-        # What is stored from now on does not show in the answer, which takes its time.
+        # The answer takes its time, and shows nothing that is stored meanwhile.
         await asyncio.sleep(self.fetch_time)
         return sorted(found, key=lambda row: row.next_at)[:limit]
 

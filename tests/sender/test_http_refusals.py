@@ -95,7 +95,7 @@ def test_of_several_addresses_only_those_that_are_not_refused_are_tried() -> Non
             made.append(address[0])
             await connect(sock, address)
 
-        loop.sock_connect = noted  # type: ignore[method-assign]
+        loop.sock_connect = noted  # type: ignore[method-assign] # the loop is the only one that sees each address
         async with receiver(handler) as port:
             return await in_turn(transport, outgoing(f"http://many.test:{port}/"))
 

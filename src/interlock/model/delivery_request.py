@@ -36,7 +36,7 @@ class ForgetHook(Message, frozen=True):
 
 
 class HookAnswered(Message, frozen=True):
-    """The answer to a hook: its status, or why there is none."""
+    """The result of a hook: its status, or None and an error."""
 
     run_id: str
     seq: int

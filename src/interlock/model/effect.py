@@ -29,7 +29,7 @@ class ReadPrevious(Effect, frozen=True, gc=False):
 
 
 class CallHook(Effect, frozen=True, gc=False):
-    """Make an HTTP request. The answer has the status, or None and why there is none."""
+    """Make an HTTP request. The answer has the status and an error; without an answer, the status is None."""
 
     id: str  # the same, however often it is asked
     outgoing: Outgoing
