@@ -180,6 +180,19 @@ def table(folder: Path, *options: str, size: tuple[int, int]) -> Iterator[Termin
         assert terminal.ended() == 0
 
 
+def jobs_in(screen: list[str]) -> int:
+    """Count the jobs that the table shows, and those that it says it has no room for."""
+    first = [place for place, line in enumerate(screen) if line.startswith("job ")]
+    rest = [place for place, line in enumerate(screen) if line.startswith("… and ")]
+    return rest[0] - first[0] - 1 + int(screen[rest[0]].split()[2]) if first and rest else 0
+
+
+def running_of(job: str, screen: list[str]) -> str:
+    header = next((line for line in screen if line.startswith("job ")), "")
+    row = next((line for line in screen if line.startswith(f"{job} ")), "")
+    return row[header.find("running") :][:7].strip()
+
+
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 def test_the_live_table_shows_runs_services_and_schedules(folder: Path, size: tuple[int, int]) -> None:
     (folder / "tabled.yaml").write_text(TABLED)
@@ -192,12 +205,10 @@ def test_the_live_table_shows_runs_services_and_schedules(folder: Path, size: tu
             "ended last", "hold", "succeeded", "failed", "… and ", "services/broken ended"
         )
         assert screen[0].startswith("interlock up ")
-        hold = next(line for line in screen if line.startswith("hold "))
-        header = next(line for line in screen if line.startswith("job "))
-        assert hold[header.index("running") :][:7].strip() == "1"
-        # Three jobs that ran and 28 that are scheduled: those that are not shown are counted.
-        shown = screen[screen.index(header) + 1 : next(place for place, line in enumerate(screen) if "… and" in line)]
-        assert f"… and {31 - len(shown)} more" in screen
+        wait_until(lambda: running_of("hold", terminal.screen) == "1", "the job is shown to run")
+        # Three jobs that ran and 28 that are scheduled: those that are not shown are counted. Looked at again while
+        # a frame is being drawn: its upper part is new then, and its lower part is still the one before.
+        wait_until(lambda: jobs_in(terminal.screen) == 31, "the table shows or counts every job")
     said = terminal.text.rpartition("lane or worker")[2]
     assert "services/broken ended" in said.partition("stopping: ")[0]  # held back until the table had gone
     assert said.splitlines()[-1].startswith("stopped: 3 submitted, 1 failed, 1 succeeded, ")
