@@ -53,7 +53,7 @@ class Known(Choice):
 
     def check(self, value: Any, place: Place) -> Any:
         if isinstance(value, str) and value not in self.names:
-            rule = f"one of {', '.join(self.names)}{did_you_mean(value, self.names)}"
+            rule = f"one of {', '.join(self.names)}{did_you_mean(value, map(str, self.names))}"
             raise BadValue(str(place), value, rule)
         return super().check(value, place)
 

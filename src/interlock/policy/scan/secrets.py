@@ -68,13 +68,13 @@ _HINT = r"""(?i){}["']?\s*[=:]"""
 _NOT_NAMES = re.compile(rb"(?i)(?:page|next|continuation|sync|cursor|csrf|xsrf|design)[ _-]?token\W{0,8}$")
 _PLACEHOLDERS = frozenset(
     b"none null nil true false undefined required optional string str text empty missing unset default redacted hidden "
-    b"masked secret password passwd example changed expired invalid incorrect wrong reset unknown forgotten".split()
+    b"masked secret password passwd pass example changed expired invalid incorrect wrong reset unknown".split()
 )
 _PLACEHOLDER_STARTS = (
-    b"[redacted", b"<", b"{", b"$", b"%", b"*", b"...", b"xxx", b"your", "•".encode(), "…".encode(),
+    b"[redacted", b"<", b"{", b"${", b"$(", b"%(", b"%s", b"***", b"...", b"xxx", b"your", "•".encode(), "…".encode(),
 )  # fmt: skip
-_REFERENCE = re.compile(
-    rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+|[A-Za-z_][\w.]*(?:\[|[(\[].*[)\]])", re.S
+_REFERENCE = re.compile(  # a.b, a::b, f(x), names[0, [name], $NAME
+    rb"[a-z_][a-z0-9_]*(?:(?:\.|->|::)[a-z_][a-z0-9_]*)+|[a-z_][\w.]*(?:\[|[(\[].*[)\]])|\[\w+\]\W*|\$[a-z_]\w*", re.S
 )
 
 
