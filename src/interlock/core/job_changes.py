@@ -7,6 +7,7 @@ from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
+from interlock.core.judge import adopt_policy
 from interlock.core.lane_changes import adopt_lanes
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
@@ -63,6 +64,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
     adopt_lanes(p, command.lanes)
+    adopt_policy(p, command.policy)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries

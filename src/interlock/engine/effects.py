@@ -2,11 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 from interlock.model.command import Answered
-from interlock.model.effect import CallHook, Effect, ReadInputs, ReadPrevious
+from interlock.model.effect import CallHook, Effect, ReadInputs, ReadPayload, ReadPrevious
 from interlock.model.error import StoreUnavailable
 from interlock.ports.store import Store
 
@@ -33,7 +33,7 @@ class Effects:
             if isinstance(effect, CallHook):
                 self._call_hook(effect)
         under_way = {effect for batch in self._tasks.values() for effect in batch}
-        for kind, do in _KINDS.items():
+        for kind, do in KINDS.items():
             if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
                 task = asyncio.get_running_loop().create_task(self._do(do, batch))
                 self._tasks[task] = batch
@@ -66,9 +66,13 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
 
 
+async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
+    return [(effect, inputs[0]) for effect, inputs in await read_inputs(effects, store)]
+
+
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
     return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
 
 
-Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
-_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous}
+Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
+KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous, ReadPayload: read_payloads}

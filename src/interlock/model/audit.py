@@ -26,6 +26,7 @@ class AuditKind(StrEnum):
     BYPASSED = "bypassed"  # policy could not be reached, and a run passed because the fail mode is open
     APPROVED = "approved"
     REJECTED = "rejected"
+    SELF_APPROVAL = "self_approval"  # somebody tried to approve a run of their own
     APPROVAL_EXPIRED = "approval_expired"
     QUARANTINED = "quarantined"  # a result is withheld
     REDACTED = "redacted"  # a result was changed before anybody saw it

@@ -3,6 +3,7 @@
 import msgspec
 
 from interlock.model.delivery import Outgoing
+from interlock.model.policy import PolicyRequest
 
 LIMIT = 5.0
 
@@ -26,6 +27,19 @@ class ReadInputs(Effect, frozen=True, gc=False):
 class ReadPrevious(Effect, frozen=True, gc=False):
     """Read the run of the same job before this one. The answer has its id, its state and whether it has ended, or is
     None."""
+
+
+class ReadPayload(Effect, frozen=True, gc=False):
+    """Read the payload of a run that is to be judged. The answer has it."""
+
+
+class CheckPolicy(Effect, frozen=True, gc=False):
+    """Ask the remote policy. The answer has the verdict, or a text that says why there is none."""
+
+    request: PolicyRequest
+
+    def __hash__(self) -> int:
+        return hash((self.run_id, self.seq))
 
 
 class CallHook(Effect, frozen=True, gc=False):
