@@ -16,6 +16,7 @@ from interlock.model.json_form import rfc3339
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
+from interlock.policy.policy import Policy
 
 COLOURS = {
     State.SUCCEEDED: "green",
@@ -154,6 +155,14 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
             ("last_run.ended_at", None if last.ended_at is None else time_text(last.ended_at)),
         ]
     return [(name, on_one_line(str(value))) for name, value in pairs if value not in (None, "")]
+
+
+def policy_line(policy: Policy | None) -> str:
+    """Say which policy decides."""
+    if policy is None:
+        return "policy: none; every run is allowed"
+    rules = f"{len(policy.rules):,} rule{'s' * (len(policy.rules) != 1)}"
+    return f"policy: {policy.id} ({policy.digest}), {rules}; {policy.default.ruling} if none matches"
 
 
 def reload_line(reloaded: Reloaded) -> str:
