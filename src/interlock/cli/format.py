@@ -171,9 +171,13 @@ def reload_line(reloaded: Reloaded) -> str:
 
 
 def changes_of(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each change, `job` or `service`, and the names."""
+    """Yield each change, `job`, `service` or `policy`, and the names."""
     for what in ("added", "changed", "removed", "unchanged"):
-        for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
+        for kind, difference in (
+            ("job", reloaded.jobs),
+            ("service", reloaded.services),
+            ("policy", reloaded.policy),
+        ):
             if names := getattr(difference, what):
                 yield what, kind, names
 

@@ -97,24 +97,16 @@ def build(
     services = [service_documents.with_command(one, app.target) for one in app.services]
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
+    found = [(document, _declared(document)) for document in documents]
+    faults.incomplete |= any(one is None for _, one in found)
+    in_files = [one for _, one in found if isinstance(one, DeclaredLane)]
     jobs: list[tuple[Document, FileJob]] = []
-    in_files: list[DeclaredLane] = []
-    policies: list[tuple[Document, DeclaredPolicy]] = []
-    for document in documents:
-        one = _declared(document)
-        if one is None:
-            faults.incomplete = True
-            continue
-        if isinstance(one, DeclaredLane):
-            in_files.append(one)
-            continue
-        if isinstance(one, DeclaredPolicy):
-            policies.append((document, one))
-            continue
-        named.append((one.name, one.spot))
+    for document, one in found:
+        if isinstance(one, Declared | DeclaredJob):
+            named.append((one.name, one.spot))
         if isinstance(one, Declared):
             services.append(one)
-        elif one.job is not None:
+        elif isinstance(one, DeclaredJob) and one.job is not None:
             job_documents.check_time(document, one.job, now)
             jobs.append((document, FileJob(one.job, str(one.spot))))
     check_names(named, faults)
@@ -128,11 +120,9 @@ def build(
     for document, declared in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(declared.job, every_job):
             faults.warn(document.spot(path), warning)
-    policy = policy_documents.only_policy([one for _, one in policies], faults)
-    known_jobs = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
-    for document, found in policies if known_jobs and not faults.incomplete else ():
-        for path, warning in policy_documents.unknown_names(found, known_jobs):
-            faults.warn(document.spot(path), f"{path}: {warning}")
+    policies = [(document, one) for document, one in found if isinstance(one, DeclaredPolicy)]
+    every = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
+    policy = policy_documents.only_policy(policies, every, faults)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(

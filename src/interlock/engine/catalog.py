@@ -1,5 +1,5 @@
-"""The declared jobs of a scheduler, their sources and payload checks, its lanes and its policy. Jobs that were put are in the
-state, and take any object. New declarations are adopted as a whole or not at all."""
+"""The declared jobs of a scheduler, their sources and payload checks, its lanes and its policy. Jobs that were put are
+in the state, and take any object. New declarations are adopted as a whole or not at all."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
