@@ -3,8 +3,10 @@
 import msgspec
 
 from interlock.model.delivery import Outgoing
+from interlock.model.policy import PolicyRequest
 
 LIMIT = 5.0
+CALL = 2.0  # seconds that the policy service has
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -37,3 +39,16 @@ class CallHook(Effect, frozen=True, gc=False):
     @property
     def limit(self) -> float:
         return self.outgoing.timeout + LIMIT
+
+
+class CheckPolicy(Effect, frozen=True, gc=False):
+    """Ask the policy service about a run. The answer is a `Verdict`, or a text that says why there is none."""
+
+    request: PolicyRequest
+
+    @property
+    def limit(self) -> float:
+        return CALL + LIMIT
+
+    def __hash__(self) -> int:
+        return hash((self.run_id, self.seq))  # a request has no hash

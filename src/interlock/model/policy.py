@@ -71,6 +71,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reason: str = ""
     limits: RunLimits | None = None
     notes: tuple[str, ...] = ()  # rules that could not be evaluated, and so did not match
+    digest: str = ""  # of the policy that decided
 
 
 def decoded(request: PolicyRequest) -> Any:
