@@ -1,1 +1,1 @@
-"""The policy: pure functions that judge what may run and what may come out. Nothing here reads a clock or does I/O."""
+"""The policy: pure functions from a request to a verdict."""
