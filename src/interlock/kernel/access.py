@@ -21,7 +21,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     def of(cls, environment: Mapping[str, str]) -> "Access":
         """Read the variables. An empty one counts as not set."""
         required, insecure = (
-            bool(text := environment.get(name)) and Truth().read(text, Place(name)) for name in (REQUIRED, INSECURE)
+            Truth().read(environment.get(name) or "false", Place(name)) for name in (REQUIRED, INSECURE)
         )
         if required and insecure:
             raise BadConfig(f"{INSECURE}: cannot be combined with {REQUIRED}")
@@ -30,6 +30,8 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
             ca = Path(path).read_bytes() if path else None
         except OSError as error:
             raise BadValue(CA, path, f"a file that can be read ({error.strerror})") from None
+        if ca is not None and b"-----BEGIN CERTIFICATE-----" not in ca:
+            raise BadValue(CA, path, "a file with certificates in PEM")
         return cls(ca=ca, tls=required or ca is not None, insecure=insecure)
 
     def check(self, field: str, address: str) -> None:

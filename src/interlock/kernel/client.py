@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import grpc
-from google.protobuf.message import DecodeError
 
 from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.access import Access
 from interlock.kernel.codec import from_verdict, to_request
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
-from interlock.model.error import InterlockError, PolicyUnavailable
+from interlock.model.error import InterlockError, PolicyClosed, PolicyUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.policy.circuit import PAUSE
 from interlock.ports.circuit_state import CircuitState, LocalCircuit
@@ -65,24 +64,26 @@ class RemotePolicy:
         self._clock = clock or SystemClock()
         self._closed = False
 
-    async def check(self, requests: Sequence[PolicyRequest]) -> list[Verdict]:
-        """Return the verdicts on up to 100 requests, in their order. Raise `PolicyUnavailable` if the service gives none,
-        or if the circuit is open."""
+    async def check(self, requests: Sequence[PolicyRequest], again: bool = False) -> list[Verdict]:
+        """Return the verdicts on up to 100 requests, in their order; `again` for runs that were judged before. Raise
+        `PolicyUnavailable` if the service gives none, or if the circuit is open."""
         now = self._clock.now().wall
         round = (await self._circuit.change(lambda one: one.begin(now))).round
         try:
-            verdicts = await self._ask(requests)
-        except PolicyUnavailable as error:
-            await self._failed(round, error)
-            raise
-        except BaseException:
-            await self._circuit.change(lambda one: one.give_back(round))
+            verdicts = await self._ask(requests, again)
+        except BaseException as error:
+            if isinstance(error, PolicyUnavailable) and not self._closed:
+                await self._failed(round, error)
+            else:
+                await self._circuit.change(lambda one: one.give_back(round))
             raise
         await self._circuit.change(lambda one: one.succeed(round))
         return verdicts
 
-    async def _ask(self, requests: Sequence[PolicyRequest]) -> list[Verdict]:
-        frame = wire.Frame(requests=[to_request(one) for one in requests])
+    async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+        frame = wire.Frame(requests=[to_request(one) for one in requests], again=again)
+        if self._closed:
+            raise PolicyClosed
         try:
             async with asyncio.timeout(self._limit):
                 answers = [one async for one in self._stub.CheckBatch([frame])]
@@ -90,23 +91,23 @@ class RemotePolicy:
             raise PolicyUnavailable(f"no answer within {self._limit:g}s") from None
         except grpc.aio.AioRpcError as error:
             raise PolicyUnavailable(f"{error.code().name}: {error.details()}") from None
-        except DecodeError:
-            raise PolicyUnavailable("it answers nonsense: not a message of this service") from None
         except asyncio.CancelledError:
             if not self._closed or _is_cancelled():
                 raise
         if self._closed:
-            raise PolicyUnavailable("the scheduler stops")
+            raise PolicyClosed
         return self._read(answers, len(requests))
 
-    def _read(self, answers: list[wire.Answers], count: int) -> list[Verdict]:
-        if len(answers) != 1 or len(answers[0].verdicts) != count:
+    def _read(self, answers: list[wire.Answers | None], count: int) -> list[Verdict]:
+        # gRPC gives None for a message that it cannot read.
+        answer = answers[0] if len(answers) == 1 else None
+        if answer is None or len(answer.verdicts) != count:
             raise PolicyUnavailable(f"it answers nonsense: not {count} verdicts")
-        digest = answers[0].digest
+        digest = answer.digest
         if not digest:
             raise PolicyUnavailable("it answers nonsense: no digest of its policy")
         try:
-            verdicts = [from_verdict(one, digest) for one in answers[0].verdicts]
+            verdicts = [from_verdict(one, digest) for one in answer.verdicts]
         except KeyError as error:
             raise PolicyUnavailable(f"it answers nonsense: {error.args[0]} is not a ruling") from None
         except InterlockError as error:
@@ -117,8 +118,6 @@ class RemotePolicy:
         return verdicts
 
     async def _failed(self, round: int, error: PolicyUnavailable) -> None:
-        if self._closed:
-            return
         now = self._clock.now().wall
         circuit = await self._circuit.change(lambda one: one.fail(round, now))
         if circuit.is_open and circuit.round == round + 1:

@@ -1,7 +1,5 @@
 """Requests and verdicts as messages, and back."""
 
-from collections.abc import Sequence
-
 from msgspec.structs import asdict
 
 from interlock.kernel import policy_pb2 as wire

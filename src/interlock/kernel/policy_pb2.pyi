@@ -110,12 +110,14 @@ class Answer(_message.Message):
     def __init__(self, digest: _Optional[str] = ..., verdict: _Optional[_Union[Verdict, _Mapping]] = ...) -> None: ...
 
 class Frame(_message.Message):
-    __slots__ = ("id", "requests")
+    __slots__ = ("id", "requests", "again")
     ID_FIELD_NUMBER: _ClassVar[int]
     REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    AGAIN_FIELD_NUMBER: _ClassVar[int]
     id: int
     requests: _containers.RepeatedCompositeFieldContainer[Request]
-    def __init__(self, id: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[Request, _Mapping]]] = ...) -> None: ...
+    again: bool
+    def __init__(self, id: _Optional[int] = ..., requests: _Optional[_Iterable[_Union[Request, _Mapping]]] = ..., again: _Optional[bool] = ...) -> None: ...
 
 class Answers(_message.Message):
     __slots__ = ("id", "digest", "verdicts")

@@ -10,6 +10,8 @@ from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.codec import from_request, to_verdict
 from interlock.kernel.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
 from interlock.model.error import CannotListen
+from interlock.policy.policy import Policy
+from interlock.policy.velocity import Windows
 from interlock.ports.clock import Clock, SystemClock
 
 NAME: str = wire.DESCRIPTOR.services_by_name["PolicyService"].full_name
@@ -51,7 +53,7 @@ class PolicyServer(PolicyServiceServicer):
         await self._server.stop(GRACE)
 
     async def Check(self, request: wire.Request, context: object) -> wire.Answer:  # noqa: N802 - named by gRPC
-        return wire.Answer(digest=self.policy.digest, verdict=self._judge(request))
+        return wire.Answer(digest=self.policy.digest, verdict=self._judge(request, self._windows))
 
     async def CheckBatch(  # noqa: N802 - named by gRPC
         self, request_iterator: AsyncIterator[wire.Frame], context: "grpc.aio.ServicerContext"
@@ -60,8 +62,9 @@ class PolicyServer(PolicyServiceServicer):
             if len(frame.requests) > MOST:
                 why = f"requests: {len(frame.requests)} in a frame; the limit is {MOST}"
                 await context.abort(grpc.StatusCode.INVALID_ARGUMENT, why)
-            verdicts = [self._judge(one) for one in frame.requests]
+            windows = None if frame.again else self._windows
+            verdicts = [self._judge(one, windows) for one in frame.requests]
             yield wire.Answers(id=frame.id, digest=self.policy.digest, verdicts=verdicts)
 
-    def _judge(self, request: wire.Request) -> wire.Verdict:
-        return to_verdict(self.policy.judge(from_request(request), self._windows, self._clock.now().wall))
+    def _judge(self, request: wire.Request, windows: Windows | None) -> wire.Verdict:
+        return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().wall))

@@ -101,6 +101,12 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
     seconds: float
 
 
+class PolicyMoved(msgspec.Struct, frozen=True, gc=False):
+    """The policy service has another policy than before, or is asked for the first time."""
+
+    digest: str
+
+
 class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
 

@@ -45,6 +45,7 @@ class CheckPolicy(Effect, frozen=True, gc=False):
     """Ask the policy service about a run. The answer is a `Verdict`, or a text that says why there is none."""
 
     request: PolicyRequest
+    again: bool = False  # whether the run was judged before, so that no velocity counts it
 
     @property
     def limit(self) -> float:

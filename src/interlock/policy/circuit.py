@@ -29,8 +29,8 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
         """Return whether a call may begin."""
         if self.until is None or self._is_probing:
             return True
-        # Probes whose results do not come, because their scheduler has died, make room after another pause. A clock that
-        # was set back keeps no circuit open.
+        # Probes without a result, because their scheduler has died, make room after another pause. A clock that was set
+        # back keeps no circuit open.
         start = self.until if self.probes else self.until - PAUSE
         return not start <= now < start + PAUSE
 

@@ -360,6 +360,13 @@ class PolicyUnavailable(InterlockError, code="policy_unavailable"):
         self.why = why
 
 
+class PolicyClosed(PolicyUnavailable):
+    """The scheduler stops asking. No fail mode applies."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler stops")
+
+
 class NeedsExtra(BadDefinition, code="needs_extra"):
     """A package that this needs is not installed."""
 
