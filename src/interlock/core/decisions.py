@@ -6,6 +6,7 @@ import msgspec
 from msgspec import field
 
 from interlock.core.schedule_table import ScheduleRow
+from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
@@ -47,6 +48,7 @@ class Batch(msgspec.Struct):
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
     walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
     dropped_bulks: list[str] = []
+    audit: list[AuditEntry] = []
     memos: dict[str, bytes | None] = {}  # small values of the core that belong to no run, by name; None to delete one
     position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
 

@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 
-from interlock.core import sessions
+from interlock.core import audit, sessions
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import rebuild_guards
 from interlock.core.lane import Room
@@ -49,6 +49,7 @@ def rebuild(
             left = msgspec.json.decode(due, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     sessions.open_all(state, snapshot, now)
+    audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         state.runs[run.id] = run

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.core.audit import AUDIT, Audit
 from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name, session_rate
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
@@ -151,6 +152,7 @@ class SchedulerState:
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
         self.has_session_memos = False
+        self.audit = Audit()
         self.events = 0  # number of the last event of a lane or session; never above its position in the store
         self.workers: dict[str, Worker] = {}
         self.timers: list[tuple[float, int, str]] = []  # a heap of (wall time, tie-breaker, run id)
@@ -316,7 +318,7 @@ class SchedulerState:
             self.timers = [timer for timer in self.timers if timer[2] in self.runs]
             heapify(self.timers)
         if len(self.spans) > most:
-            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] == GATE]
+            self.spans = [span for span in self.spans if span[2] in self.runs or span[3] in (GATE, AUDIT)]
             heapify(self.spans)
         if len(self.guards) > 100 + 2 * len(self.jobs):
             self.guards = {job_id: one for job_id, one in self.guards.items() if job_id in self.jobs or one.is_used}

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from interlock.core import constraints, timetable
 from interlock.core.actions import has_expired, overrun
+from interlock.core.audit import AUDIT, end_count
 from interlock.core.gates import GATE, RateGate, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
@@ -79,6 +80,9 @@ def _end_spans(p: Pass) -> None:
         _, _, run_id, kind, value = heappop(state.spans)
         if kind == GATE:
             ring(p, run_id, value)
+            continue
+        if kind == AUDIT:
+            end_count(p, run_id)
             continue
         run = state.runs.get(run_id)
         if run is None or getattr(run, kind) != value:

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec.json import encode
 from msgspec.structs import astuple, replace
 
+from interlock.core import audit
 from interlock.core.decisions import Decisions, Row
 from interlock.core.facts import Facts
 from interlock.core.schedule_table import ScheduleRow, goes_early
 from interlock.core.state import SchedulerState
+from interlock.model.audit import AuditKind
 from interlock.model.effect import Effect as Asked
 from interlock.model.error import InvalidTransition
 from interlock.model.facets import CollapsedInto, Collected, Facets
@@ -183,6 +185,20 @@ class Pass(Decisions, kw_only=True):
                 run_id=run.id, job_id=run.job_id, tenant=run.tenant, at=self.now, constraint=constraint, message=message
             )
         )
+
+    def audit(
+        self,
+        kind: AuditKind,
+        actor: str,
+        tenant: str,
+        subject: str,
+        repeats: tuple[str, ...] | None = None,
+        count: int = 1,
+        **detail: Any,
+    ) -> None:
+        """Add an entry to the audit, with small values that hold no secrets. `repeats` is the key of a refusal that
+        may come often: one entry, and then the sum of each minute."""
+        audit.note(self, kind, actor, tenant, subject, repeats, count, detail)
 
     def announce(self, event: LaneEvent | SessionEvent | ViolationEvent) -> None:
         """Store an event as a row of the services' log, so that it is streamed and kept within the same limits."""

@@ -32,6 +32,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     actor: str = "scheduler"
     sources: dict[str, str] = {}  # job → where it is declared
     lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
+    policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):

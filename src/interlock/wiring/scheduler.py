@@ -213,7 +213,7 @@ class Scheduler:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
         of_app = entries_of(definitions, self.settings.secret_names)
         of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
-        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes))
+        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes), loaded.policy)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
