@@ -63,11 +63,11 @@ class Effects:
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
-            self.answer([(one, error.why) for one in frame])
+            self.answer([(one, (one.request, error.why)) for one in frame])
         except Exception:
             logger.exception("internal error")
         else:
-            self.answer(list(zip(frame, verdicts, strict=True)))
+            self.answer([(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)])
 
     async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
         try:

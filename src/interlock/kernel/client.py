@@ -16,6 +16,7 @@ from interlock.kernel import policy_pb2 as wire
 from interlock.kernel.access import Access
 from interlock.kernel.codec import from_verdict, to_request
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
+from interlock.model.effect import CALL
 from interlock.model.error import InterlockError, PolicyClosed, PolicyUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.policy.circuit import PAUSE
@@ -24,7 +25,6 @@ from interlock.ports.clock import Clock, SystemClock
 
 logger = logging.getLogger("interlock.policy")
 
-LIMIT = 2.0  # seconds for one call
 LOOK = 5.0  # seconds between two looks at the digest
 LARGEST = 32 * 1024 * 1024  # bytes of a frame
 OPTIONS = (
@@ -44,7 +44,7 @@ class RemotePolicy:
         access: Access,
         on_moved: Callable[[str], None] = lambda digest: None,
         *,
-        limit: float = LIMIT,
+        limit: float = CALL,
         circuit: CircuitState | None = None,
         clock: Clock | None = None,
     ) -> None:

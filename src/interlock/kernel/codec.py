@@ -60,6 +60,6 @@ def from_verdict(message: wire.Verdict, digest: str) -> Verdict:
         rule=message.rule,
         reason=message.reason,
         limits=limits,
+        policy=digest,
         notes=tuple(message.notes),
-        digest=digest,
     )

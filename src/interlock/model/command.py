@@ -63,6 +63,12 @@ class Quarantine(msgspec.Struct, frozen=True, gc=False):
     actor: str
 
 
+class PolicyMoved(msgspec.Struct, frozen=True, gc=False):
+    """The remote policy has another digest now."""
+
+    digest: str
+
+
 class Answered(msgspec.Struct, frozen=True, gc=False):
     """Answers to effects, among them late, repeated and void ones."""
 
@@ -100,12 +106,6 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
     """The scheduler itself stood still, so silence in that span proves nothing."""
 
     seconds: float
-
-
-class PolicyMoved(msgspec.Struct, frozen=True, gc=False):
-    """The policy service has another policy than before, or is asked for the first time."""
-
-    digest: str
 
 
 class StartDraining(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ from interlock.model.delivery import Outgoing
 from interlock.model.policy import PolicyRequest
 
 LIMIT = 5.0
-CALL = 2.0  # seconds that the policy service has
+CALL = 2.0  # seconds for one call of the remote policy
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -30,19 +30,8 @@ class ReadPrevious(Effect, frozen=True, gc=False):
     None."""
 
 
-class CallHook(Effect, frozen=True, gc=False):
-    """Make an HTTP request. The answer has the status and an error; without an answer, the status is None."""
-
-    id: str  # the same, however often it is asked
-    outgoing: Outgoing
-
-    @property
-    def limit(self) -> float:
-        return self.outgoing.timeout + LIMIT
-
-
 class CheckPolicy(Effect, frozen=True, gc=False):
-    """Ask the policy service about a run. The answer is a `Verdict`, or a text that says why there is none."""
+    """Ask the remote policy. The answer has the request, and the verdict or a text that says why there is none."""
 
     request: PolicyRequest
     again: bool = False  # whether the run was judged before, so that no velocity counts it
@@ -52,4 +41,15 @@ class CheckPolicy(Effect, frozen=True, gc=False):
         return CALL + LIMIT
 
     def __hash__(self) -> int:
-        return hash((self.run_id, self.seq))  # a request has no hash
+        return hash((self.run_id, self.seq))
+
+
+class CallHook(Effect, frozen=True, gc=False):
+    """Make an HTTP request. The answer has the status and an error; without an answer, the status is None."""
+
+    id: str  # the same, however often it is asked
+    outgoing: Outgoing
+
+    @property
+    def limit(self) -> float:
+        return self.outgoing.timeout + LIMIT

@@ -70,8 +70,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: str = ""  # id of the rule that decided; empty for the default, a tenant list or a filter
     reason: str = ""
     limits: RunLimits | None = None
+    policy: str = ""  # digest of the policy
     notes: tuple[str, ...] = ()  # rules that could not be evaluated, and so did not match
-    digest: str = ""  # of the policy that decided
 
 
 def decoded(request: PolicyRequest) -> Any:
