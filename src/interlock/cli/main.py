@@ -34,12 +34,15 @@ COMMANDS = {
     "tree": "Look",
     "import": "Check",
     "check": "Check",
+    "policy test": "Check",
+    "policy explain": "Check",
+    "policy diff": "Check",
     "simulate": "Check",
     "config": "Check",
     "doctor": "Check",
     "bench": "Check",
 }
-"""command → its panel in the help"""
+"""command → its panel in the help; those of a group have names of two words"""
 
 
 def main() -> None:

@@ -55,6 +55,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         kind=work.get(type(job.work), "handler"),  # type: ignore[arg-type] # a job without work is in no kind
         command=None if job.work is None else command_of(job.work),
         lane=job.lane,
+        priority=job.priority,
         version=job.version,
         max_concurrent_runs=job.constraints.max_concurrent_runs,
         guards=guards_of(job),

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.job import Sensitivity
+from interlock.model.job import Priority, Sensitivity
 from interlock.model.json_form import Time
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -29,6 +29,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
         str | None, doc("Program, function or job of the app, in words; null for a handler under its own id.")
     ]
     lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
+    priority: Annotated[Priority, doc("Place of its runs in the lane.")] = Priority.INTERACTIVE
     version: Annotated[str, doc("Hash of the definition.")]
     max_concurrent_runs: Annotated[
         int | None, doc("Most runs that may be live at once; null if only occurrences exclude each other.")
