@@ -36,7 +36,6 @@ from interlock.model.secret import is_marked
 from interlock.model.state import GUARDED, State
 from interlock.policy.digest import request_hash
 from interlock.policy.policy import Policy
-from interlock.policy.velocity import Windows
 
 THROTTLED = 5.0  # seconds until a throttled run is judged again
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
@@ -60,19 +59,20 @@ def judge(p: Pass, run: Run) -> bool:
     if data is None:
         effect = ReadPayload(run.id, run.seq)
     elif state.limits.remote_policy:
-        effect = CheckPolicy(run.id, run.seq, request_of(state.job_of(run), run, data))
+        request = request_of(state.job_of(run), run, data)
+        effect = CheckPolicy(run.id, run.seq, request, again=not _is_new(run))
     else:
         assert state.policy is not None
         request = request_of(state.job_of(run), run, data)
-        return not _apply(p, run, request, state.policy.judge(request, _windows(state, run), p.now))
+        return not _apply(p, run, request, state.policy.judge(request, state.windows if _is_new(run) else None, p.now))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
 
 
-def _windows(state: SchedulerState, run: Run) -> Windows | None:
-    """Return the windows of rules with a velocity, for a run that is judged for the first time."""
-    return state.windows if run.attempt == 0 and run.previous in (None, State.PRERUN) else None
+def _is_new(run: Run) -> bool:
+    """Return whether a run was never let pass before, so that a velocity counts it."""
+    return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
 def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:

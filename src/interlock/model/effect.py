@@ -6,6 +6,7 @@ from interlock.model.delivery import Outgoing
 from interlock.model.policy import PolicyRequest
 
 LIMIT = 5.0
+CALL = 2.0  # seconds for one call of the remote policy
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -34,9 +35,14 @@ class ReadPayload(Effect, frozen=True, gc=False):
 
 
 class CheckPolicy(Effect, frozen=True, gc=False):
-    """Ask the remote policy. The answer has the verdict, or a text that says why there is none."""
+    """Ask the remote policy. The answer has the request, and the verdict or a text that says why there is none."""
 
     request: PolicyRequest
+    again: bool = False  # whether the run was judged before, so that no velocity counts it
+
+    @property
+    def limit(self) -> float:
+        return CALL + LIMIT
 
     def __hash__(self) -> int:
         return hash((self.run_id, self.seq))

@@ -392,3 +392,25 @@ class WrongStatus(Conflict, code="wrong_status"):
 
 class NoContainerEngine(InterlockError, code="no_container_engine"):
     """No container engine answers."""
+
+
+class PolicyUnavailable(InterlockError, code="policy_unavailable"):
+    """The policy service gives no verdict."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"policy service: {why}")
+        self.why = why
+
+
+class PolicyClosed(PolicyUnavailable):
+    """The scheduler stops asking. No fail mode applies."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler stops")
+
+
+class NeedsExtra(BadDefinition, code="needs_extra"):
+    """A package that this needs is not installed."""
+
+    def __init__(self, field: str, extra: str) -> None:
+        super().__init__(f"{field}: needs packages that are not installed; install interlock[{extra}]")
