@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.core import (
     actions,
     admission,
+    audit,
     bulk,
     constraints,
     effects,
@@ -26,7 +27,16 @@ from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import approval_request, command, delivery_request, effect, lane_request, message, request
+from interlock.model import (
+    approval_request,
+    audit_request,
+    command,
+    delivery_request,
+    effect,
+    lane_request,
+    message,
+    request,
+)  # fmt: skip
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -144,6 +154,8 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.WorkerUp: liveness.worker_up,
     command.WorkerDown: liveness.worker_down,
     command.Stalled: liveness.stalled,
+    audit_request.NoteRefusals: audit.note_refusals,
+    command.NoteTokens: audit.note_tokens,
     command.StartDraining: _start_draining,
     command.NoteServices: _note_services,
 }
