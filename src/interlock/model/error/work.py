@@ -138,6 +138,14 @@ class CannotImport(BadDefinition, code="cannot_import"):
         self.why = why
 
 
+class MissingLibrary(BadDefinition, code="missing_library"):
+    """A library of an extra is not installed."""
+
+    def __init__(self, field: str, library: str, extra: str) -> None:
+        super().__init__(f"{field}: need {library}; install it with: pip install 'interlock[{extra}]'")
+        self.field = field
+
+
 class LifespanFailed(InterlockError, code="lifespan_failed"):
     """The lifespan of the app raised, took too long to start, or ended early."""
 
