@@ -38,9 +38,11 @@ file's schema is [interlock.schema.json](interlock.schema.json).
 
 def lines() -> Iterator[str]:
     yield HEAD
-    group = build(COMMANDS)
     for name in COMMANDS:
-        yield from _command(name, group.get_command(None, name))
+        found = build(COMMANDS)
+        for word in name.split():
+            found = found.get_command(None, word)
+        yield from _command(name, found)
     yield from _exits()
     yield from _settings()
 

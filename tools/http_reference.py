@@ -17,7 +17,7 @@ INSIDE = {
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
-    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState",
+    "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -33,6 +33,7 @@ WORDS = {
     "Drop": "A session's `drop`",
     "SessionAction": "The `action` on a session",
     "DeliveryState": "A delivery's `state`",
+    "Sensitivity": "A job's `sensitivity`",
 }
 """types with a few values"""
 BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another

@@ -11,6 +11,7 @@ from typing import NoReturn
 import msgspec
 
 from interlock.core.decisions import Batch
+from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.delivery import Delivery, DeliveryFilter
@@ -21,7 +22,9 @@ from interlock.model.run_action import RunAction
 from interlock.model.state import State
 from interlock.ports.leases import L, Lease, Leases
 from interlock.ports.store import (
+    EVERY_ENTRY,
     EVERY_EVENT,
+    AuditRows,
     DeliveryRows,
     EventFilter,
     EventRows,
@@ -285,6 +288,10 @@ class FaultyStore(Store, Leases):
     async def delivery(self, delivery_id: str) -> Delivery | None:
         await self._work(self._faults.longest_read)
         return await self._disk.delivery(delivery_id)
+
+    async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
+        await self._work(self._faults.longest_read)
+        return await self._disk.audit(after, limit, wanted, last)
 
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> DeliveryRows:
         await self._work(self._faults.longest_read)

@@ -27,7 +27,7 @@ from interlock.model.error import (
 )
 from interlock.model.field_types import Place, Rate
 from interlock.model.guard import NO_CONSTRAINTS, Actions, Constraints
-from interlock.model.job import Job, KeyLimitFields, Priority, Retry, key_limit
+from interlock.model.job import SENSITIVITY, Job, KeyLimitFields, Priority, Retry, key_limit
 from interlock.model.lane import LaneInfo
 from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
@@ -96,6 +96,11 @@ class App:
         on_failure: Actions = (),
         on_success: Actions = (),
         on_late: Actions = (),
+        topic: str | None = None,
+        capabilities: Sequence[str] = (),
+        risk_tags: Sequence[str] = (),
+        requires: Sequence[str] = (),
+        sensitivity: Literal["public", "internal", "confidential", "secret"] = "internal",
         merge: Callable[[list[dict[str, Any]]], dict[str, Any]] | None = None,
     ) -> JobDecorator:
         """Define a job by its function. The function becomes a `JobFunction`, and calling it still works.
@@ -138,6 +143,11 @@ class App:
                 on_failure=on_failure,
                 on_success=on_success,
                 on_late=on_late,
+                topic=topic,
+                capabilities=capabilities,
+                risk_tags=risk_tags,
+                requires=requires,
+                sensitivity=SENSITIVITY.check(sensitivity, Place("sensitivity")),
                 code=".".join(code_digest(one) for one in (handler, merge) if one is not None),
             )
             definition = Definition(job, handler, merge)

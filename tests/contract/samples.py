@@ -10,6 +10,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.core.transition import UPDATE_ROW, created_row
+from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, ChildInfo, Exit, Kept, Status
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing, Sent
@@ -47,6 +48,10 @@ OUTGOING = Outgoing("https://one.test/in?key=1", None, "SIGN", "TOKEN", 2.5, "ap
 DELIVERY = Delivery(
     "d1", "old", "work", "blue", "run.failed", "one.test", "one.test/in", 1000.5, 2000.5, OUTGOING, next_at=1000.5
 )
+_ENTRY = AuditEntry(number=0, at=1000.125, kind=AuditKind.VERDICT, actor="ann", tenant="blue", subject="old")
+FIRST = chained(AuditHead(), msgspec.structs.replace(_ENTRY, detail={"rule": "no-prod", "n": [1, None, {"ä": 0.5}]}))
+SECOND = msgspec.structs.replace(_ENTRY, at=1001.0, kind=AuditKind.JOB_CHANGED, tenant="", subject="work", count=7)
+ENTRIES = FIRST, chained(AuditHead(FIRST.number, FIRST.hash), SECOND)
 SENT = Sent("d1", 0, 1, 1001.5, None, 503, "busy\n☃", "answered 503")
 JOB = Job(id="work", lane="team", executor=ExecutorKind.PROCESS, retry=Retry(max_retries=2), deadline=9.5)
 NIGHTLY = Job(
@@ -77,6 +82,7 @@ def make_run(run_id: str = "r1", **fields: Any) -> Run:
         "created_at": 1000.0,
         "scheduled_at": 1000.0,
         "delay": None,
+        "created_by": "tester",
         "deadline_at": None,
         "payload": b"{}",
         "job_version": JOB.version,
@@ -125,6 +131,7 @@ def everything_in_one_batch() -> Batch:
     batch.logs = [("old", 1, 1, 1001.5, "info", "first", "app"), ("old", 1, 2, 1001.75, "error", "second\nline", "app")]
     batch.dead_letters = [("old", 1100.0, "orphaned", "lost")]
     batch.deliveries, batch.sent = [DELIVERY, msgspec.structs.replace(DELIVERY, id="d2", order=None)], [SENT]
+    batch.audit = list(ENTRIES)
     batch.kept = [("web", Kept(resume_id="1", last_exit=EXIT)), ("gone", Kept(resume_id="2")), ("gone", None)]
     batch.service_log = [
         ("web", 7, 1002.0, "stdout", "listening", None),
@@ -180,6 +187,7 @@ async def everything(store: AnyStore) -> dict[str, Any]:
         "schedules": sorted(map(repr, snapshot.schedules)),
         "bulks": (snapshot.bulks, await store.bulk("b1"), await store.bulk("unknown")),
         "deliveries": await store.deliveries(DeliveryFilter(), None, 1000),
+        "audit": await store.audit(0, 1000),
         "owed": (await store.owed_hosts(), await store.owed("one.test", 1e9, 10)),
         "kept": await store.kept(),
         "service log": {one: await store.service_log(one) for one in ("web", "unknown")},

@@ -20,6 +20,7 @@ from typing import Literal
 import msgspec
 
 from interlock.api.peer import is_own, owner_of_peer
+from interlock.cli.format import policy_line
 from interlock.config import MEMORY, Resolved, Settings
 from interlock.config.documents import read
 from interlock.config.faults import Faults
@@ -304,3 +305,4 @@ def _declared(settings: Settings, app: FromApp | None) -> Iterator[Finding]:
         yield warn("declared", warning, "fix it, or keep it if you meant it")
     unasked = "no fault in the files; the app could not be checked"
     yield ok("declared", unasked if faults.incomplete else loaded.counted(len(app.definitions)))
+    yield ok("policy", policy_line(loaded.policy).removeprefix("policy: "))

@@ -16,6 +16,7 @@ from interlock.model.json_form import rfc3339
 from interlock.model.reload_report import Reloaded
 from interlock.model.run_view import RunInfo
 from interlock.model.state import TERMINAL, State
+from interlock.policy.policy import Policy
 
 COLOURS = {
     State.SUCCEEDED: "green",
@@ -156,15 +157,27 @@ def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[f
     return [(name, on_one_line(str(value))) for name, value in pairs if value not in (None, "")]
 
 
+def policy_line(policy: Policy | None) -> str:
+    """Say which policy decides."""
+    if policy is None:
+        return "policy: none; every run is allowed"
+    rules = f"{len(policy.rules):,} rule{'s' * (len(policy.rules) != 1)}"
+    return f"policy: {policy.id} ({policy.digest}), {rules}; {policy.default.ruling} if none matches"
+
+
 def reload_line(reloaded: Reloaded) -> str:
     found = [f"{what} {kind} {_some(names)}" for what, kind, names in changes_of(reloaded) if what != "unchanged"]
     return f"reloaded: {'; '.join(found) or 'nothing has changed'}"
 
 
 def changes_of(reloaded: Reloaded) -> Iterator[tuple[str, str, list[str]]]:
-    """Yield each change, `job` or `service`, and the names."""
+    """Yield each change, `job`, `service` or `policy`, and the names."""
     for what in ("added", "changed", "removed", "unchanged"):
-        for kind, difference in (("job", reloaded.jobs), ("service", reloaded.services)):
+        for kind, difference in (
+            ("job", reloaded.jobs),
+            ("service", reloaded.services),
+            ("policy", reloaded.policy),
+        ):
             if names := getattr(difference, what):
                 yield what, kind, names
 

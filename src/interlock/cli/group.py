@@ -18,6 +18,9 @@ from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 
+GROUPS = {"policy": "Try a policy before it decides: run its cases, explain a verdict, compare it with recorded runs."}
+"""group of commands → its help"""
+
 
 def _untyped(parameters: list[Any]) -> list[Any]:
     """Hide the type of options without a value in the help."""
@@ -33,28 +36,42 @@ class Command(TyperCommand):
 
 
 class Commands(TyperGroup):
-    """Loads a command's file when the command is used."""
+    """Loads a command's file when the command is used. A name of two words is a command in a group."""
 
     names: Mapping[str, str] = {}
+    prefix = ""  # of the names of a group, in the names of files
 
     def get_params(self, ctx: Any) -> list[Any]:
         return _untyped(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.names)
+        return list(dict.fromkeys(name.partition(" ")[0] for name in self.names))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.names:
+        if cmd_name not in self.list_commands(ctx):
             return None
         if cmd_name not in self.commands:
             alone = typer.Typer(add_completion=False)
-            alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(_function(cmd_name))
+            if cmd_name in self.names:
+                function = _function(self.prefix + cmd_name)
+                alone.command(cmd_name, cls=Command, rich_help_panel=self.names[cmd_name])(function)
+            else:
+                alone = self._group(cmd_name)
             self.commands[cmd_name] = typer.main.get_command(alone)
         return self.commands[cmd_name]
 
+    def _group(self, name: str) -> typer.Typer:
+        below = {one.removeprefix(f"{name} "): one for one in self.names if one.startswith(f"{name} ")}
+        kind = type("Commands", (Commands,), {"names": dict.fromkeys(below, "Commands"), "prefix": f"{name}_"})
+        group = typer.Typer(name=name, cls=kind, add_completion=False)
+        panel = next(self.names[one] for one in below.values())
+        group.callback(help=GROUPS[name], rich_help_panel=panel)(lambda: None)
+        return group
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        if args and args[0] not in self.names:
-            ctx.fail(f"{args[0]!r} is not a command{did_you_mean(args[0], self.names)}")
+        known = self.list_commands(ctx)
+        if args and args[0] not in known:
+            ctx.fail(f"{args[0]!r} is not a command{did_you_mean(args[0], known)}")
         return super().resolve_command(ctx, args)
 
 

@@ -25,6 +25,7 @@ COMMANDS = {
     "lanes": "Look",
     "sessions": "Look",
     "deliveries": "Look",
+    "audit": "Look",
     "next": "Look",
     "timetable": "Look",
     "runs": "Look",
@@ -34,12 +35,15 @@ COMMANDS = {
     "tree": "Look",
     "import": "Check",
     "check": "Check",
+    "policy test": "Check",
+    "policy explain": "Check",
+    "policy diff": "Check",
     "simulate": "Check",
     "config": "Check",
     "doctor": "Check",
     "bench": "Check",
 }
-"""command → its panel in the help"""
+"""command → its panel in the help; those of a group have names of two words"""
 
 
 def main() -> None:

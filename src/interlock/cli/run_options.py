@@ -26,7 +26,7 @@ def _deadline(text: str) -> Any:
     return moment(text, "--deadline", or_duration=True)
 
 
-def _pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
+def pairs(given: list[str], flag: str = "--label") -> dict[str, str]:
     found: dict[str, str] = {}
     for one in given:
         name, equals, text = one.partition("=")
@@ -41,7 +41,7 @@ def _session_options(given: list[str]) -> dict[str, Any]:
     flag = Place("--session-option")
     return {
         name: SOME_OPTIONS.known(name, flag).kind.read(text, Place(f"{flag} {name}"))
-        for name, text in _pairs(given, flag.name).items()
+        for name, text in pairs(given, flag.name).items()
     }
 
 
@@ -68,7 +68,7 @@ RUN_FLAGS = {
     ),
     "tenant": RunFlag(option("TEXT", "Tenant of the run.")),
     "labels": RunFlag(
-        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), _pairs, kind=list[str] | None
+        option("NAME=TEXT", "Label of the run; may be repeated.", "--label"), pairs, kind=list[str] | None
     ),
 }
 """option of a submit → flag"""

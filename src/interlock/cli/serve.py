@@ -12,7 +12,7 @@ from contextlib import suppress
 import msgspec
 
 from interlock.cli.doctor_checks import settings_file
-from interlock.cli.format import reload_line
+from interlock.cli.format import policy_line, reload_line
 from interlock.cli.live import HeldErrors, show_live, summary
 from interlock.cli.log_lines import log_to_stderr
 from interlock.cli.next_steps import next_steps
@@ -134,6 +134,7 @@ async def _serve(
         return
     where = f", {scheduler.front.url}" if scheduler.front.url else ""
     _say(f"interlock: {scheduler.settings.database}, socket {scheduler.settings.socket_path()}{where}")
+    _say(policy_line(scheduler.engine.catalog.policy))
     display = None if errors is None else loop.create_task(show_live(scheduler, steps(), errors))
     ended = loop.create_task(scheduler.wait())
     waiting = loop.create_task(asked.wait())

@@ -4,12 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import msgspec
 
-from interlock.config import job_documents, service_documents
+from interlock.config import job_documents, policy_documents, service_documents
 from interlock.config.declarations import Declared, DeclaredJob, check_names, tree_of
 from interlock.config.documents import Document, read
 from interlock.config.faults import Faults, Spot
 from interlock.config.guards import missing_variables, unknown_jobs
 from interlock.config.lanes import LANE_FIELDS, DeclaredLane, read_lane
+from interlock.config.policy_documents import DeclaredPolicy
 from interlock.engine.catalog import bind
 from interlock.model.error import BadValue, InterlockError, shown
 from interlock.model.field import Field
@@ -17,16 +18,18 @@ from interlock.model.field_types import Refused, did_you_mean
 from interlock.model.job import JOB_FIELDS, Job, check_lane
 from interlock.model.lane import LaneSpec
 from interlock.model.work import JobWork
+from interlock.policy.policy import Policy
 from interlock.supervision.spec import Child, Group
 from interlock.worker.app_loader import load_app, load_app_again
 from interlock.worker.definition import Definition
 
-AnyDeclared = Declared | DeclaredJob | DeclaredLane
+AnyDeclared = Declared | DeclaredJob | DeclaredLane | DeclaredPolicy
 KINDS: Mapping[str, tuple[Mapping[str, Field], Callable[[Document], AnyDeclared]]] = {
     "Service": (service_documents.SERVICE_FIELDS, service_documents.read_service),
     "Group": (service_documents.GROUP_FIELDS, service_documents.read_group),
     "Job": (JOB_FIELDS, job_documents.read_document),
     "Lane": (LANE_FIELDS, read_lane),
+    "Policy": (policy_documents.POLICY_FIELDS, policy_documents.read_policy),
 }
 """kind of document → its fields, and the function that reads it"""
 
@@ -43,13 +46,18 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Sequence[FileJob] = ()  # jobs of the files
     definitions: Mapping[str, Definition] | None = None  # jobs of the app, if it was imported again
     lanes: Mapping[str, LaneSpec] = {}  # lanes of the files; settings override their limits
+    policy: Policy | None = None
     warnings: Sequence[str] = ()
 
     def counted(self, more_jobs: int = 0) -> str:
         kinds = list(_are_groups(self.children))
         jobs, services, groups = len(self.jobs) + more_jobs, kinds.count(False), kinds.count(True)
         counts = (jobs, "job"), (services, "service"), (groups, "group")
-        return f"{', '.join(_count(*one) for one in counts)} and {_count(len(self.lanes), 'lane')}"
+        lanes = _count(len(self.lanes), "lane")
+        most = ", ".join(_count(*one) for one in counts)
+        if self.policy is None:
+            return f"{most} and {lanes}"
+        return f"{most}, {lanes} and a policy of {_count(len(self.policy.rules), 'rule')}"
 
 
 class FromApp(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,20 +97,16 @@ def build(
     services = [service_documents.with_command(one, app.target) for one in app.services]
     named = [(job_id, Spot(one.where)) for job_id, one in app.definitions.items()]
     named += [(one.name, one.spot) for one in services]
+    found = [(document, _declared(document)) for document in documents]
+    faults.incomplete |= any(one is None for _, one in found)
+    in_files = [one for _, one in found if isinstance(one, DeclaredLane)]
     jobs: list[tuple[Document, FileJob]] = []
-    in_files: list[DeclaredLane] = []
-    for document in documents:
-        one = _declared(document)
-        if one is None:
-            faults.incomplete = True
-            continue
-        if isinstance(one, DeclaredLane):
-            in_files.append(one)
-            continue
-        named.append((one.name, one.spot))
+    for document, one in found:
+        if isinstance(one, Declared | DeclaredJob):
+            named.append((one.name, one.spot))
         if isinstance(one, Declared):
             services.append(one)
-        elif one.job is not None:
+        elif isinstance(one, DeclaredJob) and one.job is not None:
             job_documents.check_time(document, one.job, now)
             jobs.append((document, FileJob(one.job, str(one.spot))))
     check_names(named, faults)
@@ -116,12 +120,16 @@ def build(
     for document, declared in jobs if not faults.incomplete else ():
         for path, warning in unknown_jobs(declared.job, every_job):
             faults.warn(document.spot(path), warning)
+    policies = [(document, one) for document, one in found if isinstance(one, DeclaredPolicy)]
+    every = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
+    policy = policy_documents.only_policy(policies, every, faults)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(
         children=tree_of(services, faults),
         jobs=bound,
         lanes={one.name: one.spec for one in in_files if one.spec is not None},
+        policy=policy,
         warnings=faults.warnings,
     )
 
@@ -145,6 +153,8 @@ def _declared(document: Document) -> AnyDeclared | None:
         return None
     if document.kind == "Job":
         return DeclaredJob(name=name, job=None, spot=document.spot("id"))
+    if document.kind == "Policy":
+        return DeclaredPolicy(name=name, policy=None, spot=document.spot("id"))
     if document.kind == "Lane":
         return DeclaredLane(name=name, spec=None, spot=document.spot("id"))
     return service_documents.declared(document, None)

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import field
 
 from interlock.core.schedule_table import ScheduleRow
+from interlock.model.audit import AuditEntry
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Kept
 from interlock.model.command import ServiceRow
@@ -15,6 +16,7 @@ from interlock.model.error import InterlockError
 from interlock.model.guard import Violation
 from interlock.model.job import Job
 from interlock.model.message import Message
+from interlock.model.policy import Ruling
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
 
@@ -47,6 +49,7 @@ class Batch(msgspec.Struct):
     bulks: list[BulkRequest] = []  # new ones, and those with new counts
     walked: list[tuple[str, str]] = []  # the last run that a bulk request looked at, and the request
     dropped_bulks: list[str] = []
+    audit: list[AuditEntry] = []
     memos: dict[str, bytes | None] = {}  # small values of the core that belong to no run, by name; None to delete one
     position: int = 0  # of the first row: log lines, so that a log precedes its run's end, then history
 
@@ -84,6 +87,8 @@ class Decisions(msgspec.Struct, kw_only=True):
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
     violations: list[tuple[Run, Violation]] = []
+    rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
+    bypassed: list[str] = []  # topic of each run that started without a verdict
     warnings: list[str] = []
     problems: list[str] = []  # refused attempts to break the state table
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports

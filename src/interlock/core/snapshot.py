@@ -3,6 +3,7 @@
 import msgspec
 
 from interlock.core.schedule_table import ScheduleRow
+from interlock.model.audit import AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.job import Job
 from interlock.model.run import Run
@@ -21,3 +22,4 @@ class Snapshot(msgspec.Struct, frozen=True):
     bulks: list[tuple[BulkRequest, int]] = []  # oldest first, each with the number of the first `runs` left to it
     memos: dict[str, bytes] = {}  # those of idle sessions are left out
     has_session_memos: bool = False
+    audit: AuditHead = AuditHead()  # the last entry that is stored

@@ -1,5 +1,5 @@
-"""The declared jobs of a scheduler, their sources and payload checks, and its lanes. Jobs that were put are in the
-state, and take any object. New declarations are adopted as a whole or not at all."""
+"""The declared jobs of a scheduler, their sources and payload checks, its lanes and its policy. Jobs that were put are
+in the state, and take any object. New declarations are adopted as a whole or not at all."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
@@ -19,6 +19,7 @@ from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.reload_report import Difference
 from interlock.model.work import JobWork
+from interlock.policy.policy import Policy
 
 if TYPE_CHECKING:
     from interlock.engine.engine import Engine
@@ -36,14 +37,20 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    def __init__(self, entries: Iterable[Entry], lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES)) -> None:
+    def __init__(
+        self,
+        entries: Iterable[Entry],
+        lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES),
+        policy: Policy | None = None,
+    ) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
         self.jobs = [entry.job for entry in self._entries.values()]
         self.sources = {entry.job.id: entry.source for entry in self._entries.values()}
         self.lanes = lanes
+        self.policy = policy
 
     def define(self, request: int, actor: str = "scheduler") -> Define:
-        return Define(request, self.jobs, actor, self.sources, self.lanes)
+        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""

@@ -32,6 +32,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     actor: str = "scheduler"
     sources: dict[str, str] = {}  # job → where it is declared
     lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
+    policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -60,6 +61,12 @@ class Quarantine(msgspec.Struct, frozen=True, gc=False):
     run_id: str
     reason: str
     actor: str
+
+
+class PolicyMoved(msgspec.Struct, frozen=True, gc=False):
+    """The remote policy has another digest now."""
+
+    digest: str
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False):
@@ -103,6 +110,12 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
 
 class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
+
+
+class NoteTokens(msgspec.Struct, frozen=True, gc=False):
+    """These tokens are accepted from now on."""
+
+    tokens: dict[str, str]  # name → a text that differs if role, tenant or secret do
 
 
 ServiceRow = tuple[str, int, float, str, str, bytes | None]

@@ -112,21 +112,35 @@ class Part(Kind):
 class Several(Kind):
     """A struct, or a list of them."""
 
-    MOST = 16
-
-    def __init__(self, each: Part) -> None:
-        self.each = each
+    def __init__(self, each: Part, most: int = 16) -> None:
+        self.each, self.most = each, most
 
     def check(self, value: Any, place: Place) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             return (self.each.check(value, place),)
-        if len(value) > self.MOST:
-            raise BadValue(str(place), len(value), f"a list of up to {self.MOST}")
+        if len(value) > self.most:
+            raise BadValue(str(place), len(value), f"a list of up to {self.most:,}")
         return tuple(check_all((place.at(number), self.each, one) for number, one in enumerate(value)))
 
     def schema(self) -> Schema:
         one = self.each.schema()
-        return {"anyOf": [*one.get("anyOf", [one]), {"type": "array", "items": one, "maxItems": self.MOST}]}
+        return {"anyOf": [*one.get("anyOf", [one]), {"type": "array", "items": one, "maxItems": self.most}]}
+
+
+class Named(Kind):
+    """A mapping of names to structs."""
+
+    def __init__(self, each: Part) -> None:
+        self.each = each
+
+    def check(self, value: Any, place: Place) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise BadValue(str(place), value, "a mapping of names")
+        found = check_all((place.at(name), self.each, one) for name, one in value.items())
+        return dict(zip(value, found, strict=True))
+
+    def schema(self) -> Schema:
+        return {"type": "object", "additionalProperties": self.each.schema()}
 
 
 class Some(Part):
@@ -247,7 +261,7 @@ def definitions(fields: Iterable[Field]) -> dict[str, Schema]:
     found: dict[str, Schema] = {}
     for field in fields:
         kind = field.kind.kind if isinstance(field.kind, Optional) else field.kind
-        kind = kind.each if isinstance(kind, Several) else kind
+        kind = kind.each if isinstance(kind, Several | Named) else kind
         if isinstance(kind, Part):
             below = kind.fields.values()
             schema = object_schema(below, kind.struct.one_of)

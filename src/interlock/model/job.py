@@ -16,11 +16,13 @@ from interlock.model.field import Checked, Field, Part, Some, settable
 from interlock.model.field_types import (
     JOB_NAME,
     NAME_RULE,
+    Choice,
     Number,
     Place,
     Rate,
     Span,
     Text,
+    Texts,
     Whole,
     Word,
     did_you_mean,
@@ -49,8 +51,16 @@ RETRIES_OF_SCHEDULED = 3  # retries of a run of a job with a schedule, unless th
 
 if TYPE_CHECKING:
     Exceptions = Sequence[type[BaseException] | str]  # as you may give them
+    Tags = Sequence[str]
 else:
     Exceptions = tuple[str, ...]  # as they are kept
+    Tags = tuple[str, ...]
+
+TAGS = Texts(
+    Word(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,63}", "a name of letters, digits and '_-.:/', up to 64 long"),
+    expected="a list of names",
+    make=tuple,
+)
 
 
 class ExecutorKind(StrEnum):
@@ -64,6 +74,15 @@ class Priority(StrEnum):
     INTERACTIVE = "interactive"
     BATCH = "batch"
 
+
+class Sensitivity(StrEnum):
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    CONFIDENTIAL = "confidential"
+    SECRET = "secret"
+
+
+SENSITIVITY = Choice(*Sensitivity, make=Sensitivity)
 
 RANKS = {priority: rank for rank, priority in enumerate(Priority)}
 """place of each priority in the order of a lane"""
@@ -158,6 +177,15 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     grace: Annotated[
         float, doc("Time between the request to stop, TERM and KILL; a process gets TERM at once."), Span()
     ] = 10.0
+    topic: Annotated[
+        str | None, doc("Topic by which policies match it; default: its id."), Word(JOB_NAME, NAME_RULE.format(128))
+    ] = None
+    capabilities: Annotated[Tags, doc("Abilities that its runs use, for policies."), TAGS] = ()
+    risk_tags: Annotated[Tags, doc("Risks of its runs, for policies."), TAGS] = ()
+    requires: Annotated[Tags, doc("Things that its runs need, for policies."), TAGS] = ()
+    sensitivity: Annotated[
+        Sensitivity, doc("Sensitivity of its results: `public`, `internal`, `confidential` or `secret`.")
+    ] = Sensitivity.INTERNAL
     executor: ExecutorKind = ExecutorKind.ASYNC
     secrets: tuple[str, ...] = ()  # arguments that are never shown, because the handler takes them as `Secret`
     constraints: Annotated[Constraints, doc("Conditions on its runs.")] = NO_CONSTRAINTS

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 import msgspec
 
 from interlock.model.doc import doc
+from interlock.model.job import Priority, Sensitivity
 from interlock.model.json_form import Time
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -28,6 +29,7 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
         str | None, doc("Program, function or job of the app, in words; null for a handler under its own id.")
     ]
     lane: Annotated[str, doc("Lane whose slots the job's runs use.")]
+    priority: Annotated[Priority, doc("Place of its runs in the lane.")] = Priority.INTERACTIVE
     version: Annotated[str, doc("Hash of the definition.")]
     max_concurrent_runs: Annotated[
         int | None, doc("Most runs that may be live at once; null if only occurrences exclude each other.")
@@ -35,6 +37,11 @@ class JobInfo(msgspec.Struct, frozen=True, kw_only=True):
     guards: Annotated[
         dict[str, Any], doc("Constraints and actions as declared, with durations in seconds and URLs without queries.")
     ] = {}
+    topic: Annotated[str, doc("Topic by which policies match it.")]
+    capabilities: Annotated[tuple[str, ...], doc("Abilities that its runs use.")] = ()
+    risk_tags: Annotated[tuple[str, ...], doc("Risks of its runs.")] = ()
+    requires: Annotated[tuple[str, ...], doc("Things that its runs need.")] = ()
+    sensitivity: Annotated[Sensitivity, doc("Sensitivity of its results.")] = Sensitivity.INTERNAL
     schedule: Annotated[
         Schedule | None, doc("Schedule, with durations in seconds; null for a job that is only submitted or triggered.")
     ]

@@ -29,3 +29,4 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class Reloaded(msgspec.Struct, frozen=True, kw_only=True):
     jobs: Annotated[Difference, doc("Changes of jobs.")]
     services: Annotated[Difference, doc("Changes of services and their groups.")]
+    policy: Annotated[Difference, doc("Changes of the policy, by its name.")] = Difference()

@@ -1,1 +1,1 @@
-"""Policy: what may run, who must agree, and what may come out, as pure functions of values."""
+"""The policy: pure functions from a request to a verdict."""

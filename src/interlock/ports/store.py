@@ -13,6 +13,7 @@ import msgspec
 
 from interlock.core.decisions import Batch
 from interlock.core.rebuild import Snapshot as Snapshot
+from interlock.model.audit import AuditEntry, AuditFilter, AuditHead
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.delivery import Delivery, DeliveryFilter
@@ -119,6 +120,15 @@ class DeliveryRows(msgspec.Struct, frozen=True):
     next: int | None  # where to continue; None after the last page
 
 
+class AuditRows(msgspec.Struct, frozen=True):
+    entries: list[AuditEntry]  # oldest first
+    next: int | None  # the number to continue after; None after the last page
+    head: AuditHead  # the end as the scheduler noted it beside the entries
+
+
+EVERY_ENTRY = AuditFilter()
+
+
 class Pruned(msgspec.Struct, frozen=True):
     runs: int  # runs deleted
     more: bool  # whether more are left to delete
@@ -210,6 +220,12 @@ class Reader(ABC):
         short or empty and still have a `next`."""
 
     @abstractmethod
+    async def audit(self, after: int, limit: int, wanted: AuditFilter = EVERY_ENTRY, last: bool = False) -> AuditRows:
+        """Return the first or the last `limit` entries that match, of those with a number above `after`. One call
+        looks at `MOST_LOOKED_AT` of them at most, so a page may be short or empty and still have a `next`; with `last`
+        it has none. No entry is ever changed, or deleted with its run."""
+
+    @abstractmethod
     async def owed_hosts(self) -> dict[str, float]:
         """Return each host with pending deliveries, and the earliest time of a next try. One that must keep its order
         counts only when it is the first of it."""
@@ -238,7 +254,8 @@ class Store(Reader):
         attempt and number, a row of the services' log by service and number, a bulk request by id and `seq`. A bulk
         request covers the runs stored before the batch it first came with, and after each entry in `walked` those
         before that run. The first run of an entry in `copied` gets copies of the further payloads of the second, and
-        of its own payload if the entry says so; each comes once, whatever its run becomes. A delivery replaces the one
+        of its own payload if the entry says so; each comes once, whatever its run becomes. An entry of the audit is
+        identified by its number; one that is stored stays as it is. A delivery replaces the one
         with its id only if its round is higher. A result in `sent` then changes a pending delivery of its round, unless
         that has more tries. New rows need positions above every stored one, or `StoreUnavailable` is raised.
         """

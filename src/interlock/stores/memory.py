@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from interlock.core.decisions import Batch
 from interlock.core.schedule_table import ScheduleRow
 from interlock.core.session import PREFIX, memo_name
+from interlock.model.audit import AuditFilter
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Kept
 from interlock.model.delivery import Delivery, DeliveryFilter
@@ -23,6 +24,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.ports.leases import L, Lease, Leases
+from interlock.stores.memory_audit import AuditLog
 from interlock.stores.memory_deliveries import Deliveries
 from interlock.stores.memory_rows import copy_payloads, keep_memos
 
@@ -49,6 +51,7 @@ class MemoryStore(port.Store, Leases):
         self.lines: dict[str, dict[tuple[int, int], port.LogEntry]] = {}
         self.letters: dict[str, tuple[str, float, str, str]] = {}
         self._deliveries = Deliveries()
+        self.audit_log = AuditLog()
         self.leases: dict[str, Lease] = {}
         self._numbered: list[tuple[int, Run]] = []  # runs with their numbers, in order of creation
         self.put_jobs: dict[str, Job] = {}
@@ -111,6 +114,7 @@ class MemoryStore(port.Store, Leases):
         copy_payloads(batch, self.runs_by_id, self.further)
         self.letters.update((one[0], one) for one in batch.dead_letters if one[0] not in self.letters)
         self._deliveries.apply(batch)
+        self.audit_log.apply(batch)
         self._apply_services(batch)
         keep_memos(batch, self.memos_by_name)
 
@@ -182,7 +186,9 @@ class MemoryStore(port.Store, Leases):
         put, schedules = list(self.put_jobs.values()), list(self.schedules.values())
         numbers = [number for number, run in self._numbered if run.ended_at is None]
         bulks = [(bulk, bisect_right(numbers, last)) for bulk, last in self.bulks.values()]
-        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, *self._memos_for(runs))
+        memos = self._memos_for(runs)
+        end = self.audit_log.end
+        return port.Snapshot(runs, jobs, self._highest(), sizes, marks, put, schedules, bulks, *memos, end)
 
     def _memos_for(self, runs: list[Run]) -> tuple[dict[str, bytes], bool]:
         """Return the memos but those of idle sessions, and whether any session has one."""
@@ -380,6 +386,11 @@ class MemoryStore(port.Store, Leases):
 
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
         return self._deliveries.page(wanted, before, limit)
+
+    async def audit(
+        self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
+    ) -> port.AuditRows:
+        return self.audit_log.page(after, limit, wanted, last, self.memos_by_name)
 
     async def owed_hosts(self) -> dict[str, float]:
         owed = sorted(self._deliveries.owed(), key=attrgetter("next_at"), reverse=True)

@@ -60,6 +60,7 @@ class Services(Operations):
         self._hiring: asyncio.Task[None] | None = None
         self._moving = moving
         self._declared: Placed = {}
+        self._policy: dict[str, str] = {}  # the policy that was read last: its name and digest
         self._placed: dict[str, Child] = {}  # the present children
         self._stopped: set[str] = set()  # moving services that were stopped by hand
         self._due: set[str] = set()  # children that wait for their turn to start
@@ -73,6 +74,7 @@ class Services(Operations):
         """Read the declarations for the first time; raise with every fault."""
         loaded = self._load()
         self._declared = dict(_flat(loaded.children, SERVICES))
+        self._policy = _policy_of(loaded)
         return loaded
 
     @property
@@ -117,7 +119,7 @@ class Services(Operations):
         async with self._reading:
             self._check_goes_on()
             # Before its turn, because a faulty file must not break off the present reload.
-            new, jobs = await self._read_again(actor)
+            new, jobs, policy = await self._read_again(actor)
         async with self._turn():
             self._check_goes_on()
             old, self._declared = self._declared, new
@@ -126,17 +128,19 @@ class Services(Operations):
         async with self._changing:
             self._check_goes_on()
         before, after = ({child.name: (path, child) for path, child in one.items()} for one in (old, new))
-        reloaded = Reloaded(jobs=jobs, services=Difference.between(before, after))
+        reloaded = Reloaded(jobs=jobs, services=Difference.between(before, after), policy=policy)
         for kind, difference in msgspec.structs.asdict(reloaded).items():
             counts = ", ".join(f"{len(names)} {what}" for what, names in msgspec.structs.asdict(difference).items())
             logger.info("reload by %s: %s: %s", actor, kind, counts)
         return reloaded
 
-    async def _read_again(self, actor: str) -> tuple[Placed, Difference]:
-        """Return the declared services, and the difference in jobs."""
+    async def _read_again(self, actor: str) -> tuple[Placed, Difference, Difference]:
+        """Return the declared services, and the differences in jobs and in the policy."""
         try:
             loaded = await asyncio.to_thread(self._load)
-            return dict(_flat(loaded.children, SERVICES)), await self._define(loaded, actor)
+            jobs = await self._define(loaded, actor)
+            before, self._policy = self._policy, _policy_of(loaded)
+            return dict(_flat(loaded.children, SERVICES)), jobs, Difference.between(before, self._policy)
         except InterlockError as error:
             what, *faults = str(error).splitlines()
             logger.error("the reload by %s changed nothing: %s", actor, what)
@@ -312,6 +316,10 @@ def service_of(path: str) -> str | None:
     """Return the name of the service at this path, which is unique in the tree; None for any other child."""
     first, _, rest = path.partition("/")
     return rest.rpartition("/")[2] if first == SERVICES and rest else None
+
+
+def _policy_of(loaded: Loaded) -> dict[str, str]:
+    return {} if loaded.policy is None else {loaded.policy.id: loaded.policy.digest}
 
 
 def _flat(children: Sequence[Child], under: str) -> Iterator[tuple[str, Child]]:

@@ -47,6 +47,11 @@ class JobFields(TypedDict, total=False):
     on_failure: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
     on_success: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
     on_late: Actions | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    topic: str
+    capabilities: Sequence[str]
+    risk_tags: Sequence[str]
+    requires: Sequence[str]
+    sensitivity: Literal["public", "internal", "confidential", "secret"]
     env: Mapping[str, str | None]
     cwd: str
     stdin: bool

@@ -10,6 +10,7 @@ from interlock.model.error.base import (
     ExitCode,
     InterlockError,
     Missing,
+    NotAllowed,
     TooLarge,
     shown,
 )
@@ -195,6 +196,47 @@ class UnknownDelivery(Missing, code="unknown_delivery"):
         self.delivery_id = delivery_id
 
 
+class NoApproval(Conflict, code="no_approval"):
+    """The run waits for no approval."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state}, and no approval was asked for")
+        self.run_id, self.state = run_id, state
+
+
+class AlreadyResolved(Conflict, code="already_resolved"):
+    """The run was approved or rejected before, or it ended."""
+
+    def __init__(self, run_id: str, state: str, by: str = "") -> None:
+        answered = f"was answered by {by}" if by else "no longer waits for an approval"
+        super().__init__(f"run: {shown(run_id)} {answered}; it is {state}")
+        self.run_id, self.state, self.by = run_id, state, by
+
+
+class StaleApproval(Conflict, code="stale"):
+    """The request or the policy has changed since the approver looked."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run: {shown(run_id)}: its request or the policy has changed since you looked; look again")
+        self.run_id = run_id
+
+
+class SelfApproval(NotAllowed, code="self_approval"):
+    """Whoever submitted a run cannot approve it."""
+
+    def __init__(self, run_id: str, actor: str) -> None:
+        super().__init__(f"run: {shown(run_id)} was submitted by {actor}, who cannot approve it; somebody else must")
+        self.run_id, self.actor = run_id, actor
+
+
+class NotQuarantined(Conflict, code="not_quarantined"):
+    """The output of the run is not quarantined."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state}, and its output is not quarantined")
+        self.run_id, self.state = run_id, state
+
+
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):
     """The tenant used this key or occurrence before, with another job, payload or filter."""
 
@@ -358,3 +400,25 @@ class WrongStatus(Conflict, code="wrong_status"):
 
 class NoContainerEngine(InterlockError, code="no_container_engine"):
     """No container engine answers."""
+
+
+class PolicyUnavailable(InterlockError, code="policy_unavailable"):
+    """The policy service gives no verdict."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"policy service: {why}")
+        self.why = why
+
+
+class PolicyClosed(PolicyUnavailable):
+    """The scheduler stops asking. No fail mode applies."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler stops")
+
+
+class NeedsExtra(BadDefinition, code="needs_extra"):
+    """A package that this needs is not installed."""
+
+    def __init__(self, field: str, extra: str) -> None:
+        super().__init__(f"{field}: needs packages that are not installed; install interlock[{extra}]")

@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from interlock.core.decisions import Batch
 from interlock.model.delivery import Outgoing
@@ -63,6 +64,10 @@ def _dropped_jobs(batch: Batch) -> list[tuple[str]]:
     return [(job_id,) for job_id in batch.dropped_jobs if job_id not in put]
 
 
+def _audit_rows(batch: Batch) -> list[tuple[Any, ...]]:
+    return [msgspec.structs.astuple(replace(one, detail=_to_json(one.detail).decode())) for one in batch.audit]
+
+
 _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("free_key", lambda batch: [(run_id,) for run_id in batch.freed_keys]),
     ("insert_key", attrgetter("keys")),
@@ -77,6 +82,7 @@ _WRITES: tuple[tuple[str, Callable[[Batch], Sequence[Sequence[Any]]]], ...] = (
     ("forget_kept", lambda batch: [(name,) for name, kept in dict(batch.kept).items() if kept is None]),
     ("put_kept", _kept_rows),
     ("insert_service_row", _service_rows),
+    ("insert_audit", _audit_rows),
     ("drop_memo", lambda batch: [(name,) for name, value in batch.memos.items() if value is None]),
     ("put_memo", lambda batch: [(name, value) for name, value in batch.memos.items() if value is not None]),
     # Before the runs: a request covers those stored before it.

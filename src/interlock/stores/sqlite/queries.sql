@@ -441,6 +441,26 @@ SELECT request FROM bulk_requests WHERE id = ?;
 SELECT request, (SELECT count(*) FROM runs INDEXED BY runs_live WHERE ended_at IS NULL AND runs.number <= last_number)
 FROM bulk_requests ORDER BY number;
 
+-- name: insert_audit
+INSERT INTO audit ({audit_columns}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (number) DO NOTHING;
+
+-- name: get_audit_end
+SELECT number, hash FROM audit ORDER BY number DESC LIMIT 1;
+
+-- name: list_audit
+SELECT {audit_columns} FROM audit {audit_wanted} ORDER BY number LIMIT :limit;
+
+-- name: list_last_of_audit
+SELECT {audit_columns} FROM audit {audit_wanted} ORDER BY number DESC LIMIT :limit;
+
+-- name: audit_wanted
+WHERE number > :after AND number <= :until
+AND (:kind IS NULL OR kind = :kind)
+AND (:actor IS NULL OR actor = :actor)
+AND (:tenant IS NULL OR tenant = :tenant)
+AND (:subject IS NULL OR subject = :subject)
+AND (:since IS NULL OR at >= :since)
+
 -- name: put_memo
 INSERT INTO memos (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value;
 

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
+from interlock.core.audit import HEAD
 from interlock.model import error as e
+from interlock.model.audit import AuditEntry, AuditFilter, AuditHead, AuditKind
 from interlock.model.bulk import BulkRequest
 from interlock.model.child_info import Change, Exit, Kept
 from interlock.model.delivery import Delivery, DeliveryFilter, Outgoing
@@ -24,7 +27,7 @@ from interlock.model.session_info import SessionEvent
 from interlock.model.state import State
 from interlock.ports import store as port
 from interlock.stores.sqlite.database import connect_reader, damage, is_damage
-from interlock.stores.sqlite.queries import DELIVERIES, LISTINGS, QUERIES
+from interlock.stores.sqlite.queries import AUDIT_COLUMNS, DELIVERIES, LISTINGS, QUERIES
 
 logger = logging.getLogger("interlock.store")
 
@@ -37,6 +40,7 @@ _facets_decoder = msgspec.msgpack.Decoder(Facets)
 _job_decoder = msgspec.json.Decoder(Job)
 _change_decoder = msgspec.json.Decoder(Change)
 _exit_decoder = msgspec.json.Decoder(Exit)
+_head_decoder = msgspec.json.Decoder(AuditHead)
 _request_decoder = msgspec.msgpack.Decoder(Outgoing)
 read_bulk = msgspec.json.Decoder(BulkRequest).decode
 
@@ -137,7 +141,7 @@ class SqliteReader(port.Reader):
 
     async def runs(self, wanted: port.RunFilter, before: int | None, limit: int) -> port.RunRows:
         find, find_floor = LISTINGS[_place(wanted)]
-        values = msgspec.structs.asdict(wanted) | {
+        values = asdict(wanted) | {
             "states": msgspec.json.encode(sorted(wanted.states)).decode() if wanted.states else None,
             "before": _LARGEST if before is None else _in_range(before),
             "most": port.MOST_LOOKED_AT,
@@ -170,7 +174,7 @@ class SqliteReader(port.Reader):
 
     async def events(self, after: int, limit: int, wanted: port.EventFilter = port.EVERY_EVENT) -> port.EventRows:
         after = _in_range(after)
-        values = msgspec.structs.asdict(wanted) | {"after": after, "limit": limit}
+        values = asdict(wanted) | {"after": after, "limit": limit}
         kinds: list[EventKind] = []
         if wanted.service is None:
             of_run = "" if wanted.run_id is None else "_of_run"
@@ -227,7 +231,7 @@ class SqliteReader(port.Reader):
         return await self._first("get_delivery", delivery_id, _delivery)
 
     async def deliveries(self, wanted: DeliveryFilter, before: int | None, limit: int) -> port.DeliveryRows:
-        values = msgspec.structs.asdict(wanted) | {
+        values = asdict(wanted) | {
             "before": _LARGEST if before is None else _in_range(before),
             "most": port.MOST_LOOKED_AT,
             "limit": limit + 1,
@@ -245,6 +249,25 @@ class SqliteReader(port.Reader):
             if len(rows) > limit:
                 return port.DeliveryRows(found, rows[limit - 1][0])
             return port.DeliveryRows(found, None if floor is None else floor[0] + 1)
+
+        return await self._read(work)
+
+    async def audit(
+        self, after: int, limit: int, wanted: AuditFilter = port.EVERY_ENTRY, last: bool = False
+    ) -> port.AuditRows:
+        def work(connection: sqlite3.Connection) -> port.AuditRows:
+            with one_view(connection):
+                memo, newest = connection.execute(QUERIES["get_memo"], (HEAD,)).fetchone(), read_audit_end(connection)
+                start = _in_range(max(after, newest.number - port.MOST_LOOKED_AT) if last else after)
+                until = min(start + port.MOST_LOOKED_AT, newest.number)
+                values = asdict(wanted) | {"after": start, "until": until, "limit": limit}
+                rows = connection.execute(QUERIES["list_last_of_audit" if last else "list_audit"], values).fetchall()
+            entries = [_audit_entry(row) for row in rows]
+            head = AuditHead() if memo is None else _head_decoder.decode(memo[0])
+            if last:
+                return port.AuditRows(entries[::-1], None, head)
+            reached = entries[-1].number if len(entries) == limit else until
+            return port.AuditRows(entries, reached if reached < newest.number else None, head)
 
         return await self._read(work)
 
@@ -273,7 +296,7 @@ def read_runs(rows: Iterable[tuple[Any, ...]]) -> Iterator[Run]:
     shared: dict[str, str] = {}
     for row in rows:
         run = read_run(row)
-        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor"):
+        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor", "created_by"):
             text = getattr(run, name)
             setattr(run, name, shared.setdefault(text, text))
         yield run
@@ -318,6 +341,19 @@ def read_job(data: bytes) -> Job | None:
 def _delivery(row: Row) -> Delivery:
     found = Delivery(*row)
     return msgspec.structs.replace(found, request=_request_decoder.decode(found.request))  # type: ignore[arg-type] # as it comes from the file
+
+
+def read_audit_end(connection: sqlite3.Connection) -> AuditHead:
+    return AuditHead(*(connection.execute(QUERIES["get_audit_end"]).fetchone() or ()))
+
+
+def _audit_entry(row: Row) -> AuditEntry:
+    """Return an entry as it is stored. One that cannot be read has no hash, so that a verification names it."""
+    values = dict(zip(AUDIT_COLUMNS, row, strict=True))
+    try:
+        return msgspec.convert(values | {"detail": msgspec.json.decode(values["detail"])}, AuditEntry)
+    except (msgspec.MsgspecError, TypeError, UnicodeDecodeError):
+        return AuditEntry(number=row[0], at=0.0, kind=AuditKind.UNREADABLE, actor="", tenant="", subject="")
 
 
 def _transitions(row: Row) -> port.StoredEvent:

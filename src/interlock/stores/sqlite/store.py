@@ -23,7 +23,16 @@ from interlock.ports.store import Inputs, Pruned, PruneLimits, Snapshot, Store
 from interlock.stores.sqlite import database, pruning
 from interlock.stores.sqlite.batch import write_batch
 from interlock.stores.sqlite.queries import QUERIES
-from interlock.stores.sqlite.reader import Row, SqliteReader, one_view, read_bulk, read_jobs, read_position, read_runs
+from interlock.stores.sqlite.reader import (
+    Row,
+    SqliteReader,
+    one_view,
+    read_audit_end,
+    read_bulk,
+    read_jobs,
+    read_position,
+    read_runs,
+)
 
 T = TypeVar("T")
 K = TypeVar("K", bound="str | tuple[str, ...]")
@@ -276,6 +285,7 @@ class SqliteStore(SqliteReader, Store, Leases):
                     bulks=[(read_bulk(row[0]), row[1]) for row in connection.execute(QUERIES["load_bulks"])],
                     memos=dict(connection.execute(QUERIES["load_memos"])),
                     has_session_memos=bool(connection.execute(QUERIES["has_session_memos"]).fetchone()[0]),
+                    audit=read_audit_end(connection),
                 )
 
         return await self._read(work)

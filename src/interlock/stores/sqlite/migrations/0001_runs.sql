@@ -12,6 +12,7 @@ CREATE TABLE runs (
   created_at REAL NOT NULL,
   scheduled_at REAL NOT NULL,
   delay REAL,
+  created_by TEXT NOT NULL,
   deadline_at REAL,
   job_version TEXT NOT NULL,
   lane TEXT NOT NULL,
@@ -213,7 +214,24 @@ CREATE TABLE bulk_requests (
   request BLOB NOT NULL
 );
 
--- Small values of the scheduler that belong to no run: lanes, rates, sessions.
+-- Entries that are only ever added; each has the hash of the one before. detail is a JSON object.
+CREATE TABLE audit (
+  number INTEGER PRIMARY KEY,
+  at REAL NOT NULL,
+  kind TEXT NOT NULL,
+  actor TEXT NOT NULL,
+  tenant TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  count INTEGER NOT NULL,
+  previous TEXT NOT NULL,
+  hash TEXT NOT NULL
+);
+
+CREATE TRIGGER audit_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+CREATE TRIGGER audit_not_deleted BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'the audit is append-only'); END;
+
+-- Small values of the scheduler that belong to no run: lanes, rates, sessions, the end of the audit.
 CREATE TABLE memos (
   name TEXT PRIMARY KEY,
   value BLOB NOT NULL

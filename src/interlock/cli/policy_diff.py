@@ -1,0 +1,78 @@
+"""`interlock policy diff`."""
+
+import time
+from collections import Counter
+from typing import Annotated, Any
+
+from interlock.cli.options import FINDING, Flags, JsonOption, option, takes
+from interlock.cli.output import say
+from interlock.cli.policy_files import policy_of
+from interlock.cli.policy_runs import MASKED_NOTE, is_masked, recorded_verdict, request_of_run
+from interlock.cli.policy_test import FilesArgument
+from interlock.cli.server import at_least_one, client_of, since
+from interlock.cli.tables import columns_of, plain, present, rich_table, tabbed
+from interlock.model.policy import Verdict
+from interlock.model.run_view import RunDetail
+from interlock.policy.diff import Change, compare
+
+
+@takes("app", "strict", *FINDING)
+def command(
+    *,
+    flags: Flags,
+    paths: FilesArgument = None,
+    old: Annotated[
+        str | None, option("PATH", "Compare with this policy. Default: the verdicts that the runs got.")
+    ] = None,
+    begin: Annotated[str, option("DURATION|TIME", "Judge the runs created since then.", "--since")] = "7d",
+    limit: Annotated[int, option("NUMBER", "Most runs to judge: the newest.", "--limit", "-n")] = 1000,
+    json: JsonOption = False,
+) -> None:
+    """Judge recorded runs by the policy in files, and list those whose verdict would change.
+
+    Piped: run, job, tenant, decision and rule before, decision and rule after, and reason, separated by tabs."""
+    at_least_one("--limit", limit)
+    new, _ = policy_of(flags, paths)
+    before = None if old is None else policy_of(flags, [old])[0]
+    with client_of(flags) as client:
+        listed = list(client.runs(since=since(begin, "--since", time.time()), limit=limit))
+        runs = [client.get(one.id) for one in reversed(listed)]
+        requests = [(request_of_run(client, one), one.created_at) for one in runs]
+    changes = list(compare(before, new, requests))
+    if before is None:
+        changes = [Change(recorded_verdict(run), one.after) for run, one in zip(runs, changes, strict=True)]
+    found = [(run, one) for run, one in zip(runs, changes, strict=True) if one.differs]
+    present(
+        json,
+        lambda: {
+            "policy": new.id, "digest": new.digest, "judged": len(runs),
+            "changes": [_fields(run, one) for run, one in found],
+        },
+        lambda: [tabbed(*_fields(run, one).values()) for run, one in found],
+        lambda: _table(found),
+    )  # fmt: skip
+    counts = Counter(f"{one.before.ruling} → {one.after.ruling}" for _, one in found)
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
+    say(f"{len(found):,} of {len(runs):,} runs would change{f': {kinds}' if kinds else ''}")
+    if new.needs_payload and any(is_masked(request) for request, _ in requests):
+        say(MASKED_NOTE)
+
+
+def _fields(run: RunDetail, change: Change) -> dict[str, str]:
+    before, after = change.before, change.after
+    return {
+        "run": run.id, "job": run.job_id, "tenant": run.tenant, "before": str(before.ruling),
+        "before_rule": before.rule, "after": str(after.ruling), "rule": after.rule,
+        "reason": "; ".join((after.reason, *after.notes)),
+    }  # fmt: skip
+
+
+def _table(found: list[tuple[RunDetail, Change]]) -> Any:
+    def by(verdict: Verdict) -> str:
+        return plain(f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling))
+
+    rows = [
+        [run.id, run.job_id, plain(run.tenant), by(one.before), by(one.after), plain(one.after.reason)]
+        for run, one in found
+    ]
+    return rich_table(columns_of("run, job, tenant, before, after, ~reason"), rows)

@@ -1,0 +1,28 @@
+"""The policy in files, for the commands that try it."""
+
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+
+from interlock.cli.options import Flags
+from interlock.cli.output import WrongUsage, safe, say
+from interlock.config.sources import NO_APP, load, of_app
+from interlock.model.error import BadConfig
+from interlock.model.job import Job
+from interlock.policy.policy import Policy
+
+
+def policy_of(flags: Flags, paths: Sequence[str] | None) -> tuple[Policy, dict[str, Job]]:
+    """Return the policy of the files, and the jobs that they and the app declare."""
+    settings = flags.given(files=paths or None).resolve().settings
+    if not settings.files:
+        raise WrongUsage("PATH: missing; give the file with the policy")
+    with redirect_stdout(sys.stderr):  # the app's own output
+        app = NO_APP if settings.app is None else of_app(settings.app)
+    loaded = load(settings.files, app, settings.strict)
+    for warning in loaded.warnings:
+        say(f"warning: {safe(warning)}")
+    if loaded.policy is None:
+        raise BadConfig(f"{', '.join(settings.files)}: no document has 'kind: Policy'")
+    jobs = [*(one.job for one in app.definitions.values()), *(one.job for one in loaded.jobs)]
+    return loaded.policy, {job.id: job for job in jobs}

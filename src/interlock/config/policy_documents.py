@@ -1,0 +1,98 @@
+"""The policy, from a document."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from interlock.config.documents import Document
+from interlock.config.faults import Faults, Spot
+from interlock.model.error import shown
+from interlock.model.field import read_fields, settable
+from interlock.model.field_types import Refused, did_you_mean
+from interlock.model.job import Job
+from interlock.model.policy_document import PolicyDocument
+from interlock.policy.expression import BadExpression, compiled
+from interlock.policy.glob import matcher
+from interlock.policy.policy import Policy, compile_policy
+
+POLICY_FIELDS = settable(PolicyDocument)
+
+
+class DeclaredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    policy: Policy | None  # None if it has a fault
+    spot: Spot
+
+
+def read_policy(document: Document) -> DeclaredPolicy:
+    found = PolicyDocument(**read_fields(POLICY_FIELDS, document.values, document.place))
+    faults = [*_repeated_ids(found, document), *_bad_expressions(found), *_unknown_rules(found)]
+    for path, fault in faults:
+        document.refuse(path, f"{path}: {fault}")
+    if faults:
+        raise Refused
+    return DeclaredPolicy(name=found.id, policy=compile_policy(found), spot=document.spot("id"))
+
+
+def _repeated_ids(policy: PolicyDocument, document: Document) -> Iterator[tuple[str, str]]:
+    first: dict[str, str] = {}
+    for place, rule in enumerate(policy.rules):
+        path = f"rules[{place}].id"
+        if first.setdefault(rule.id, path) != path:
+            yield path, f"{shown(rule.id)} is declared twice, first at {document.spot(first[rule.id])}"
+
+
+def _bad_expressions(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
+    for place, rule in enumerate(policy.rules):
+        try:
+            if rule.when is not None:
+                compiled(rule.when)
+        except BadExpression as error:
+            yield f"rules[{place}].when", str(error)
+
+
+def _unknown_rules(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
+    known = [rule.id for rule in policy.rules]
+    for place, case in enumerate(policy.cases):
+        if case.rule and case.rule not in known:
+            yield f"cases[{place}].rule", f"there is no rule {shown(case.rule)}{did_you_mean(case.rule, known)}"
+
+
+def only_policy(
+    declared: Sequence[tuple[Document, DeclaredPolicy]], jobs: Collection[Job], faults: Faults
+) -> Policy | None:
+    """Return the policy; refuse a second one, and warn of names in it that no job has."""
+    if not declared:
+        return None
+    document, first = declared[0]
+    for _, one in declared[1:]:
+        before = f"{shown(first.name)} at {first.spot}"
+        faults.add(one.spot, f"id: {shown(one.name)} is a second policy, after {before}; only one can be in force")
+    if first.policy is not None and jobs and not faults.incomplete:
+        for path, warning in unknown_names(first.policy.document, jobs):
+            faults.warn(document.spot(path), f"{path}: {warning}")
+    return first.policy
+
+
+def unknown_names(policy: PolicyDocument, jobs: Collection[Job]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each topic and tag that no declared job has, with a warning."""
+    topics = {job.topic or job.id for job in jobs}
+    tags = {
+        name: {one for job in jobs for one in getattr(job, name)} for name in ("capabilities", "risk_tags", "requires")
+    }
+    for place, rule in enumerate(policy.rules):
+        path = f"rules[{place}].match"
+        yield from _without_topic(f"{path}.topics", rule.match.topics, topics)
+        for name, known in tags.items():
+            for number, tag in enumerate(getattr(rule.match, name)):
+                if tag not in known:
+                    yield f"{path}.{name}[{number}]", f"no declared job has {shown(tag)}{did_you_mean(tag, known)}"
+    for tenant, lists in policy.tenants.items():
+        for name in ("allow_topics", "deny_topics"):
+            yield from _without_topic(f"tenants.{tenant}.{name}", getattr(lists, name), topics)
+
+
+def _without_topic(path: str, globs: Collection[str], topics: Collection[str]) -> Iterator[tuple[str, str]]:
+    for number, glob in enumerate(globs):
+        if not any(map(matcher((glob,)), topics)):
+            yield f"{path}[{number}]", f"no declared job has a topic {shown(glob)}{did_you_mean(glob, topics)}"

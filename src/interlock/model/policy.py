@@ -1,0 +1,85 @@
+"""The words between a run and the policy: a request, the verdict, and the limits that come with it."""
+
+from enum import StrEnum
+from typing import Annotated, Any
+
+import msgspec
+
+from interlock.model.doc import doc
+from interlock.model.field import Checked
+from interlock.model.field_types import Size, Span, Text, Texts, Whole
+from interlock.model.guard import AnyTime, Names
+
+LARGEST_OUTPUT = 1 << 40
+
+
+class Ruling(StrEnum):
+    """The decision of a policy on a run."""
+
+    ALLOW = "allow"
+    CONSTRAIN = "allow_with_constraints"
+    ASK = "require_approval"
+    THROTTLE = "throttle"
+    DENY = "deny"
+
+
+LIMITED_NAME = Text("[!-~]{1,200}", "a name of up to 200 characters without spaces")
+NAMES = Texts(LIMITED_NAME, make=tuple)
+
+
+class RunLimits(Checked, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits that a verdict puts on a run, in addition to those of its job."""
+
+    max_runtime: Annotated[AnyTime | None, doc("Longest run time."), Span(positive=True)] = None
+    max_retries: Annotated[int | None, doc("Most retries."), Whole(0)] = None
+    max_output: Annotated[
+        int | None, doc("Largest result, such as `1MB`; a larger one fails the run."), Size(0, LARGEST_OUTPUT)
+    ] = None
+    max_concurrent: Annotated[int | None, doc("Most runs under this rule that execute at once."), Whole(1)] = None
+    environment: Annotated[
+        tuple[str, ...] | None, doc("The only environment variables that a program gets; globs such as `AWS_*`."), NAMES
+    ] = None
+    sandbox: Annotated[str | None, doc("Sandbox that the worker must use; the job's code obeys it."), LIMITED_NAME] = (
+        None
+    )
+    tools: Annotated[tuple[str, ...] | None, doc("The only tools that the job's code may use."), NAMES] = None
+
+
+NO_LIMITS = RunLimits()
+
+
+class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that a policy knows of a run. The hash of an approval covers every field."""
+
+    job: str
+    topic: str
+    tenant: str = "default"
+    actor: str = ""  # who submitted it; the name of the schedule's origin for an occurrence
+    priority: str = "interactive"
+    lane: str = "main"
+    session: str | None = None
+    origin: str | None = None  # what created it: None for a submit
+    capabilities: Names = ()
+    risk_tags: Names = ()
+    requires: Names = ()
+    labels: dict[str, str] = {}
+    job_version: str = ""
+    payload: bytes = b"{}"  # JSON
+    secrets: bool = False  # whether the payload has arguments that are secret
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    ruling: Ruling
+    rule: str = ""  # id of the rule that decided; empty for the default, a tenant list or a filter
+    reason: str = ""
+    limits: RunLimits | None = None
+    policy: str = ""  # digest of the policy
+    notes: tuple[str, ...] = ()  # rules that could not be evaluated, and so did not match
+
+
+def decoded(request: PolicyRequest) -> Any:
+    """Return the payload of a request as values; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(request.payload)
+    except (msgspec.MsgspecError, RecursionError):
+        return None

@@ -1,0 +1,51 @@
+"""The cases of a policy: requests with the verdicts expected for them."""
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from interlock.model.job import Job
+from interlock.model.policy import PolicyRequest, Verdict
+from interlock.model.policy_document import Case
+from interlock.policy.policy import Policy
+from interlock.policy.velocity import Windows
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    case: Case
+    verdict: Verdict
+
+    @property
+    def passed(self) -> bool:
+        return self.verdict.ruling is self.case.expect and self.case.rule in (None, self.verdict.rule)
+
+
+def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
+    """Return the request of a case; what it leaves out comes from its job, if that is declared."""
+    job = jobs.get(case.job) or Job(id=case.job)
+    payload = case.payload if case.payload is not None else job.payload or {}
+    return PolicyRequest(
+        job=case.job,
+        topic=case.topic or job.topic or job.id,
+        tenant=case.tenant,
+        actor=case.actor,
+        priority=case.priority or job.priority,
+        lane=case.lane or job.lane,
+        session=case.session,
+        capabilities=tuple(job.capabilities if case.capabilities is None else case.capabilities),
+        risk_tags=tuple(job.risk_tags if case.risk_tags is None else case.risk_tags),
+        requires=tuple(job.requires if case.requires is None else case.requires),
+        labels=case.labels,
+        job_version=job.version,
+        payload=msgspec.json.encode(payload),
+        secrets=case.secrets,
+    )
+
+
+def run_cases(policy: Policy, jobs: Mapping[str, Job]) -> Iterator[Outcome]:
+    """Judge each case by itself, as often at once as it says."""
+    for case in policy.document.cases:
+        request, windows = request_of(case, jobs), Windows()
+        for _ in range(case.times - 1):
+            policy.judge(request, windows, 0.0)
+        yield Outcome(case, policy.judge(request, windows, 0.0))

@@ -1,0 +1,32 @@
+"""Globs: `*` for any text, `?` for one character, `[abc]` for one of some. Upper and lower case differ."""
+
+import re
+from collections.abc import Callable, Iterable
+from fnmatch import translate
+from functools import cache
+
+_SPECIAL = re.compile(r"[*?\[]")
+
+
+def is_exact(glob: str) -> bool:
+    return _SPECIAL.search(glob) is None
+
+
+def beginning(glob: str) -> str:
+    """Return the text with which every match begins."""
+    return _SPECIAL.split(glob, maxsplit=1)[0]
+
+
+@cache
+def matcher(globs: tuple[str, ...]) -> Callable[[str], object]:
+    """Return a function that is true of a text that any of the globs matches."""
+    exact = frozenset(one for one in globs if is_exact(one))
+    if len(exact) == len(globs):
+        return exact.__contains__
+    if "*" in globs:
+        return lambda text: True
+    return re.compile("|".join(translate(one) for one in globs)).match
+
+
+def first_match(globs: Iterable[str], text: str) -> str | None:
+    return next((one for one in globs if matcher((one,))(text)), None)

@@ -1,0 +1,289 @@
+"""The audit in the core: the chain, repeated refusals, restarts, and what a verification finds."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import asdict, replace
+
+from interlock.core import audit
+from interlock.core.facts import Facts
+from interlock.core.transition import Pass
+from interlock.model import json_form
+from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, chained, entry_hash, verify
+from tests.core.machine import START, Machine, at_once
+
+REFUSED = AuditKind.TOKEN_REFUSED
+
+
+class Auditor(Machine):
+    """A machine whose next pass writes entries first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        first = len(self.entries)
+        self.begun = first
+
+    def write(self, *writes: Callable[[Pass], None]) -> None:
+        """One pass with these writes in it."""
+        p = Pass(state=self.state, now=self.wall, elapsed=self.elapsed, rng=self.rng, facts=Facts())
+        for write in writes:
+            write(p)
+        self.store.apply(p.finish().batch)
+
+    def refuse(self, key: str, subject: str = "r", count: int = 1) -> None:
+        self.write(lambda p: p.audit(REFUSED, "ann", "blue", subject, ("verdict", key), count, rule=key))
+
+    @property
+    def entries(self) -> list[AuditEntry]:
+        return at_once(self.store.audit(0, 10_000)).entries
+
+    @property
+    def new(self) -> list[tuple[str, int]]:
+        """Subject and count of each entry since the machine began."""
+        return [(one.subject, one.count) for one in self.entries[self.begun :]]
+
+    def verified(self) -> list[str]:
+        page = at_once(self.store.audit(0, 10_000))
+        return [one.text for one in verify(page.entries, page.head).faults]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_each_entry_carries_the_hash_of_the_one_before() -> None:
+    m = Auditor()
+    m.write(
+        lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1", reason="fine"),
+        lambda p: p.audit(AuditKind.RELEASED, "ann", "blue", "r1"),
+    )
+    m.advance(0.0004)
+    m.write(lambda p: p.audit(AuditKind.JOB_CHANGED, "bob", "", "work"))
+    first, second, third = m.entries[m.begun :]
+    assert (first.number, second.number, third.number) == (m.begun + 1, m.begun + 2, m.begun + 3)
+    assert (second.previous, third.previous) == (first.hash, second.hash)
+    assert (first.detail, first.at, third.at) == ({"reason": "fine"}, START, START)
+    assert m.entries[0].previous == NO_HASH
+    assert m.verified() == []
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_a_restart_continues_the_chain() -> None:
+    m = Auditor()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
+    m.restart()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
+    m.recover()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r3"))
+    assert m.new == [("r1", 1), ("r2", 1), ("r3", 1)]
+    assert m.verified() == []
+
+
+def test_a_lost_head_hides_no_later_entry() -> None:
+    m = Auditor()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1"))
+    del m.store.memos_by_name[audit.HEAD]
+    m.restart()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
+    assert m.new == [("r1", 1), ("r2", 1)]
+
+
+def test_a_removed_tail_leaves_a_gap_that_later_entries_do_not_fill() -> None:
+    m = Auditor()
+    m.write(*[lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r1")] * 3)
+    del m.store.audit_log.entries[-2:]
+    m.restart()
+    m.write(lambda p: p.audit(AuditKind.APPROVED, "ann", "blue", "r2"))
+    assert m.verified() == [f"entries {m.begun + 2} to {m.begun + 3} are missing"]
+
+
+def test_long_texts_are_cut() -> None:
+    m = Auditor()
+    m.write(lambda p: p.audit(AuditKind.REJECTED, "ann", "blue", "s" * 2000, reason="r" * 2000, deep={"a": "d" * 2000}))
+    entry = m.entries[-1]
+    assert (entry.subject, entry.detail["reason"]) == ("s" * 1000 + "…", "r" * 1000 + "…")
+    assert entry.detail["deep"] == {"a": "d" * 1000 + "…"}
+
+
+# ── repeated refusals ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_repeated_refusals_are_one_entry_and_the_sum_of_a_minute() -> None:
+    m = Auditor()
+    m.refuse("no-prod", "r1")
+    m.advance(1)
+    m.refuse("no-prod", "r2")
+    m.refuse("other", "r3")
+    m.advance(58)
+    m.refuse("no-prod", "r4", count=5)
+    assert m.new == [("r1", 1), ("r3", 1)]
+    m.advance(0.999)
+    assert len(m.new) == 2
+    m.advance(0.001)
+    assert m.new == [("r1", 1), ("r3", 1), ("r2", 6)]
+    total = m.entries[-1]
+    assert total.detail == {"rule": "no-prod", "repeated_since": json_form.rfc3339(START), "last": "r4"}
+    assert (total.kind, total.actor, total.tenant, total.at) == (REFUSED, "ann", "blue", START + 60)
+    assert not [name for name in m.store.memos_by_name if name.startswith(audit.COUNTED)]
+    m.refuse("no-prod", "r5")
+    assert m.new[-1] == ("r5", 1), "the next one is written at once again"
+    m.advance(600)
+    assert len(m.new) == 4, "nothing was repeated"
+    assert m.verified() == []
+
+
+def test_the_minute_wakes_the_scheduler() -> None:
+    m = Auditor()
+    m.refuse("no-prod")
+    m.refuse("no-prod")
+    assert m.step().wake_at == START + 60
+
+
+@pytest.mark.behaviour("SEC-7")
+@pytest.mark.parametrize("down", [0, 30, 300], ids="{}s".format)
+def test_counts_outlast_a_restart(down: float) -> None:
+    m = Auditor()
+    m.refuse("no-prod", "r1")
+    m.advance(20)
+    m.refuse("no-prod", "r2")
+    m.refuse("no-prod", "r3")
+    m.wall += down
+    m.elapsed = 7.0  # another process
+    m.restart()
+    if down < 40:
+        m.refuse("no-prod", "r4")
+    m.advance(max(0, 40 - down))
+    assert m.new == [("r1", 1), ("r2", 3 if down < 40 else 2)]
+    assert m.verified() == []
+
+
+def test_a_clock_that_was_set_back_delays_a_sum_by_a_minute_at_most() -> None:
+    m = Auditor()
+    m.refuse("no-prod", "r1")
+    m.refuse("no-prod", "r2")
+    m.wall -= 10_000
+    m.restart()
+    m.advance(60)
+    assert m.new == [("r1", 1), ("r2", 1)]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count() -> None:
+    m = Auditor()
+    for number in range(audit.MOST_COUNTED + 50):
+        m.refuse(f"k{number}", f"r{number}")
+    m.refuse("k7", "again")
+    assert len(m.new) == audit.MOST_COUNTED + 1, "the first of the others is an entry too"
+    m.restart()
+    m.advance(60)
+    assert m.new[-2:] == [("r1001", 49), ("again", 1)] or m.new[-2:] == [("again", 1), ("r1001", 49)]
+    (others,) = [one for one in m.entries if one.count == 49]
+    assert (others.actor, others.tenant, others.detail["last"]) == ("others", "", "r1049")
+    assert m.verified() == []
+
+
+# ── verification ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+fields = st.fixed_dictionaries(
+    {
+        "at": st.floats(0, 4e9).map(lambda at: round(at, 3)),
+        "kind": st.sampled_from(AuditKind),
+        "actor": texts,
+        "tenant": texts,
+        "subject": texts,
+        "detail": st.dictionaries(texts, values, max_size=3),
+        "count": st.integers(1, 10**6),
+    }
+)
+
+
+def linked(found: list[dict[str, Any]]) -> list[AuditEntry]:
+    entries: list[AuditEntry] = []
+    for one in found:
+        entries.append(chained(head_of(entries), AuditEntry(number=0, **one)))
+    return entries
+
+
+def head_of(entries: list[AuditEntry]) -> AuditHead:
+    return AuditHead(entries[-1].number, entries[-1].hash) if entries else AuditHead()
+
+
+chains = st.lists(fields, min_size=2, max_size=6).map(linked)
+
+
+def named(entries: list[AuditEntry], head: AuditHead | None) -> list[int]:
+    return [fault.number for fault in verify(entries, head).faults]
+
+
+@given(chains)
+def test_a_chain_as_it_was_written_is_right_wherever_it_was(entries: list[AuditEntry]) -> None:
+    assert verify(entries, head_of(entries), entries[0].hash).faults == []
+    exported = [json_form.decode(json_form.encode(one), AuditEntry) for one in entries]
+    assert exported == entries
+    assert verify(exported, head_of(entries)).faults == []
+
+
+@given(fields)
+def test_the_hash_is_that_of_json_that_any_program_can_write(found: dict[str, Any]) -> None:
+    (entry,) = linked([found])
+    plain = json.loads(json_form.encode(entry))
+    expected = plain.pop("hash")
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    assert hashlib.sha256(text.encode()).hexdigest() == expected
+
+
+@pytest.mark.behaviour("SEC-7")
+@given(chains, st.data())
+def test_an_altered_entry_is_named(entries: list[AuditEntry], data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(entries) - 1))
+    name = data.draw(st.sampled_from([*AuditEntry.__struct_fields__[1:]]))
+    other = {**asdict(entries[place]), "previous": "1" * 64, "hash": "2" * 64, **data.draw(fields)}[name]
+    changed = replace(entries[place], **{name: other})
+    if changed == entries[place]:
+        return
+    head = head_of(entries)
+    for altered in (changed, replace(changed, hash=entry_hash(changed))):
+        if altered == entries[place]:  # only its hash had been altered
+            continue
+        rest = [*entries[:place], altered, *entries[place + 1 :]]
+        found = named(rest, head)
+        assert place + 1 in found or (name == "previous" and place in found)
+        assert min(found) >= place, "no entry before it is blamed, but the one that it follows"
+
+
+@pytest.mark.behaviour("SEC-7")
+@given(chains, st.data())
+def test_removed_and_reordered_entries_are_named(entries: list[AuditEntry], data: st.DataObject) -> None:
+    place, head = data.draw(st.integers(0, len(entries) - 1)), head_of(entries)
+    assert named(entries[:place] + entries[place + 1 :], head) == [place + 1]
+    assert named(entries[:place], head) == [place + 1], "a removed tail"
+    one, other = data.draw(st.permutations(range(len(entries))))[:2]
+    swapped = list(entries)
+    swapped[one], swapped[other] = entries[other], entries[one]
+    assert max(one, other) in named(swapped, head) or min(one, other) + 1 in named(swapped, head)
+    renumbered = list(entries)
+    renumbered[one] = replace(entries[other], number=one + 1)
+    renumbered[other] = replace(entries[one], number=other + 1)
+    assert {one + 1, other + 1} <= set(named(renumbered, head))
+
+
+@pytest.mark.behaviour("SEC-7")
+@given(chains, fields)
+def test_a_rewritten_chain_is_found_by_a_hash_that_was_kept(entries: list[AuditEntry], new: dict[str, Any]) -> None:
+    kept = entries[0].hash
+    rewritten = linked([new, *({name: asdict(one)[name] for name in new} for one in entries[1:])])
+    if rewritten[0] == entries[0]:
+        return
+    assert verify(rewritten, head_of(rewritten)).faults == [], "the chain alone does not show it"
+    assert [one.text for one in verify(rewritten, head_of(rewritten), kept).faults] == [
+        f"no entry has the hash {kept}: the audit was rewritten or cut"
+    ]
