@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 
 from interlock.model.scanner import OutputAction, ScannerSpec
 from interlock.policy.scan import Scanners, compile_scanners, redact_secrets
+from interlock.policy.scan.document import read, unescaped
+from interlock.policy.scan.personal_data import personal_data
+from interlock.policy.scan.prompt_injection import prompt_injection
+from interlock.policy.scan.secrets import secrets
 from tests.policy.corpus import look_alikes, samples
 
 REDACT = compile_scanners(
@@ -123,6 +127,14 @@ def test_redacted_json_has_the_same_shape_and_no_finding(value: Any) -> None:
     assert scan.redacted is not None
     assert shape(json.loads(scan.redacted)) == shape(value)
     assert REDACT.scan(scan.redacted).findings == ()
+
+
+@given(DOCUMENTS, st.sampled_from([None, 0, 9]), st.booleans())
+def test_the_prefilter_hides_nothing(value: Any, indent: int | None, ascii_only: bool) -> None:
+    raw = json.dumps(value, indent=indent, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
+    for detectors in (secrets(), personal_data(), prompt_injection()):
+        if any(detectors.find(read(raw).joined)):
+            assert detectors.prefilter(raw) or detectors.prefilter(unescaped(raw))
 
 
 @given(st.lists(st.sampled_from([one for one in SAMPLES if len(one.value) > 6]), min_size=1, max_size=5))

@@ -195,7 +195,7 @@ def test_only_findings_to_redact_are_redacted() -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"null", b'""', b"\x00", b"\xff\xfe", b"[1", b'{"a":}', b"]"])
 def test_odd_content_is_clean(content: bytes) -> None:
-    every = ("secrets", "personal_data", "prompt_injection")
+    every: tuple[Any, ...] = ("secrets", "personal_data", "prompt_injection")
     specs = [*(ScannerSpec(scanner=one) for one in every), ScannerSpec(scanner="regex", patterns=["never"])]
     assert compile_scanners(specs).scan(content, "") == Scan()
 
@@ -231,3 +231,20 @@ def test_too_many_values_quarantine() -> None:
     result = scan(raw, scanner="personal_data", action="redact")
     assert result.decision is A.QUARANTINE
     assert sorted(one.kind for one in result.findings) == ["email", "too_large"]
+
+
+HOSTILE = (
+    "password=", "://:", "eyJaaaaaaaa.", "a@b.", "-----BEGIN PRIVATE KEY-----", "<!-- prompt ", "4111 ", "+1 ", "AB12 ",
+    "ignore all the ", "<a style=", "\u200b", "bsn ", "\\u0041", '"', "[", '{"a":',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("part", HOSTILE)
+def test_hostile_content_ends(part: str) -> None:
+    every = compile_scanners(
+        ScannerSpec(scanner=one, action="redact") for one in ("secrets", "personal_data", "prompt_injection")
+    )
+    text = part * (200_000 // len(part))
+    for raw in (text.encode(), json.dumps(text).encode()):
+        result = every.scan(raw)
+        assert result.redacted is None or every.scan(result.redacted).findings == ()

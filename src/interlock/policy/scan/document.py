@@ -179,7 +179,7 @@ def _read(raw: bytes) -> Document:
             starts.append(length)
             joined += text, NAME_END if is_key else VALUE_END
             length += len(text) + 1
-        elif which == _OPENING or which == _WORD:
+        elif which in (_OPENING, _WORD):
             joined.append(VALUE_END)
             length += 1
         else:
