@@ -244,7 +244,7 @@ LOOK_ALIKES: dict[str, Maker] = {
     "order number": lambda rng: _not_luhn("4" + some(rng, digits, 15)),
     "microseconds": lambda rng: str(rng.randrange(1_700_000_000_000_000, 1_900_000_000_000_000)),
     "milliseconds": lambda rng: str(rng.randrange(1_700_000_000_000, 1_900_000_000_000)),
-    "timestamp": lambda rng: f"20{rng.randrange(10, 40)}-{rng.randrange(10, 13)}-11T10:{rng.randrange(10, 60)}:00+02:00",
+    "timestamp": lambda rng: f"20{rng.randrange(10, 40)}-11-11T10:{rng.randrange(10, 60)}:00+02:00",
     "version": lambda rng: f"v{rng.randrange(40)}.{rng.randrange(40)}.0+build.{some(rng, digits, 8)}",
     "package": lambda rng: f"react@{rng.randrange(20)}.2.0 icon@2x.png git@github.com:a/b.git",
     "isbn": lambda rng: f"ISBN 978-{rng.randrange(10)}-{some(rng, digits, 4)}-{some(rng, digits, 4)}-1",

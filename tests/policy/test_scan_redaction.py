@@ -1,10 +1,11 @@
 """Redaction: it replaces the findings, keeps the structure, and leaves nothing to find."""
 
 import json
+import re
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from interlock.model.scanner import OutputAction, ScannerSpec
@@ -38,6 +39,7 @@ CASES: list[tuple[Any, Any]] = [
         {"[redacted:email] (2)": 1, "[redacted:email] (3)": 2, "[redacted:email]": 3},
     ),
     ({"password": "correct horse"}, {"password": "[redacted:password]"}),
+    ({"a": {"$secret": "any text"}}, {"a": {"$secret": "[redacted:marked_secret]"}}),
     ({"password": 12345678}, {"password": "[redacted:password]"}),
     ({"password": None, "passwd": {"a": True}, "pwd": []}, None),
     ({"a": [{"bsn": 111222333}]}, {"a": [{"bsn": "[redacted:nl_bsn]"}]}),
@@ -141,6 +143,22 @@ def test_the_prefilter_hides_nothing(value: Any, indent: int | None, ascii_only:
 def test_no_found_text_is_left(some: list[Any]) -> None:
     left = json.dumps(redacted([one.text for one in some]))
     assert [one.value for one in some if one.value in left] == []
+
+
+def matches() -> st.SearchStrategy[str]:
+    """Generate texts that pass the pattern of a detector, whatever its check says."""
+    every = [one for some in (secrets(), personal_data(), prompt_injection()) for one in some.detectors]
+    return st.sampled_from([one.pattern for one in every if r"\x{" not in one.pattern]).flatmap(
+        lambda pattern: st.from_regex(re.compile(pattern, re.ASCII))
+    )
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(matches())
+def test_no_look_alike_breaks_a_check(text: str) -> None:
+    REDACT.scan(text.encode("utf-8", "surrogatepass"), "text/plain")
+    REDACT.scan(json.dumps({text: text}).encode())
+    redact_secrets(text)
 
 
 @given(st.text())

@@ -1,5 +1,6 @@
 """Scanners as documents and Python declare them, and every fault with its place."""
 
+import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -123,3 +124,8 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
     with pytest.raises(MissingLibrary, match=r"google-re2; install it with: pip install 'interlock\[policy\]'"):
         ScannerSpec(scanner="regex", patterns=["x"])
     load_re2.cache_clear()
+
+
+def test_the_library_is_imported_only_for_a_scan() -> None:
+    program = "import sys, interlock, interlock.policy.scan; sys.exit('re2' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
