@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +23,11 @@ def loaded(text: str, folder: Path) -> tuple[ScannerSpec, ...]:
     file.write_text(text)
     faults = Faults()
     (document,) = read([str(file)], faults)
-    with suppress(Refused):
+    try:
         found: tuple[ScannerSpec, ...] = FIELD.check(document.values["scanners"], document.place.at("scanners"))
-    faults.check()
+    except Refused:
+        faults.check()
+        raise
     return found
 
 
@@ -72,6 +73,7 @@ FAULTS: list[tuple[dict[str, Any], str]] = [
     ({"scanner": "regex", "patterns": [r"(.)\1"]}, r"patterns[0]: RE2 refuses the pattern '(.)\\1': invalid escape"),
     ({"scanner": "regex", "patterns": ["(?=a)b"]}, "patterns[0]: RE2 refuses the pattern '(?=a)b': invalid perl"),
     ({"scanner": "regex", "patterns": ["x*"]}, "patterns[0]: the pattern 'x*' matches empty text"),
+    ({"scanner": "regex", "patterns": [r"a\C"]}, r"patterns[0]: the pattern 'a\\C' uses \C, which may match half"),
     ({"scanner": "regex", "patterns": ["x" * 2001]}, "a regular expression of up to 2,000 characters"),
     ({"scanner": "keywords"}, "words: missing, but required"),
     ({"scanner": "keywords", "words": [" "]}, "words[0]: ' ' is not a word or phrase on one line"),
