@@ -158,7 +158,7 @@ class Runs:
         return v.RunDetail(
             **msgspec.structs.asdict(v.info_of(run, progress)),
             payload=mask(_json(run.payload), await self._secrets_of(run), self._secret_names),
-            result=_json(run.result),
+            result=_json(run.shown_result),
             stats=stats_of(run, history, time.time()),
         )
 

@@ -12,6 +12,7 @@ from interlock.model.policy_document import TOOL_LABELS, PolicyDocument, Rule, T
 from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Facts, Unevaluated, compiled
 from interlock.policy.glob import beginning, first_match, is_exact, matcher
+from interlock.policy.output import Output
 from interlock.policy.velocity import Windows
 
 MOST_KEPT = 4096  # pairs of topic and tenant whose rules are remembered
@@ -48,6 +49,7 @@ class Policy:
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
+        self.output = None if document.output is None else Output(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._topics = _Index([rule.match.topics for rule in document.rules])
         self._tenants = _Index([rule.match.tenants for rule in document.rules])
