@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from interlock.client.submission import Call
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
+    from interlock.model.audit import AuditEntry, AuditReport
     from interlock.model.error import (
         BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload, BadRequest,
         BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen, CannotOpenDatabase,
@@ -51,8 +52,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "ActedOnSession", "Action", "Alive", "App", "AsyncClient", "Backoff", "BadConfig", "BadCursor", "BadDefinition",
-    "BadDuration", "BadHandler", "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule",
+    "ActedOnSession", "Action", "Alive", "App", "AsyncClient", "AuditEntry", "AuditReport", "Backoff", "BadConfig",
+    "BadCursor", "BadDefinition", "BadDuration", "BadHandler", "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule",
     "BadSecret", "BadUse", "BadValue", "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport",
     "CannotListen", "CannotOpenDatabase", "CannotStart", "Check", "Client", "Conflict", "ConnectionLost", "Constraints",
     "Context", "DatabaseBehind", "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo",
@@ -81,6 +82,7 @@ _MODULES = {
     "client.many": "as_completed gather",
     "client.submission": "Call run",
     "job_function": "JobFunction",
+    "model.audit": "AuditEntry AuditReport",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
     "model.delivery": "DeliveryInfo Notice",

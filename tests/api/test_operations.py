@@ -41,7 +41,7 @@ def test_what_changes_anything_needs_more_than_to_read(operation: Operation[Any]
     if operation.method != "GET":
         assert operation.needs not in (None, Permission.READ)
     elif operation.path.startswith(API) or operation is op.metrics:
-        assert operation.needs is Permission.READ
+        assert operation.needs is (Permission.AUDIT if operation is op.audit else Permission.READ)
     else:
         assert operation.needs is None
 
