@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import serving
 from tests.docs.blocks import of_language
 from tests.helpers.audited import audit
-from tests.helpers.server import interlock
+from tests.helpers.server import Server, interlock
 
 DOCUMENT = "docs/audit.md"
 
@@ -17,7 +16,7 @@ DOCUMENT = "docs/audit.md"
 def test_the_document_on_the_audit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = audit(folder / "interlock.db")
     given = {"RUN": entries[0].subject, "HASH": entries[1].hash}
-    with serving(folder, "--drain", "1s"):
+    with Server(folder, "--drain", "1s", "--http", "local"):
         for block in of_language(DOCUMENT, "sh"):
             for line in block.text.splitlines():
                 words = shlex.split(line, comments=True)
