@@ -173,7 +173,7 @@ def _conditions(rule: Rule) -> Iterable[Condition]:
     match = rule.match
     for field, globs in (("tenant", match.tenants), ("topic", match.topics), ("actor", match.actors)):
         if globs:
-            yield Condition(field, globs, _fits(field, matcher(globs)))
+            yield Condition(field, globs, _fits(field, matcher(tuple(globs))))
     if match.priority:
         yield Condition("priority", match.priority, _fits("priority", frozenset(match.priority).__contains__))
     if match.secrets is not None:
