@@ -155,9 +155,8 @@ def test_recorded_runs(server: Server, tmp_path: Path) -> None:
     assert "1 allow → require_approval" in done.stderr
     found = printed(server, "policy", "diff", "--json", "--old", str(old), "-n", "4", str(new))
     assert (found["judged"], [one["run"] for one in found["changes"]]) == (4, ids[1:])
-    assert ask(server, "policy", "explain", ids[2], str(new)).stdout.startswith(
-        "require_approval\tmoney\trule 'money'\n"
-    )
-    hidden = ask(server, "submit", "secretive", "-p", "password=hunter2").stdout.strip()
+    explained = ask(server, "policy", "explain", ids[2], str(new))
+    assert (explained.stdout.splitlines()[0], explained.stderr) == ("require_approval\tmoney\trule 'money'", "")
+    hidden = ask(server, "submit", "keep.secret", "-p", "value=hunter2").stdout.strip()
     explained = ask(server, "policy", "explain", hidden, str(new))
     assert "secrets in payloads are masked" in explained.stderr
