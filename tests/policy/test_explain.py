@@ -76,7 +76,6 @@ def test_two_policies_on_the_same_requests() -> None:
     assert [one.differs for one in compare(None, old, asked)] == [False] * 4
 
 
-@pytest.mark.behaviour("POL-7")
 def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
     rule = Rule(id="a", decision=Ruling.ALLOW)
     document = PolicyDocument(id="p", rules=(rule,))
@@ -96,7 +95,6 @@ def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
     assert len({digest, *(compile_policy(one).digest for one in others)}) == len(others) + 1
 
 
-@pytest.mark.behaviour("POL-8")
 def test_the_hash_of_a_request_covers_every_field_and_no_order() -> None:
     full = REQUEST | {"lane": "cron", "session": "s", "origin": "trigger", "job_version": "v", "secrets": True}
     assert set(full) == set(PolicyRequest.__struct_fields__)
