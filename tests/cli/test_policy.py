@@ -1,6 +1,7 @@
 """`interlock policy`: cases, explanations, and the difference to recorded runs."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 from interlock.cli.group import run
 from interlock.cli.main import COMMANDS
 from tests.cli.asking import ask, printed
+from tests.cli.conftest import serving
 from tests.cli.test_check import Ended
-from tests.helpers.server import Server
+from tests.helpers.processes import wait_until
+from tests.helpers.server import Server, interlock
 
 POLICY = """\
 kind: Policy
@@ -160,3 +163,35 @@ def test_recorded_runs(server: Server, tmp_path: Path) -> None:
     hidden = ask(server, "submit", "keep.secret", "-p", "value=hunter2").stdout.strip()
     explained = ask(server, "policy", "explain", hidden, str(new))
     assert "secrets in payloads are masked" in explained.stderr
+
+
+@pytest.mark.behaviour("POL-3", "POL-12")
+def test_the_start_doctor_and_reload_say_which_policy_is_in_force(folder: Path) -> None:
+    nothing = "none; every run is allowed"
+
+    def by_doctor() -> str:
+        checks = json.loads(interlock(folder, "doctor", "--json", "--http", "local").stdout)["checks"]
+        return str(next(one["detail"] for one in checks if one["name"] == "policy"))
+
+    file = folder / "policies" / "main.yaml"
+    file.parent.mkdir()
+    file.write_text("# none yet\n")
+    (folder / "interlock.yaml").write_text("files: [policies]\n")
+    server = serving(folder, "--workers", "0")
+    try:
+        wait_until(lambda: f"policy: {nothing}\n" in server.said, "it says so")
+        assert by_doctor() == nothing
+        file.write_text(POLICY)
+        assert "added\tpolicy\tmain\n" in interlock(folder, "reload").stdout
+        file.write_text(POLICY.replace("decision: throttle", "decision: throtle"))
+        refused = interlock(folder, "reload")
+        assert refused.returncode != 0
+        assert "main.yaml:14: rules[2].decision: 'throtle' is not one of" in refused.stderr
+        file.write_text(POLICY)
+        assert "unchanged\tpolicy\tmain\n" in interlock(folder, "reload").stdout
+    finally:
+        server.stop()
+    assert by_doctor().endswith("4 rules; deny if none matches")
+    server.start()
+    server.stop()
+    assert re.search(r"^policy: main \([0-9a-f]{16}\), 4 rules; deny if none matches$", server.said, re.M)

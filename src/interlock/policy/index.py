@@ -1,5 +1,5 @@
-"""An index of rules by topic, tenant, actor, priority, tags and labels. A set of rules is a number, each rule a bit, the
-first rule the lowest: so the order is kept, and a thousand rules are compared with a request at once."""
+"""An index of rules by topic, tenant, actor, priority, tags and labels. A set of rules is a number: each rule is a bit,
+the first rule the lowest. So the order is kept, and a thousand rules are compared with a request at once."""
 
 from collections.abc import Mapping, Sequence
 
