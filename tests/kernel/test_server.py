@@ -149,7 +149,7 @@ def file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.behaviour("POL-9", "POL-12")
+@pytest.mark.behaviour("POL-9")
 def test_the_command_serves_reloads_and_stops(file: Path) -> None:
     def write(text: str) -> None:
         file.write_text(text)
