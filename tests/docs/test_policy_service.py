@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from interlock.kernel.client import LOOK
 from interlock.model.effect import CALL
 from interlock.policy.circuit import FAILURES, PAUSE, PROBES, SUCCESSES
@@ -14,10 +16,11 @@ from tests.kernel.test_server import serving
 PAGE = "docs/policy-service.md"
 
 
-def test_the_program_asks_the_service(tmp_path: Path) -> None:
-    (policy,), (program,) = of_language(PAGE, "yaml"), of_language(PAGE, "python")
-    (tmp_path / "policy.yaml").write_text(policy.text)
-    with serving(str(tmp_path / "policy.yaml"), "--listen", "127.0.0.1:0") as command:
+def test_the_program_asks_the_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (policy, _), (shell,), (program,) = (of_language(PAGE, language) for language in ("yaml", "sh", "python"))
+    monkeypatch.chdir(tmp_path)
+    Path(str(policy.file)).write_text(policy.text)
+    with serving(*shell.text.split()[3:], "--listen", "127.0.0.1:0") as command:
         address = command.line().split(" on ")[1].split()[0]
         text = program.text.replace("127.0.0.1:50051", address)
         done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=60, check=False)
