@@ -60,6 +60,7 @@ def run_in(state: State) -> tuple[Pass, Run]:
         1000.0,
         b"{}",
         None,
+        "test",
         None,
         "v1",
         "main",

@@ -241,5 +241,5 @@ def test_a_file_without_a_policy_is_refused(tmp_path: Path) -> None:
 
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("interlock.kernel.find_spec", lambda name: None)
-    with pytest.raises(InterlockError, match=r"^policy_service: .* install interlock\[grpc\]$"):
+    with pytest.raises(InterlockError, match=r"^policy_service: gRPC is not installed; .*'interlock\[grpc\]'$"):
         prepare_grpc("policy_service")

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.api.audit import AuditReader
 from interlock.api.call import Call, Handlers
 from interlock.api.deliveries import Deliveries
 from interlock.api.events import open_stream
@@ -34,6 +35,7 @@ class Backend:
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
             **Deliveries(reader, connection).handlers,
+            **AuditReader(reader).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),

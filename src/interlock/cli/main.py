@@ -25,6 +25,7 @@ COMMANDS = {
     "lanes": "Look",
     "sessions": "Look",
     "deliveries": "Look",
+    "audit": "Look",
     "next": "Look",
     "timetable": "Look",
     "runs": "Look",

@@ -5,7 +5,19 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from interlock.core import actions, bulk, constraints, effects, lanes, liveness, routing, series, sessions, timers
+from interlock.core import (
+    actions,
+    bulk,
+    constraints,
+    effects,
+    judge,
+    lanes,
+    liveness,
+    routing,
+    series,
+    sessions,
+    timers,
+)
 from interlock.core.state import SchedulerState
 from interlock.model.duration import span
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
@@ -18,6 +30,7 @@ STAGES: tuple[Callable[[SchedulerState, Run, Now], Iterator[Reason]], ...] = (
     series.explain,
     timers.explain,
     actions.explain,
+    judge.explain,
     bulk.explain,
     constraints.explain,
     sessions.explain,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any
 
 from interlock.model.command import Answered
-from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPrevious
+from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
 from interlock.model.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.ports.store import Store
@@ -43,7 +43,7 @@ class Effects:
             if isinstance(effect, CallHook):
                 self._call_hook(effect)
         under_way = {effect for batch in self._tasks.values() for effect in batch}
-        for kind, do in _KINDS.items():
+        for kind, do in KINDS.items():
             if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
                 self._begin(self._do(do, batch), batch)
         checks = [one for one in effects if type(one) is CheckPolicy and one not in under_way]
@@ -110,9 +110,13 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
 
 
+async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
+    return [(effect, inputs[0]) for effect, inputs in await read_inputs(effects, store)]
+
+
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
     return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
 
 
-Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
-_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous}
+Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
+KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous, ReadPayload: read_payloads}

@@ -112,6 +112,12 @@ class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
 
 
+class NoteTokens(msgspec.Struct, frozen=True, gc=False):
+    """These tokens are accepted from now on."""
+
+    tokens: dict[str, str]  # name → a text that differs if role, tenant or secret do
+
+
 ServiceRow = tuple[str, int, float, str, str, bytes | None]
 """service, a number that grows within it, time, stream (stdout, stderr, status), text, and the `Change` as JSON"""
 

@@ -30,6 +30,10 @@ class ReadPrevious(Effect, frozen=True, gc=False):
     None."""
 
 
+class ReadPayload(Effect, frozen=True, gc=False):
+    """Read the payload of a run that is to be judged. The answer has it."""
+
+
 class CheckPolicy(Effect, frozen=True, gc=False):
     """Ask the remote policy. The answer has the request, and the verdict or a text that says why there is none."""
 

@@ -23,6 +23,8 @@ class ReasonKind(StrEnum):
     OVERLAP = "overlap"  # earlier occurrences of its job have not ended
     RETRY = "retry"  # its retry delay has not passed
     HELD = "held"
+    POLICY = "policy"  # the policy has not answered, or has put it off
+    APPROVAL = "approval"  # a person must agree
     CONSTRAINT = "constraint"  # it is being checked, or violated
     BULK = "bulk"  # a bulk request under way covers it
     DEBOUNCE = "debounce"  # its session still collects runs into it

@@ -19,7 +19,7 @@ from interlock.model.field_types import (
     Whole,
     Word,
 )
-from interlock.model.guard import AnyTime, Payload
+from interlock.model.guard import ACTIONS, Action, AnyTime, Payload, check_actions
 from interlock.model.job import TAGS, Priority
 from interlock.model.policy import LARGEST_OUTPUT, Ruling, RunLimits
 
@@ -178,7 +178,13 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
         tuple[Rule, ...], doc("Rules, checked top down; the first that matches decides."),
         Several(Part(Rule), MOST_RULES),
     ] = ()  # fmt: skip
+    on_approval_required: Annotated[
+        tuple[Action, ...], doc("Actions when a run needs an approval: `webhook`, `trigger_job` or `call`."), ACTIONS
+    ] = ()
     cases: Annotated[
         tuple[Case, ...], doc("Requests with the verdicts expected, for `interlock policy test`."),
         Several(Part(Case), MOST_CASES),
     ] = ()  # fmt: skip
+
+    def check(self) -> None:
+        check_actions("on_approval_required", self.on_approval_required, False)

@@ -43,12 +43,12 @@ class Policy:
         self.document = document
         self.id = document.id
         self.digest = policy_digest(document)
-        self.rules = [_compiled(rule) for rule in document.rules]
+        self.rules = [_compiled(rule, self.digest) for rule in document.rules]
         self.needs_payload = any(
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
-        self.default = Verdict(ruling=document.default_decision, reason=NO_RULE)
+        self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._topics = _Index([rule.match.topics for rule in document.rules])
         self._tenants = _Index([rule.match.tenants for rule in document.rules])
         self._found: dict[tuple[str, str], Sequence[CompiledRule]] = {}
@@ -89,7 +89,7 @@ class Policy:
         if verdict.ruling is not Ruling.DENY:
             for refused in self.refusals(tools, request):
                 rule = verdict.rule if refused.startswith(OF_RULE) else ""
-                verdict = Verdict(ruling=Ruling.DENY, rule=rule, reason=refused)
+                verdict = Verdict(ruling=Ruling.DENY, rule=rule, reason=refused, policy=self.digest)
                 break
         return msgspec.structs.replace(verdict, notes=tuple(notes)) if notes else verdict
 
@@ -154,7 +154,7 @@ def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None
     return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), now)
 
 
-def _compiled(rule: Rule) -> CompiledRule:
+def _compiled(rule: Rule, digest: str) -> CompiledRule:
     conditions = tuple(_conditions(rule))
     indexed = ("tenant", "topic")
     reason = rule.reason or f"rule {rule.id!r}"
@@ -164,7 +164,7 @@ def _compiled(rule: Rule) -> CompiledRule:
         tests=tuple(one.holds for one in conditions if one.field not in indexed),
         when=None if rule.when is None else compiled(rule.when),
         key=_key_of("" if rule.velocity is None else rule.velocity.key),
-        verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits),
+        verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits, policy=digest),
     )
 
 

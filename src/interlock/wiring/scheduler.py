@@ -20,6 +20,7 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.model.child_info import Change, ChildInfo
+from interlock.model.command import NoteTokens
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
@@ -105,6 +106,9 @@ class Scheduler:
                     prerun=settings.prerun,
                     lead=min(LEAD, settings.prerun, settings.heartbeat),
                     session_patterns=settings.sessions,
+                    approval_timeout=settings.approval_timeout,
+                    remote_policy=settings.policy_service is not None,
+                    policy_fails_open=settings.policy_check_fail_mode == "open",
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
@@ -316,6 +320,7 @@ class Scheduler:
             # Services that are not declared any more are forgotten, as by a reload.
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
+            self.engine.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
             await self.front.open()
             await self.bus.listen(self.engine.links)
             for child in self._children():

@@ -127,6 +127,8 @@ class Client(BaseClient):
     deliveries = blocking_iterator(Operations.deliveries)
     delivery = blocking(Operations.delivery)
     redeliver = blocking(Operations.redeliver)
+    audit = blocking_iterator(Operations.audit)
+    verify_audit = blocking(Operations.verify_audit)
     job_log = blocking(Operations.job_log)
     next_times = blocking(Operations.next_times)
     schedule_times = blocking(Operations.schedule_times)

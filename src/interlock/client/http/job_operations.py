@@ -1,4 +1,5 @@
-"""The operations of both clients on jobs, schedules, lanes, sessions and deliveries, each written once."""
+"""The operations of both clients on jobs, schedules, lanes, sessions, deliveries and the audit,
+each written once."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
@@ -11,15 +12,17 @@ from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
+from interlock.model import audit_operations as audit_table
 from interlock.model import delivery_operations as delivery_table
 from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
+from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue
+from interlock.model.error import BadValue, Forbidden
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
 from interlock.model.new_run import TriggerBody, TriggerOptions
@@ -30,7 +33,7 @@ from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
 
 T = TypeVar("T")
-Page = TypeVar("Page", DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
+Page = TypeVar("Page", AuditPage, DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
 
 PAGE = 500
 
@@ -148,6 +151,35 @@ class JobOperations(RunAccess):
         """Deliver again what was delivered or given up; try a pending delivery at once. If the connection breaks, the
         call is not repeated, because it may have happened."""
         return await self._call(delivery_table.redeliver, delivery_id)
+
+    async def audit(
+        self,
+        *,
+        kind: AuditKind | str | None = None,
+        actor: str | None = None,
+        tenant: str | None = None,
+        subject: str | None = None,
+        since: Instant | None = None,
+        last: int | None = None,
+    ) -> AsyncIterator[AuditEntry]:
+        """Yield entries of the audit, oldest first: all that match the filter, or the `last` ones, at most 1,000."""
+        moment = None if since is None else instant(since, "since")
+        asked = {"kind": kind, "actor": actor, "tenant": tenant, "subject": subject, "since": moment}
+        query = filled(q.AuditQuery, **asked, last=None if last is None else True, limit=PAGE if last is None else last)
+        async for page in self._pages(audit_table.audit, query):
+            for entry in page.entries:
+                yield entry
+
+    async def verify_audit(self, head: str | None = None) -> AuditReport:
+        """Read the whole audit and find entries that were altered, removed or reordered. `head`, the hash of an entry
+        that you have kept elsewhere, shows whether the audit was rewritten or cut since. Needs every tenant."""
+        chain, page = Chain(head), None
+        async for page in self._pages(audit_table.audit, q.AuditQuery(limit=q.AUDIT_PAGE)):
+            if page.head is None:
+                raise Forbidden("tenant: to verify the audit, use a token of all tenants")
+            for entry in page.entries:
+                chain.add(entry)
+        return chain.end(None if page is None else page.head)
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""

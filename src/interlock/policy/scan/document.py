@@ -1,0 +1,194 @@
+"""The values of a result with their places in the raw bytes, so that one can be replaced and all else stays as it is:
+spaces, order, repeated keys, long numbers. A list instead of recursion: depth costs memory, not stack."""
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from interlock.policy.scan.detector import NAME_END, VALUE_END
+
+MOST_VALUES = 500_000
+DEEPEST_SHOWN = 20  # steps of a path
+LONGEST_STEP = 60
+
+# Both are linear: no part of either can match the same text in two ways.
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*|[\[\]{}:,]|-?[A-Za-z]+|[^ \t\r\n]', re.S)
+_ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|["\\/bfnrt])')
+_SHORT = {b"\\n": b"\n", b'\\"': b'"', b"\\\\": b"\\", b"\\t": b"\t", b"\\/": b"/", b"\\r": b"\r"}
+_NUMBER = frozenset(b"%d" % digit for digit in range(10)) | {b"-"}
+_WORDS = (b"true", b"false", b"null", b"NaN", b"Infinity", b"-Infinity")
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+class TooManyValues(Exception):
+    """The document has more values than a scan keeps."""
+
+
+class Value(msgspec.Struct):
+    """A text, number or key of the document."""
+
+    start: int  # in the raw bytes
+    end: int
+    text: bytes  # decoded
+    inside: int  # index of the array or object
+    step: int  # index of its key among all values, or its index in an array
+    is_key: bool
+
+
+class _Container(msgspec.Struct):
+    inside: int
+    step: int
+    is_array: bool
+    step_now: int  # in an array the index of the present value, in an object that of its key, -1 before a key
+
+
+class Document:
+    """The values of a result, and their text joined for detectors. Text that is not JSON is one value."""
+
+    def __init__(self, raw: bytes, values: list[Value], containers: list[_Container] | None = None) -> None:
+        self.raw, self.values, self._containers = raw, values, containers or []
+        self.is_json = containers is not None
+        self.joined, self._starts = raw, [0]
+
+    def join(self, parts: list[bytes], starts: list[int]) -> "Document":
+        self.joined, self._starts = b"".join(parts), starts
+        return self
+
+    def at(self, start: int, end: int) -> tuple[int, int, int] | None:
+        """Return the index of the value that holds a stretch of the joined text, with start and end in that value."""
+        index = bisect_right(self._starts, start) - 1
+        offset = self._starts[index]
+        return None if end - offset > len(self.values[index].text) else (index, start - offset, end - offset)
+
+    def path(self, index: int, names: Mapping[int, bytes]) -> str:
+        """Return the place of a value, with some of the keys replaced."""
+        if not self.is_json:
+            return ""
+        value = self.values[index]
+        inside, step, steps = value.inside, value.step, list[str]()
+        while inside >= 0 and len(steps) < DEEPEST_SHOWN:
+            container = self._containers[inside]
+            if container.is_array:
+                steps.append(f"[{step}]")
+            else:
+                name = names.get(step, self.values[step].text).decode(errors="replace")
+                name = name if len(name) <= LONGEST_STEP else f"{len(name)} characters"
+                steps.append(f".{name}" if _PLAIN.fullmatch(name) else f"[{json.dumps(name, ensure_ascii=False)}]")
+            inside, step = container.inside, container.step
+        return ("$" if inside < 0 else "$…") + "".join(reversed(steps))
+
+    def replace(self, texts: Mapping[int, bytes]) -> bytes:
+        """Return the document with other texts as some of its values. A key stays unique in its object."""
+        if not self.is_json:
+            return texts.get(0, self.raw)
+        taken: dict[int, set[bytes]] = {}
+        owners = {self.values[index].inside for index in texts if self.values[index].is_key}
+        for index, value in enumerate(self.values):
+            if value.is_key and value.inside in owners and index not in texts:
+                taken.setdefault(value.inside, set()).add(value.text)
+        parts, end = list[bytes](), 0
+        for index in sorted(texts):
+            value, text = self.values[index], texts[index]
+            if value.is_key:
+                text = _unique(text, taken.setdefault(value.inside, set()))
+            literal = json.dumps(text.decode("utf-8", "surrogatepass"), ensure_ascii=not _is_utf8(text))
+            parts += self.raw[end : value.start], literal.encode()
+            end = value.end
+        return b"".join([*parts, self.raw[end:]])
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False  # half of a surrogate pair, which JSON can hold as an escape
+    return True
+
+
+def _unique(key: bytes, taken: set[bytes]) -> bytes:
+    found, number = key, len(taken)
+    while found in taken:
+        number += 1
+        found = b"%b (%d)" % (key, number)
+    taken.add(found)
+    return found
+
+
+def unescaped(raw: bytes) -> bytes:
+    """Resolve the escapes of every text at once, for the prefilter."""
+    return _ESCAPE.sub(lambda match: _SHORT.get(match[0]) or _decoded(b'"%b"' % match[0]), raw)
+
+
+def _decoded(literal: bytes) -> bytes:
+    text: str = json.loads(literal, strict=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+def plain_text(raw: bytes) -> Document:
+    text = raw.decode(errors="replace").encode()
+    return Document(text, [Value(0, len(text), text, -1, 0, False)])
+
+
+def read(raw: bytes) -> Document:
+    """Return the values of a JSON document, or any other text as one value."""
+    try:
+        # Numbers of any length are JSON, and control characters in texts are common.
+        json.loads(raw.decode(), strict=False, parse_int=len, parse_float=len)
+    except RecursionError:
+        pass
+    except ValueError:
+        return plain_text(raw)
+    try:
+        return _read(raw)
+    except ValueError:
+        return plain_text(raw)
+
+
+def _read(raw: bytes) -> Document:
+    values, containers, joined, starts = list[Value](), list[_Container](), list[bytes](), list[int]()
+    here: _Container | None = None
+    inside, length = -1, 0
+    for match in _TOKEN.finditer(raw):
+        token = match[0]
+        first = token[:1]
+        if len(values) + len(containers) > MOST_VALUES:
+            raise TooManyValues
+        if first == b'"' or (first in _NUMBER and token != b"-Infinity"):
+            is_key = here is not None and here.step_now < 0
+            if here is not None and is_key:
+                here.step_now = len(values)
+            text = token if first != b'"' else _decoded(token) if b"\\" in token else token[1:-1]
+            step = here.step_now if here is not None else 0
+            values.append(Value(match.start(), match.end(), text, inside, step, is_key))
+            starts.append(length)
+            joined += text, NAME_END if is_key else VALUE_END
+            length += len(text) + 1
+            continue
+        if first in b"[{":
+            containers.append(_Container(inside, here.step_now if here else 0, first == b"[", -(first == b"{")))
+            inside = len(containers) - 1
+            here = containers[inside]
+        elif here is not None and first in b"]}":
+            inside = here.inside
+            here = containers[inside] if inside >= 0 else None
+        elif here is not None and first == b",":
+            here.step_now = here.step_now + 1 if here.is_array else -1
+        elif first != b":" and token not in _WORDS:
+            raise ValueError(f"not JSON at byte {match.start()}")
+        if first != b":":
+            joined.append(VALUE_END)
+            length += 1
+    return Document(raw, values, containers).join(joined, starts)
+
+
+def replaced(text: bytes, spans: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Replace stretches of a text. Those that overlap are replaced together, by the text for the first."""
+    parts, end = list[bytes](), 0
+    for start, stop, other in sorted(spans):
+        if start >= end:
+            parts += text[end:start], other
+        end = max(end, stop)
+    return b"".join([*parts, text[end:]])
