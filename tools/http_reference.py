@@ -14,6 +14,7 @@ DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"
 
 INSIDE = {
+    "AuditKind",
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
@@ -22,6 +23,7 @@ INSIDE = {
 """types described where they are used"""
 WORDS = {
     "State": "A run's `state`",
+    "AuditKind": "The `kind` of an audit entry",
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",
     "RunAction": "A bulk request's `action`",
