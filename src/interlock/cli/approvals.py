@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator
-from itertools import islice
 from typing import Annotated, Any
 
 from interlock.cli import completion
@@ -12,6 +11,7 @@ from interlock.cli.output import safe, say
 from interlock.cli.server import at_least_one, client_of
 from interlock.cli.tables import columns_of, json_text, plain, present, rich_table, tabbed
 from interlock.model.approval import ApprovalDetail, ApprovalInfo, VerdictInfo
+from interlock.model.duration import brief
 
 MOST_KINDS = 10  # kinds of runs that `recent` names
 
@@ -30,7 +30,7 @@ def command(
     tabs."""
     at_least_one("--limit", limit)
     with client_of(flags) as client:
-        listed = list(islice(client.approvals(job=job, tenant=tenant), limit + 1))
+        listed = list(client.approvals(job=job, tenant=tenant, limit=limit + 1))
     shown = listed[:limit]
     present(json, lambda: {"approvals": shown}, lambda: map(_line, shown), lambda: _table(shown))
     if len(listed) > limit:
@@ -100,4 +100,4 @@ def verdict_facts(verdict: VerdictInfo | None, when: Callable[[float | None], st
 
 
 def _limit(name: str, value: Any) -> str:
-    return span(value) if name == "max_runtime" else " ".join(value) if isinstance(value, list) else str(value)
+    return brief(value) if name == "max_runtime" else " ".join(value) if isinstance(value, list | tuple) else str(value)

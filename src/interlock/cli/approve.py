@@ -30,6 +30,8 @@ def command(
 
     The approval is for exactly what was shown: if the request or the policy has changed meanwhile, it is refused as
     `stale`. You cannot approve a run that you submitted. Piped: id and state, separated by a tab."""
+    if not yes and not sys.stdin.isatty():
+        raise WrongUsage("add --yes to approve it: standard input is not a terminal")
     with client_of(flags) as client:
         found = client.approval(run_of(client, run))
         if found.state is not State.APPROVAL_REQUIRED:
@@ -44,8 +46,6 @@ def command(
 
 
 def _ask() -> None:
-    if not sys.stdin.isatty():
-        raise WrongUsage("add --yes to approve it: standard input is not a terminal")
     sys.stderr.write("Approve it? [y/N]: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

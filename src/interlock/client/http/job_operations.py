@@ -155,11 +155,17 @@ class JobOperations(RunAccess):
         call is not repeated, because it may have happened."""
         return await self._call(delivery_table.redeliver, delivery_id)
 
-    async def approvals(self, *, job: str | None = None, tenant: str | None = None) -> AsyncIterator[ApprovalInfo]:
-        """Yield runs that wait for an approval, newest first."""
-        async for page in self._pages(approval_table.approvals, filled(q.ApprovalsQuery, job=job, tenant=tenant)):
-            for approval in page.approvals:
+    async def approvals(
+        self, *, job: str | None = None, tenant: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[ApprovalInfo]:
+        """Yield runs that wait for an approval, newest first: all that match the filter, or `limit` of them."""
+        check_limit(limit)
+        query, left = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=min(PAGE, limit or PAGE)), limit
+        async for page in self._pages(approval_table.approvals, query):
+            for approval in page.approvals[:left]:
                 yield approval
+            if left is not None and (left := left - len(page.approvals)) <= 0:
+                return
 
     async def approval(self, run_id: str) -> ApprovalDetail:
         """Return what an approver needs to know about a run. `NoApproval` if none was asked for."""
