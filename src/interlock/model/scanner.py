@@ -1,5 +1,6 @@
 """Scanners of the output policy, as a document or Python declares them."""
 
+import re
 from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
@@ -53,7 +54,7 @@ class Known(Choice):
 
     def check(self, value: Any, place: Place) -> Any:
         if isinstance(value, str) and value not in self.names:
-            rule = f"one of {', '.join(self.names)}{did_you_mean(value, self.names)}"
+            rule = f"one of {', '.join(self.names)}{did_you_mean(value, map(str, self.names))}"
             raise BadValue(str(place), value, rule)
         return super().check(value, place)
 
@@ -83,6 +84,9 @@ def compile_re2(pattern: str, capture: bool = True, ignore_case: bool = False) -
         raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from error
 
 
+_ONE_BYTE = re.compile(r"(?<!\\)(?:\\\\)*\\C")
+
+
 class Pattern(Text):
     """A regular expression that RE2 accepts."""
 
@@ -92,6 +96,8 @@ class Pattern(Text):
             matches_nothing = compile_re2(pattern).search(b"") is not None
         except ValueError as error:
             raise BadUse(str(place), f"RE2 refuses the pattern {shown(pattern)}: {error}") from error
+        if _ONE_BYTE.search(pattern):
+            raise BadUse(str(place), rf"the pattern {shown(pattern)} uses \C, which may match half a character")
         if matches_nothing:
             raise BadUse(str(place), f"the pattern {shown(pattern)} matches empty text, so it would match everywhere")
         return pattern

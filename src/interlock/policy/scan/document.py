@@ -14,12 +14,16 @@ MOST_VALUES = 500_000
 DEEPEST_SHOWN = 20  # steps of a path
 LONGEST_STEP = 60
 
-# Both are linear: no part of either can match the same text in two ways.
-_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|-?[0-9][0-9.eE+-]*|[\[\]{}:,]|-?[A-Za-z]+|[^ \t\r\n]', re.S)
+# Both are linear: no part of either can match the same text in two ways. Commas and colons say nothing that the order
+# of values does not.
+_TOKEN = re.compile(
+    rb'("[^"\\]*(?:\\.[^"\\]*)*")[ \t\r\n]*(:?)|(-?[0-9][0-9.eE+-]*)|([\[{])|([\]}])'
+    rb"|(true|false|null|NaN|-?Infinity)|([^ \t\r\n,])",
+    re.S,
+)
+_KEY, _NUMBER, _OPENING, _CLOSING, _WORD = 2, 3, 4, 5, 6  # the last group that matched
 _ESCAPE = re.compile(rb'\\(?:u[0-9a-fA-F]{4}(?:\\u[dD][c-fC-F][0-9a-fA-F]{2})?|["\\/bfnrt])')
 _SHORT = {b"\\n": b"\n", b'\\"': b'"', b"\\\\": b"\\", b"\\t": b"\t", b"\\/": b"/", b"\\r": b"\r"}
-_NUMBER = frozenset(b"%d" % digit for digit in range(10)) | {b"-"}
-_WORDS = (b"true", b"false", b"null", b"NaN", b"Infinity", b"-Infinity")
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
@@ -42,7 +46,7 @@ class _Container(msgspec.Struct):
     inside: int
     step: int
     is_array: bool
-    step_now: int  # in an array the index of the present value, in an object that of its key, -1 before a key
+    step_now: int = 0  # in an array the index of the next value, in an object the key of the present one
 
 
 class Document:
@@ -152,35 +156,40 @@ def _read(raw: bytes) -> Document:
     here: _Container | None = None
     inside, length = -1, 0
     for match in _TOKEN.finditer(raw):
-        token = match[0]
-        first = token[:1]
-        if len(values) + len(containers) > MOST_VALUES:
-            raise TooManyValues
-        if first == b'"' or (first in _NUMBER and token != b"-Infinity"):
-            is_key = here is not None and here.step_now < 0
-            if here is not None and is_key:
-                here.step_now = len(values)
-            text = token if first != b'"' else _decoded(token) if b"\\" in token else token[1:-1]
-            step = here.step_now if here is not None else 0
-            values.append(Value(match.start(), match.end(), text, inside, step, is_key))
+        which = match.lastindex
+        if which == _CLOSING:
+            if here is None:
+                raise ValueError("closed more often than opened")
+            inside = here.inside
+            here = containers[inside] if inside >= 0 else None
+            continue
+        is_key = which == _KEY and match[_KEY] == b":"
+        if here is None:
+            step = 0
+        elif is_key:
+            step = here.step_now = len(values)
+        else:
+            step = here.step_now
+            here.step_now += here.is_array
+        if which in (_KEY, _NUMBER):
+            token = match[1] or match[_NUMBER]
+            text = token if which == _NUMBER else _decoded(token) if b"\\" in token else token[1:-1]
+            start = match.start()
+            values.append(Value(start, start + len(token), text, inside, step, is_key))
             starts.append(length)
             joined += text, NAME_END if is_key else VALUE_END
             length += len(text) + 1
-            continue
-        if first in b"[{":
-            containers.append(_Container(inside, here.step_now if here else 0, first == b"[", -(first == b"{")))
-            inside = len(containers) - 1
-            here = containers[inside]
-        elif here is not None and first in b"]}":
-            inside = here.inside
-            here = containers[inside] if inside >= 0 else None
-        elif here is not None and first == b",":
-            here.step_now = here.step_now + 1 if here.is_array else -1
-        elif first != b":" and token not in _WORDS:
-            raise ValueError(f"not JSON at byte {match.start()}")
-        if first != b":":
+        elif which in (_OPENING, _WORD):
             joined.append(VALUE_END)
             length += 1
+        else:
+            raise ValueError("not JSON")
+        if which == _OPENING:
+            here = _Container(inside, step, match[_OPENING] == b"[")
+            inside = len(containers)
+            containers.append(here)
+        if len(values) + len(containers) > MOST_VALUES:
+            raise TooManyValues
     return Document(raw, values, containers).join(joined, starts)
 
 

@@ -97,7 +97,7 @@ def _is_email(data: bytes, start: int, end: int) -> int:
 
 
 _CALLING_CODES = re.compile(
-    rb"\+(?:1[2-9]|7[3489]|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|2[1-69][0-9]|3[578][0-9]|42[0-9]"
+    rb"(?:1[2-9]|7[3489]|2[07]|3[0-469]|4[013-9]|5[1-8]|6[0-6]|8[1246]|9[0-58]|2[1-69][0-9]|3[578][0-9]|42[0-9]"
     rb"|5[09][0-9]|6[789][0-9]|85[0-9]|88[06]|9[679][0-9])"
 )
 
@@ -105,11 +105,12 @@ _CALLING_CODES = re.compile(
 def _is_phone(data: bytes, start: int, end: int) -> int:
     text = data[start:end]
     before = data[start - 1 : start] if start else b""
-    if before.isalnum() or before in (b"+", b".", b"-", b"_", b"/", b"=") or _inside_number(data, start, end):
+    if before.isalnum() or before in (b"+", b".", b"-", b"_", b"/") or _inside_number(data, start, end):
         return 0
-    count = len(_digits(text))
     if text.startswith(b"+"):
-        return end if 8 <= count <= 15 and _CALLING_CODES.match(text) else 0
+        number = _NOT_DIGITS.sub(b"", text)
+        is_date = re.match(rb"\+[0-9]{4}-[0-9]{2}-[0-9]{2}", text)
+        return end if 8 <= len(number) <= 15 and _CALLING_CODES.match(number) and not is_date else 0
     return end
 
 
@@ -253,7 +254,8 @@ _DETECTORS: dict[str, list[Detector]] = {
         *_national("de_steuer_id", _is_steuer_id, r"\b[1-9][0-9]{10}\b", r"\b[1-9][0-9] [0-9]{3} [0-9]{3} [0-9]{3}\b"),
         *_national(
             "fr_nir", _is_nir,
-            r"(?i)\b[1-478] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?[0-9][0-9AB] ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}\b",
+            r"(?i)\b[1-478] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB])"
+            r" ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}\b",
         ),
         *_national("es_dni", _is_dni, r"\b(?:[0-9]{8}|[XYZ][0-9]{7})-?[A-HJ-NP-TV-Z]\b"),
         *_national(

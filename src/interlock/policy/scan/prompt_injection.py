@@ -38,7 +38,7 @@ _DETECTORS = (
     Detector(
         "prompt_extraction",
         r"(?i)\b(?:reveal|print|show|repeat|output|leak|disclose|display)\s+(?:me\s+)?(?:all\s+)?(?:of\s+)?(?:your|the)\s+"
-        r"(?:system|hidden|initial|secret|original|full|entire)\s+(?:system\s+)?(?:prompt|instructions?|message)",
+        r"(?:(?:full|entire)\s+)?(?:system|hidden|initial|secret|original)\s+(?:prompt|instructions?|message)",
         hint=r"(?i)(?:prompt|instructions?|message)",
     ),
     Detector(

@@ -1,6 +1,5 @@
 """The scanner `secrets`: well-known formats, with checksums where they have one, and values after telling names."""
 
-import json
 import re
 from base64 import urlsafe_b64decode
 from binascii import crc32
@@ -10,6 +9,7 @@ from functools import cache
 from math import log2
 from string import ascii_letters, ascii_lowercase, ascii_uppercase, digits
 
+from interlock.model.secret import MARK
 from interlock.policy.scan.detector import Check, Detector, Detectors
 from interlock.policy.scan.document import replaced
 from interlock.policy.scan.finding import marker
@@ -42,8 +42,8 @@ def _ends(data: bytes, start: int, end: int) -> int:
 def _is_jwt(data: bytes, start: int, end: int) -> int:
     head = data[start : data.index(b".", start)]
     try:
-        return end if "alg" in json.loads(urlsafe_b64decode(head + b"=" * (-len(head) % 4))) else 0
-    except (ValueError, TypeError):
+        return end if b'"alg"' in urlsafe_b64decode(head + b"=" * (-len(head) % 4)) else 0
+    except ValueError:
         return 0
 
 
@@ -68,13 +68,13 @@ _HINT = r"""(?i){}["']?\s*[=:]"""
 _NOT_NAMES = re.compile(rb"(?i)(?:page|next|continuation|sync|cursor|csrf|xsrf|design)[ _-]?token\W{0,8}$")
 _PLACEHOLDERS = frozenset(
     b"none null nil true false undefined required optional string str text empty missing unset default redacted hidden "
-    b"masked secret password passwd example changed expired invalid incorrect wrong reset unknown forgotten".split()
+    b"masked secret password passwd pass example changed expired invalid incorrect wrong reset unknown".split()
 )
 _PLACEHOLDER_STARTS = (
-    b"[redacted", b"<", b"{", b"$", b"%", b"*", b"...", b"xxx", b"your", "•".encode(), "…".encode(),
+    b"[redacted", b"<", b"{", b"${", b"$(", b"%(", b"%s", b"***", b"...", b"xxx", b"your", "•".encode(), "…".encode(),
 )  # fmt: skip
-_REFERENCE = re.compile(
-    rb"[A-Za-z_][A-Za-z0-9_]*(?:(?:\.|->|::)[A-Za-z_][A-Za-z0-9_]*)+|[A-Za-z_][\w.]*(?:\[|[(\[].*[)\]])", re.S
+_REFERENCE = re.compile(  # a.b, a::b, f(x), names[0, [name], $NAME
+    rb"[a-z_][a-z0-9_]*(?:(?:\.|->|::)[a-z_][a-z0-9_]*)+|[a-z_][\w.]*(?:\[|[(\[].*[)\]])|\[\w+\]\W*|\$[a-z_]\w*", re.S
 )
 
 
@@ -172,6 +172,7 @@ _FORMATS = (
            _HINT.format(_PASSWORD), _is_password),
     _token("password", rf"(?i){_PASSWORD}{_OPERATOR}" r"""([^\s"'`,;&<>()\x1e\x1f]{6,200})""",
            _HINT.format(_PASSWORD), _is_bare_password),
+    _token("marked_secret", rf"{re.escape(MARK)}\x1f([^\x1e\x1f]+)", rf'{re.escape(MARK)}"\s*:', _is_password),
     _token("password", rf"(?i){_PASSWORD}\x1f([^\x1e\x1f]{{4,400}})", _HINT.format(_PASSWORD), _is_password),
 )  # fmt: skip
 
