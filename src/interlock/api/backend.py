@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from interlock.api.approvals import Approvals
 from interlock.api.audit import AuditReader
 from interlock.api.call import Call, Handlers
 from interlock.api.deliveries import Deliveries
@@ -34,6 +35,7 @@ class Backend:
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
+            **Approvals(reader, connection, self._runs).handlers,
             **Deliveries(reader, connection).handlers,
             **AuditReader(reader).handlers,
             **Services(reader, connection, self._feed).handlers,

@@ -19,6 +19,7 @@ from interlock.core import (
     timers,
 )
 from interlock.core.state import SchedulerState
+from interlock.model.approval import verdict_of
 from interlock.model.duration import span
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
 from interlock.model.run import Now, Run
@@ -73,6 +74,7 @@ def explain(
         workers=workers,
         next_at=next_at,
         estimate_at=estimate_at,
+        verdict=verdict_of(run.judged),
     )
 
 

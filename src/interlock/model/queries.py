@@ -80,6 +80,13 @@ class DeliveriesQuery(Query, frozen=True, kw_only=True):
     cursor: Annotated[str | None, _cursor("d[0-9]{1,18}")] = None
 
 
+class ApprovalsQuery(Query, frozen=True, kw_only=True):
+    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, _cursor("p[0-9]{1,18}")] = None
+
+
 class AuditQuery(Query, frozen=True, kw_only=True):
     kind: Annotated[AuditKind | None, doc("Only entries of this kind.")] = None
     actor: Annotated[FilterText | None, doc("Only entries of this actor.")] = None

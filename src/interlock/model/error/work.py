@@ -225,7 +225,10 @@ class SelfApproval(NotAllowed, code="self_approval"):
     """Whoever submitted a run cannot approve it."""
 
     def __init__(self, run_id: str, actor: str) -> None:
-        super().__init__(f"run: {shown(run_id)} was submitted by {actor}, who cannot approve it; somebody else must")
+        super().__init__(
+            f"run: {shown(run_id)} was submitted by {actor}, who cannot approve it; somebody else must: "
+            "over TCP, with a token of role approver (--url, and --token or INTERLOCK_TOKEN)"
+        )
         self.run_id, self.actor = run_id, actor
 
 
