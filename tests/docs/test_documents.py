@@ -18,6 +18,7 @@ RUN = {
     "docs/job-files.md": {"python", "sh", "yaml"},
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
+    "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
