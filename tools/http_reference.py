@@ -14,6 +14,7 @@ DOCUMENT = Path("docs") / "http.md"
 MARK = "<!-- From here on written by `python -m tools.http_reference`; do not edit it by hand. -->"
 
 INSIDE = {
+    "AuditKind", "ResolveBody", "Ruling",
     "SubmittedBatch", "BatchBody", "ReasonBody", "ActedOn", "Health", "State", "Status", "CatchUp",
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
@@ -22,6 +23,8 @@ INSIDE = {
 """types described where they are used"""
 WORDS = {
     "State": "A run's `state`",
+    "Ruling": "The `ruling` of a verdict",
+    "AuditKind": "The `kind` of an audit entry",
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",
     "RunAction": "A bulk request's `action`",
@@ -36,7 +39,11 @@ WORDS = {
     "Sensitivity": "A job's `sensitivity`",
 }
 """types with a few values"""
-BASES = {"RunDetail": "RunInfo", "NamedJobBody": "JobBody"}  # types that extend another
+BASES = {
+    "RunDetail": "RunInfo",
+    "ApprovalDetail": "ApprovalInfo",
+    "NamedJobBody": "JobBody",
+}  # types that extend another
 
 
 def reference() -> str:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
+from interlock.core.gates import limit_names
 from interlock.core.state import SchedulerState, Worker
 from interlock.core.step import NO_FACTS, Command, step
 from interlock.core.timers import JUMP, waits_for_span
@@ -186,7 +187,7 @@ def _holders(state: SchedulerState, run: Run) -> dict[K, tuple[int, set[str]]]:
         found[K.SESSION_TURN] = session.room + len(session.active), session.active.keys() - {run.id}
     job = state.job_of(run)
     if job.limit is not None:
-        found[K.LIMIT] = job.limit.max, state.limit_gate(run).holders - {run.id}
+        found[K.LIMIT] = job.limit.max, state.limit_gate(limit_names(run)[0]).holders - {run.id}
     return found
 
 

@@ -82,6 +82,7 @@ def make_run(run_id: str = "r1", **fields: Any) -> Run:
         "created_at": 1000.0,
         "scheduled_at": 1000.0,
         "delay": None,
+        "created_by": "tester",
         "deadline_at": None,
         "payload": b"{}",
         "job_version": JOB.version,

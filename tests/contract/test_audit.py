@@ -61,7 +61,7 @@ def test_entries_are_stored_whole_and_found_after_a_restart(with_store: WithStor
         head = AuditHead(2, SECOND.hash)
         assert await store.audit(0, 10) == port.AuditRows([FIRST, SECOND], None, head)
         assert (await store.load(0)).audit == head
-        assert verify([FIRST, SECOND], head) == []
+        assert verify([FIRST, SECOND], head).faults == []
 
     with_store(fill)
     with_store(again)
@@ -164,6 +164,6 @@ def test_changes_of_the_file_are_named(file: Path, change: str, faults: list[str
 
     async def found(store: AnyStore) -> list[str]:
         page = await store.audit(0, 100)
-        return [one.text for one in verify(page.entries, page.head)]
+        return [one.text for one in verify(page.entries, page.head).faults]
 
     assert run_with(SqliteStore(file), found) == faults

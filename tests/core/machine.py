@@ -11,14 +11,16 @@ from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.step import Command, needs, step
 from interlock.engine import effects, facts
 from interlock.model.command import Answered, Create, Define, HandedOver, WorkerDown, WorkerUp
-from interlock.model.effect import CallHook, ReadInputs
+from interlock.model.effect import CallHook, CheckPolicy
 from interlock.model.job import Job, Retry
 from interlock.model.lane import LaneSpec
 from interlock.model.message import Dispatch, Finished, Heartbeat, Held, Lost, Message, Started
+from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.request import Accepted, ActOnRun, NewRun
 from interlock.model.run import Now, Run, Transition
 from interlock.model.run_action import RunAction
 from interlock.model.state import State
+from interlock.policy.policy import Policy
 from interlock.stores.memory import MemoryStore
 
 T = TypeVar("T")
@@ -52,7 +54,9 @@ class Machine:
         lanes: Mapping[str, int | LaneSpec] | None = None,
         limits: Limits | None = None,
         seed: int = 0,
+        policy: Policy | None = None,
     ) -> None:
+        self.policy = policy
         self.jobs = list(jobs) or [WORK]
         self.lanes = dict[str, int | LaneSpec](DEFAULT_LANES if lanes is None else lanes)
         self.limits = limits or Limits()
@@ -71,11 +75,17 @@ class Machine:
         self.called: list[CallHook] = []
         self.hook: Callable[[CallHook], tuple[int | None, str]] | None = lambda _: (200, "")
         """answers a hook at once; without it no hook is answered"""
+        self.checked: list[CheckPolicy] = []
+        self.remote: Callable[[PolicyRequest], Verdict | str] | None = None
+        """answers for the remote policy, with a verdict or why there is none; without it nothing answers"""
         self._out: list[Command] = []
         self.decide = step
         self._requests = 0
         self._position = 1
-        self.step(("", Define(0, self.jobs)))
+        self.step(("", self.define(0)))
+
+    def define(self, request: int = 1) -> Define:
+        return Define(request, self.jobs, policy=self.policy)
 
     # ── time and passes ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,9 +121,13 @@ class Machine:
             assert unwritten <= {"payload"}, f"{run.id} is {run.state}, and an update left out {unwritten}"
         self._out = [("", HandedOver(self.last.sends, self.elapsed))]
         asked = self.last.effects
-        self.answers += at_once(effects.read_inputs([one for one in asked if type(one) is ReadInputs], self.store))
-        self.answers += at_once(effects.read_previous(asked, self.store))
+        for kind, do in effects.KINDS.items():
+            self.answers += at_once(do([one for one in asked if type(one) is kind], self.store))
         for one in asked:
+            if isinstance(one, CheckPolicy):
+                self.checked.append(one)
+                if self.remote is not None:
+                    self.answers.append((one, (one.request, self.remote(one.request))))
             if isinstance(one, CallHook):
                 self.called.append(one)
                 if self.hook is not None:
@@ -145,7 +159,7 @@ class Machine:
     def _begin_again(self, before: SchedulerState | None) -> None:
         snapshot = at_once(self.store.load(self.limits.small_payload))
         self.state = rebuild(self.limits, specs(self.lanes), snapshot, self.now, before)
-        self.step(("", Define(0, self.jobs)))
+        self.step(("", self.define(0)))
 
     # ── clients ─────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -170,3 +170,36 @@ def test_a_run_that_waits_for_its_hook_ends_before_the_server_stops(folder: Path
             receiver.release()
             assert server.ended() == 0
         assert "1 succeeded, 0 kept for the next start" in server.said
+
+
+ASKING = """\
+kind: Policy
+id: careful
+default_decision: require_approval
+---
+kind: Job
+id: pay
+run: {process: [sh, -c, "echo begun >> begun.txt"]}
+"""
+
+
+@pytest.mark.behaviour("POL-8", "RUN-17")
+def test_an_approved_run_is_dispatched_once_when_the_scheduler_dies(folder: Path) -> None:
+    (folder / "jobs.yaml").write_text(ASKING)
+    (folder / "interlock.yaml").write_text("tokens: [{name: ann, role: approver, token: ann-0123456789abcdef}]\n")
+    server = Server(folder, str(folder / "jobs.yaml"), "--http", "127.0.0.1:0", target=None)
+    try:
+        server.start()
+        with client_of(server) as bob:
+            run_id = bob.submit("pay").id
+        with il.Client(server.url, token="ann-0123456789abcdef") as ann:
+            ann.approve(run_id, "looked at", ann.approval(run_id).seen)
+        server.kill()
+        server.start()
+        with client_of(server) as bob:
+            in_state(bob, run_id, State.SUCCEEDED)
+            assert [one.after for one in bob.history(run_id)].count(State.APPROVAL_REQUIRED) == 1
+        assert (folder / "begun.txt").read_text() == "begun\n"
+        assert server.stop() == 0, server.said
+    finally:
+        server.kill()

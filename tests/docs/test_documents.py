@@ -18,6 +18,8 @@ RUN = {
     "docs/job-files.md": {"python", "sh", "yaml"},
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
+    "docs/output-policy.md": {"yaml"},
+    "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},

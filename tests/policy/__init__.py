@@ -1,0 +1,1 @@
+"""Policy: pure functions of values, without an event loop."""

@@ -1,6 +1,7 @@
 """The ASGI application: finds the operation of a request, lets the caller in, and sends the answer or the problem."""
 
 import logging
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -11,12 +12,14 @@ from interlock.api.events import EventStream
 from interlock.api.openapi import document
 from interlock.api.settings import GatewaySettings
 from interlock.model import operations
-from interlock.model.error import BadValue, InterlockError, MethodNotAllowed, NotFound
+from interlock.model.access import Caller
+from interlock.model.error import BadValue, Forbidden, InterlockError, MethodNotAllowed, NotFound, Unauthorized
 from interlock.model.json_form import encode
 from interlock.model.operation import PATH_PARAMETERS, Operation
 from interlock.model.session import check_key
 
 logger = logging.getLogger("interlock.http")
+OnRefused = Callable[[InterlockError, Caller | None, Scope], None]
 
 
 class Route(NamedTuple):
@@ -41,7 +44,9 @@ class Node:
 
 
 class Application:
-    def __init__(self, handlers: Handlers, settings: GatewaySettings) -> None:
+    def __init__(self, handlers: Handlers, settings: GatewaySettings, on_refused: OnRefused) -> None:
+        """`on_refused` gets every request whose token is unknown or may not do it."""
+        self._has_tokens, self._on_refused = bool(settings.grants), on_refused
         self._door = Door(settings.grants, settings.hosts, settings.origins)
         self._top = Node()
         described = encode(document(bool(settings.grants)))
@@ -85,12 +90,20 @@ class Application:
                 return node, values
         raise NotFound(f"path: {path[:120]!r} does not exist; see /openapi.json")
 
+    def _note_refusal(
+        self, error: InterlockError, caller: Caller | None, scope: Scope, headers: Mapping[bytes, bytes]
+    ) -> None:
+        # Where tokens are needed, a request without any is not the use of one.
+        shows_token = b"authorization" in headers or not self._has_tokens
+        if isinstance(error, Forbidden) or (isinstance(error, Unauthorized) and shows_token):
+            self._on_refused(error, caller, scope)
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        node = route = None
+        node = route = caller = None
+        headers = dict(scope["headers"])
         try:
-            headers = dict(scope["headers"])
             caller = self._door.admit(scope, headers)
             node, values = self._find(scope["path"], scope["raw_path"])
             route = node.routes.get(scope["method"])
@@ -110,6 +123,7 @@ class Application:
             answer = await route.handler(Call(operation, scope, caller, headers, path, query, body))
         except InterlockError as error:
             problem = error
+            self._note_refusal(error, caller, scope, headers)
         except Exception:
             logger.exception("%s %r", scope["method"], scope["path"])
             problem = InterlockError("internal error; the server's log says more")

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from interlock.api.approvals import Approvals
+from interlock.api.audit import AuditReader
 from interlock.api.call import Call, Handlers
 from interlock.api.deliveries import Deliveries
 from interlock.api.events import open_stream
@@ -33,7 +35,9 @@ class Backend:
             **Jobs(reader, connection, read_job).handlers,
             **Lanes(connection).handlers,
             **Sessions(connection).handlers,
+            **Approvals(reader, connection, self._runs).handlers,
             **Deliveries(reader, connection).handlers,
+            **AuditReader(reader).handlers,
             **Services(reader, connection, self._feed).handlers,
             **HealthChecks(reader, connection, self._feed).handlers,
             op.events: partial(open_stream, self._feed),

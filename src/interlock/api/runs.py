@@ -73,7 +73,7 @@ class Runs:
         headers = ((b"location", f"/api/v1/runs/{run_id}".encode("latin-1")),)
         if limit:
             return Reply(await call.while_connected(self._detail(run_id, call.caller, limit)), headers)
-        run = accepted.run or await self._run(run_id, call.caller)
+        run = accepted.run or await self.find(run_id, call.caller)
         return Reply(v.info_of(run), headers)
 
     async def submit_many(self, call: Call[Any, BatchBody]) -> SubmittedBatch:
@@ -110,7 +110,7 @@ class Runs:
 
     async def act(self, call: Call[Any, ReasonBody]) -> ActedOn:
         run_id = call.path["run_id"]
-        await self._run(run_id, call.caller)
+        await self.find(run_id, call.caller)
         action = RunAction(call.operation.name)
         key = call.key or "" if action is RunAction.RETRY else ""
         message = r.ActOnRun(0, action, run_id, call.body.reason, call.caller.name, key)
@@ -134,7 +134,7 @@ class Runs:
 
     # ── one run ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def _run(self, run_id: str, caller: Caller) -> Run:
+    async def find(self, run_id: str, caller: Caller) -> Run:
         """Return the run if the caller may see it; a run of another tenant does not exist for them."""
         run = await self._reader.run(run_id)
         if run is not None and caller.sees(run.tenant):
@@ -149,16 +149,16 @@ class Runs:
 
     async def _detail(self, run_id: str, caller: Caller, wait: float) -> v.RunDetail:
         """Return the run as it is now, or once it has ended if that is within `wait` seconds."""
-        run = await self._run(run_id, caller)
+        run = await self.find(run_id, caller)
         if run.state not in TERMINAL and wait > 0:
             await self._until_ended(run_id, wait)
-            run = await self._run(run_id, caller)
+            run = await self.find(run_id, caller)
         progress = None if run.state in TERMINAL else await self._progress(run_id)
         history = await self._reader.history(run_id)
         return v.RunDetail(
             **msgspec.structs.asdict(v.info_of(run, progress)),
-            payload=mask(_json(run.payload), await self._secrets_of(run), self._secret_names),
-            result=_json(run.result),
+            payload=await self.payload_of(run),
+            result=_json(run.shown_result),
             stats=stats_of(run, history, time.time()),
         )
 
@@ -179,6 +179,10 @@ class Runs:
             return None
         return None if report.progress is None else v.ProgressInfo(*report.progress)
 
+    async def payload_of(self, run: Run) -> Any:
+        """Return the payload without its secrets."""
+        return mask(_json(run.payload), await self._secrets_of(run), self._secret_names)
+
     async def _secrets_of(self, run: Run) -> tuple[str, ...]:
         if run.job_version not in self._secrets:
             job = await self._reader.definition(run.job_version)
@@ -188,7 +192,7 @@ class Runs:
         return self._secrets[run.job_version]
 
     async def explanation(self, call: Call[Any, None]) -> Explanation:
-        caller, run = call.caller, await self._run(call.path["run_id"], call.caller)
+        caller, run = call.caller, await self.find(call.path["run_id"], call.caller)
         if run.state in TERMINAL:
             rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), rows.deliveries, time.time())
@@ -197,12 +201,12 @@ class Runs:
 
     async def history(self, call: Call[Any, None]) -> v.History:
         run_id = call.path["run_id"]
-        await self._run(run_id, call.caller)
+        await self.find(run_id, call.caller)
         return v.History(entries=v.entries_of(run_id, await self._reader.history(run_id)))
 
     async def logs(self, call: Call[q.LogsQuery, None]) -> v.LogPage:
         run_id, limit = call.path["run_id"], call.query.limit
-        await self._run(run_id, call.caller)
+        await self.find(run_id, call.caller)
         lines = await self._reader.logs(run_id, read_cursor(LOGS, call.query.cursor) or 0, limit)
         return v.LogPage(
             lines=[v.LogLine(line.at, line.attempt, line.level, line.text, line.logger) for line in lines],

@@ -1,7 +1,6 @@
 """Listening sockets: only one program has each, and one left by a dead program is replaced."""
 
 import errno
-import ipaddress
 import os
 import socket
 import stat
@@ -78,11 +77,3 @@ def bind_tcp(host: str, port: int) -> socket.socket:
         raise CannotListen(f"{host}:{port}", error.strerror or str(error)) from error
     listener.setblocking(False)
     return listener
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from interlock.cli.approvals import verdict_facts
 from interlock.cli.format import ago, exact, when
 from interlock.cli.options import FINDING, Flags, JsonOption, takes
 from interlock.cli.output import safe
@@ -18,7 +19,8 @@ def command(flags: Flags, run: RunArgument, json: JsonOption = False) -> None:
     for a run that has ended, how and why it ended.
 
     Piped: the sentence; then a line for each reason with kind, name, place, time and text; then a line for each worker
-    with `worker`, id, `fits` or what is in the way, and text; separated by tabs."""
+    with `worker`, id, `fits` or what is in the way, and text; then `verdict`, `limits` and `approval`, each with its
+    text; separated by tabs."""
     with client_of(flags) as client:
         found = client.explain(run_of(client, run))
     present(json, lambda: found, lambda: lines_of(found), lambda: drawing(found, time.time()))
@@ -30,6 +32,8 @@ def lines_of(found: Explanation) -> Iterator[str]:
         yield tabbed(one.kind, one.name, one.place, exact(one.at), one.text)
     for worker in found.workers:
         yield tabbed("worker", worker.id, worker.obstacle or "fits", worker.text)
+    for pair in verdict_facts(found.verdict, exact):
+        yield tabbed(*pair)
 
 
 def drawing(found: Explanation, now: float) -> Any:
@@ -46,6 +50,8 @@ def drawing(found: Explanation, now: float) -> Any:
         rows.append(["next_at", f"{when(found.next_at, now)} ({ago(found.next_at, now)})"])
     if found.estimate_at is not None and found.estimate_at != found.next_at:
         rows.append(["estimate_at", f"about {when(found.estimate_at, now)} ({ago(found.estimate_at, now)})"])
+    for name, text in verdict_facts(found.verdict, lambda at: "" if at is None else ago(at, now)):
+        rows.append([name, plain(text)])
     for name in ("reason", "actor", "outcome", "error", "exit_code", "attempts", "failures", "crashes"):
         if (value := getattr(found.end, name, None)) not in (None, "", 0):
             rows.append([name, plain(value)])

@@ -15,6 +15,10 @@ class NotUp(InterlockError, code="service_not_up", exit_code=ExitCode.NOT_SUCCEE
     """A started service did not come up, or did not stay up."""
 
 
+class AuditBroken(InterlockError, code="audit_broken"):
+    """An entry of the audit was altered, removed or reordered."""
+
+
 _DIRECTIONS = {
     number: f"\\u{number:04x}" for number in (0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 }

@@ -4,13 +4,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
+from interlock.cli.approvals import verdict_facts
 from interlock.cli.deliveries import COLOURS as DELIVERY_COLOURS
 from interlock.cli.deliveries import line as delivery_line
 from interlock.cli.deliveries import outcome
 from interlock.cli.format import COLOURS, LEVELS, ago, clock, exact, local, span
 from interlock.cli.output import safe
 from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich_table, tabbed
+from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
+from interlock.model.facets import Judged
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
@@ -86,10 +91,16 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
-        *((name, facet(fields)) for name, fields in run.facets.items() if name != "failure"),
+        *((name, facet(fields)) for name, fields in run.facets.items() if name not in ("failure", "policy")),
+        *verdict_facts(_verdict(run), when),
         ("payload", json_text(run.payload)),
     )
     return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]
+
+
+def _verdict(run: RunDetail) -> VerdictInfo | None:
+    judged = run.facets.get("policy")
+    return None if judged is None else verdict_of(msgspec.convert(judged, Judged))
 
 
 def lines_of(picture: Picture) -> Iterator[str]:

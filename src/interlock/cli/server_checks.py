@@ -7,7 +7,6 @@ from contextlib import suppress
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
-from interlock.buses.listener import is_loopback
 from interlock.cli.children import everybody
 from interlock.cli.doctor_checks import Finding, fail, judge, ok, warn
 from interlock.cli.options import Flags
@@ -15,6 +14,7 @@ from interlock.client.http.client import Client
 from interlock.config import Resolved, Settings
 from interlock.model.child_info import UP, ChildInfo
 from interlock.model.error import Forbidden, InterlockError, TokensNeeded, Unauthorized
+from interlock.model.sockets import is_loopback
 
 PATIENCE = 5.0
 

@@ -102,7 +102,7 @@ def _file(config: str | None, environment: Mapping[str, str]) -> file.File | Non
 def _one(
     name: str, setting: Setting, flags: Mapping[str, Any], environment: Mapping[str, str], found: file.File | None
 ) -> tuple[Any, str]:
-    variable = variable_of(name)
+    variable = setting.variable if environment.get(setting.variable) else variable_of(name)
     if name in flags:
         given, flag = flags[name], flag_of(name)
         if isinstance(given, list):

@@ -22,16 +22,20 @@ PREFIX = "INTERLOCK_"
 
 
 class Address(Kind):
-    """`host:port`, `local` for the Unix socket alone, or `off`."""
+    """`host:port`, or a word."""
 
     metavar = "HOST:PORT"
 
-    EXPECTED = "'host:port' with a port from 0 to 65,535, 'local' or 'off'"
+    def __init__(self, *words: str) -> None:
+        """`words` stand for other places than an address."""
+        self.words = words
+        last = f", {' or '.join(map(repr, words))}" if words else ""
+        self.expected = f"'host:port' with a port from 0 to 65,535{last}"
 
     def check(self, value: Any, place: Place) -> str:
-        if isinstance(value, str) and (value in ("off", "local") or self.parts(value) is not None):
+        if isinstance(value, str) and (value in self.words or self.parts(value) is not None):
             return value
-        raise BadValue(str(place), value, self.EXPECTED)
+        raise BadValue(str(place), value, self.expected)
 
     @staticmethod
     def parts(text: str) -> tuple[str, int] | None:
@@ -46,7 +50,7 @@ class Address(Kind):
     def schema(self) -> Schema:
         host = r"(\[[^\[\]/@\s]+\]|[^:\[\]/@\s]+)"
         port = "([0-5]?[0-9]{1,4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-        return {"type": "string", "pattern": f"^(off|local|{host}:{port})$"}
+        return {"type": "string", "pattern": f"^({'|'.join((*self.words, f'{host}:{port}'))})$"}
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +59,7 @@ class Given(msgspec.Struct, frozen=True, kw_only=True):
     flag: str = ""  # flag, if it is not the name
     secret: bool = False
     in_environment: bool = True
+    variable: str = ""  # a second variable, which wins over INTERLOCK_… and the file
 
 
 class Setting(Given, frozen=True, kw_only=True):
@@ -87,9 +92,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     dev: Annotated[bool, doc("Reload, and restart the workers, whenever sources or files change.")] = False
     database: Annotated[str, doc("SQLite file; ':memory:' keeps nothing."), FILE, Given(flag="--db")] = "interlock.db"
     socket: Annotated[str | None, doc("Unix socket of the scheduler; default beside the database."), FILE] = None
-    http: Annotated[str, doc("Address of HTTP; 'local': only the Unix socket; 'off': none."), Address()] = (
-        "127.0.0.1:8420"
-    )
+    http: Annotated[
+        str, doc("Address of HTTP; 'local': only the Unix socket; 'off': none."), Address("local", "off")
+    ] = "127.0.0.1:8420"
     workers: Annotated[int, doc("Number of worker processes."), Whole(0, 1000)] = 1
     slots: Annotated[int, doc("Runs a worker executes at once."), Whole(1, 100_000)] = 64
     processes: Annotated[
@@ -128,6 +133,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         doc("Addresses, networks and hosts that requests may reach even if they are link-local or cloud metadata."),
         Texts(Text(r"[^\s@]+", "an address, a network like 169.254.0.0/16, or a host name")),
     ] = []
+    policy_service: Annotated[str | None, doc("Address of a policy service that judges every run."), Address()] = None
+    policy_check_fail_mode: Annotated[
+        str,
+        doc("What happens to a run while the policy service gives no verdict: it waits, or runs with a warning."),
+        Choice("closed", "open"),
+        Given(variable="POLICY_CHECK_FAIL_MODE"),
+    ] = "closed"
+    approval_timeout: Annotated[float, doc("Time for which an approval can be given."), Span("1s", "3650d")] = 86400.0
     max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
     max_connections: Annotated[int, doc("Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
     request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0

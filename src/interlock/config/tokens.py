@@ -1,5 +1,6 @@
 """Tokens of the settings file: the callers over HTTP."""
 
+import hashlib
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -22,6 +23,12 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str | None = None  # hash of the token, in hexadecimal digits
     token: str | None = None
     env: str | None = None  # name of the environment variable that holds the token
+
+    @property
+    def identity(self) -> str:
+        """A text that differs if role, tenant or secret do, and that does not lead back to the secret."""
+        whole = b"interlock token\0" + self.grant().digest
+        return f"{self.role} of {self.tenant}, {hashlib.blake2b(whole, digest_size=8).hexdigest()}"
 
     def grant(self) -> Grant:
         """Return the value that a gateway recognises this token by; raise if its variable does not hold it."""

@@ -122,6 +122,7 @@ def create_run(
         due,
         new.payload,
         new.delay,
+        actor,
         deadline,
         job.version,
         lane,
@@ -178,11 +179,14 @@ def _deadline(job: Job, since: float) -> float | None:
 
 
 def admit(p: Pass, run: Run, reason: str = "cleared") -> None:
-    """Queue a run that has passed every stage of the entry."""
+    """Queue a run that has passed every stage of the entry. Judge one again whose verdict may be out of date."""
     if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
         guard.holding[run.id] = run
-    p.move(run, State.SCHEDULED, reason)
+    p.move(run, State.SCHEDULED, p.passed_because.get(run.id, reason) if p.passed_because else reason)
     queue(p, run)
+    if p.state.unjudged and run.id in p.state.unjudged:
+        p.state.unjudged.discard(run.id)
+        p.move(run, State.PENDING, "the policy has changed")
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:

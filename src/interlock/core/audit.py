@@ -1,6 +1,7 @@
 """The audit: entries join the chain in the pass that they record. Repeated refusals are counted for a minute."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,10 @@ import msgspec
 
 from interlock.core.snapshot import Snapshot
 from interlock.model.audit import AuditEntry, AuditHead, AuditKind, chained
+from interlock.model.audit_request import NoteRefusals, RefusalsReport
+from interlock.model.command import NoteTokens
 from interlock.model.json_form import rfc3339
+from interlock.model.reload_report import Difference
 from interlock.model.run import Now
 
 if TYPE_CHECKING:
@@ -18,9 +22,13 @@ if TYPE_CHECKING:
 AUDIT = "audit"  # the kind of a span that ends when a count becomes an entry
 HEAD = "audit:head"  # name of the memo with the end of the chain
 COUNTED = "audit:repeated:"  # prefix of the names of memos with counts
+DECLARED, TOKENS = "audit:jobs", "audit:tokens"  # names of memos: what was last declared, as a digest or by name
 COUNT_FOR = 60.0  # seconds
 MOST_COUNTED = 1000  # keys that are counted apart; any others share a count for each kind
 LONGEST = 1000  # characters of a text in an entry
+MOST_NAMES = 20  # names in an entry
+
+_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class Repeated(msgspec.Struct):
@@ -42,6 +50,8 @@ class Audit:
     def __init__(self) -> None:
         self.head = AuditHead()
         self.repeated: dict[str, Repeated] = {}
+        self.declared = ""  # digest of the declared jobs; empty if there were none
+        self.tokens: dict[str, str] = {}  # as in `NoteTokens`
 
 
 def rebuild(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
@@ -50,6 +60,8 @@ def rebuild(state: "SchedulerState", snapshot: Snapshot, now: Now) -> None:
     head = AuditHead() if kept is None else msgspec.json.decode(kept, type=AuditHead)
     # Rows beyond the head are not ours; no entry may get the number of one, or it would be lost.
     state.audit.head = head if head.number >= snapshot.audit.number else snapshot.audit
+    state.audit.declared = snapshot.memos.get(DECLARED, b"").decode()
+    state.audit.tokens = msgspec.json.decode(snapshot.memos.get(TOKENS, b"{}"))
     for name, memo in snapshot.memos.items():
         if name.startswith(COUNTED):
             repeated = msgspec.json.decode(memo, type=Repeated)
@@ -72,7 +84,7 @@ def note(
     if repeats is None:
         _write(p, kind, actor, tenant, subject, detail, count)
         return
-    key = hashlib.blake2b(msgspec.json.encode(repeats), digest_size=16).hexdigest()
+    key = _digest_of(repeats)
     fresh = Repeated(kind, actor, tenant, p.now, detail)
     if key not in state.audit.repeated and len(state.audit.repeated) >= MOST_COUNTED:
         key, fresh = f"others:{kind}", Repeated(kind, "others", "", p.now, {})
@@ -94,6 +106,51 @@ def end_count(p: "Pass", key: str) -> None:
         detail = found.detail | {"repeated_since": rfc3339(found.since), "last": found.last}
         _write(p, found.kind, found.actor, found.tenant, found.first, detail, found.count)
         p.batch.memos[COUNTED + key] = None
+
+
+def note_refusals(p: "Pass", origin: str, command: NoteRefusals) -> None:
+    for one in command.refusals:
+        key = ("refused", one.reason, one.actor, one.tenant)
+        note(p, AuditKind.TOKEN_REFUSED, one.actor, one.tenant, one.subject, key, one.count, {"reason": one.reason})
+    p.answers.append((origin, RefusalsReport(command.request)))
+
+
+def note_tokens(p: "Pass", origin: str, command: NoteTokens) -> None:
+    """Audit the difference from the tokens of the previous start."""
+    audit = p.state.audit
+    if command.tokens != audit.tokens:
+        found = Difference.between(audit.tokens, command.tokens)
+        _write(p, AuditKind.TOKENS_CHANGED, "scheduler", "", "tokens", _named(found), 1)
+        audit.tokens = command.tokens
+        p.batch.memos[TOKENS] = msgspec.json.encode(command.tokens)
+
+
+def note_declared(p: "Pass", actor: str, before: Mapping[str, str] | None, after: Mapping[str, str]) -> None:
+    """Audit a change of the declared jobs, given by their versions. After a start, those before are known only by their
+    digest."""
+    audit = p.state.audit
+    digest = _digest_of(after) if after else ""
+    if digest != audit.declared:
+        detail = {"jobs": len(after)} if before is None else _named(Difference.between(before, after))
+        _write(p, AuditKind.JOB_CHANGED, actor, "", "declared jobs", {"action": "declared", **detail}, 1)
+        audit.declared = digest
+        p.batch.memos[DECLARED] = digest.encode()
+
+
+def note_jobs(p: "Pass", actor: str, action: str, names: Sequence[str]) -> None:
+    """Audit a change of jobs by a request."""
+    subject, detail = (names[0], {}) if len(names) == 1 else (f"{len(names)} jobs", {"names": list(names[:MOST_NAMES])})
+    if names:
+        _write(p, AuditKind.JOB_CHANGED, actor, "", subject, {"action": action, **detail}, 1)
+
+
+def _named(found: Difference) -> dict[str, Any]:
+    counts = {"added": len(found.added), "changed": len(found.changed), "removed": len(found.removed)}
+    return {**counts, "names": [*found.added, *found.changed, *found.removed][:MOST_NAMES]}
+
+
+def _digest_of(value: object) -> str:
+    return hashlib.blake2b(_sorted(value), digest_size=16).hexdigest()
 
 
 def _count(state: "SchedulerState", key: str, repeated: Repeated, end: float) -> None:

@@ -65,7 +65,7 @@ def constrain(p: Pass, run: Run) -> bool:
     if run.guarded.cleared and not (constraints.recheck_on_retry and run.previous is State.RETRYING):
         return False
     guard_of(p.state, run.job_id).pending[run.id] = run
-    p.move(run, State.CONDITION_PENDING, "constraints must be checked")
+    p.move(run, State.CONDITION_PENDING, p.passed_because.get(run.id, "constraints must be checked"))
     _check(p, run)
     return True
 

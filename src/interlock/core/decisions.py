@@ -16,6 +16,7 @@ from interlock.model.error import InterlockError
 from interlock.model.guard import Violation
 from interlock.model.job import Job
 from interlock.model.message import Message
+from interlock.model.policy import Ruling
 from interlock.model.reload_report import Difference
 from interlock.model.run import Run, Transition
 
@@ -86,6 +87,12 @@ class Decisions(msgspec.Struct, kw_only=True):
     retried: list[Run] = []  # a run for each failed attempt to be retried
     crashed: list[Run] = []  # a run for each lost attempt
     violations: list[tuple[Run, Violation]] = []
+    rulings: list[tuple[str, Ruling]] = []  # topic and verdict, other than a plain `allow`
+    bypassed: list[str] = []  # topic of each run that started without a verdict
+    outputs_checked: int = 0  # results whose metadata was judged
+    quarantined: list[Run] = []
+    scans: list[tuple[int, float]] = []  # reports of scans: results, and seconds
+    scans_skipped: int = 0  # results that could not be scanned
     warnings: list[str] = []
     problems: list[str] = []  # refused attempts to break the state table
     progressed: dict[str, Run] = {}  # runs that reported progress; the state has the reports

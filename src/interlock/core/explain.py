@@ -5,8 +5,21 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from interlock.core import actions, bulk, constraints, effects, lanes, liveness, routing, series, sessions, timers
+from interlock.core import (
+    actions,
+    bulk,
+    constraints,
+    effects,
+    judge,
+    lanes,
+    liveness,
+    routing,
+    series,
+    sessions,
+    timers,
+)
 from interlock.core.state import SchedulerState
+from interlock.model.approval import verdict_of
 from interlock.model.duration import span
 from interlock.model.explanation import Explanation, Obstacle, Reason, ReasonKind, WorkerFit, sentence_of
 from interlock.model.run import Now, Run
@@ -18,6 +31,7 @@ STAGES: tuple[Callable[[SchedulerState, Run, Now], Iterator[Reason]], ...] = (
     series.explain,
     timers.explain,
     actions.explain,
+    judge.explain,
     bulk.explain,
     constraints.explain,
     sessions.explain,
@@ -60,6 +74,7 @@ def explain(
         workers=workers,
         next_at=next_at,
         estimate_at=estimate_at,
+        verdict=verdict_of(run.judged),
     )
 
 

@@ -25,21 +25,29 @@ if TYPE_CHECKING:
 GATE = "gate"  # the kind of a span that ends when a rate has room again, or may be forgotten
 RATE = "rate:"  # prefix of the names of rates, and of their memos
 LANE_RATE = "rate:lane:"
+POLICY_LIMIT = "policy:"  # prefix of the names of rules that limit how many runs execute at once
 SESSION_RATE = "rate:session:"
 REST = 60.0  # seconds that the rate of an idle session is kept after all its starts are paid for
 
 
 def gate_names(job: Job, run: Run) -> tuple[str, ...]:
     rate = (f"{RATE}job:{job.id}",) if job.rate is not None else ()
-    return (*rate, limit_name(run)) if job.limit is not None else rate
+    return (*rate, *limit_names(run))
 
 
 def session_rate(tenant: str, session: str) -> str:
     return f"{SESSION_RATE}{tenant}:{session}"
 
 
-def limit_name(run: Run) -> str:
-    return f"limit:{run.job_id}:{None if run.facets is None else run.facets.limit_value}"
+def limit_names(run: Run) -> list[str]:
+    """Return the limits that a run counts for: that of its job for a value, and that of the rule that allowed it."""
+    facets = run.facets
+    if facets is None:
+        return []
+    found = [] if facets.limit_value is None else [f"limit:{run.job_id}:{facets.limit_value}"]
+    if run.limits.max_concurrent is not None and facets.policy is not None:
+        found.append(POLICY_LIMIT + facets.policy.rule)
+    return found
 
 
 class Gate(msgspec.Struct, eq=False, kw_only=True):
@@ -136,8 +144,12 @@ class LimitGate(Gate, eq=False, kw_only=True):
 
     def explain(self, most: int) -> Iterator[Reason]:
         if len(self.holders) >= most:
-            _, job_id, value = self.name.split(":", 2)
-            text = f"waits for the limit of job {job_id} for {value!r}: {len(self.holders):,} active, {most:,} allowed"
+            if self.name.startswith(POLICY_LIMIT):
+                what = f"rule {self.name.removeprefix(POLICY_LIMIT)} of the policy"
+            else:
+                _, job_id, value = self.name.split(":", 2)
+                what = f"job {job_id} for {value!r}"
+            text = f"waits for the limit of {what}: {len(self.holders):,} active, {most:,} allowed"
             holders = list(islice(sorted(self.holders), MOST_NAMED))
             yield Reason(kind=ReasonKind.LIMIT, text=text, name=self.name, holders=holders)
 
@@ -181,5 +193,5 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
     for gate in map(state.gates.get, gate_names(job, run)):
         if isinstance(gate, RateGate) and job.rate is not None:
             yield from gate.explain(job.rate, job.burst, now)
-        elif isinstance(gate, LimitGate) and job.limit is not None:
-            yield from gate.explain(job.limit.max)
+        elif isinstance(gate, LimitGate):
+            yield from gate.explain(gate.most)

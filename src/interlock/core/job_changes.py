@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Sequence
 
 from interlock.core.admission import adopt, lane_of, note_reached
+from interlock.core.audit import note_declared, note_jobs
 from interlock.core.decisions import Defined
 from interlock.core.facts import Needs
 from interlock.core.fire_times import first_time, following
 from interlock.core.job_queries import report
+from interlock.core.judge import adopt_policy
 from interlock.core.lane_changes import adopt_lanes
+from interlock.core.output import adopt_output
 from interlock.core.schedule_table import GONE, Entry
 from interlock.core.series import PAUSED, go, let_go, skip
 from interlock.core.state import SchedulerState
@@ -63,6 +66,8 @@ def define(p: Pass, origin: str, command: Define) -> None:
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
     adopt_lanes(p, command.lanes)
+    adopt_policy(p, command.policy)
+    adopt_output(p, command.position)
     before, state.declared = state.declared, {job.id: job.version for job in jobs}
     state.sources = command.sources
     is_start = not before and not state.timetable.entries
@@ -83,6 +88,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
         _forget_unknown(p)
         state.timetable.rebuild()
     state.jobs |= put
+    note_declared(p, command.actor, None if is_start else before, state.declared)
     p.adopting.update(job.id for job in jobs if is_start or before.get(job.id, job.version) != job.version)
     if command.request:
         p.answers.append((origin, Defined(command.request, Difference.between(before, state.declared))))
@@ -98,6 +104,8 @@ def put(p: Pass, origin: str, command: Put) -> None:
         check_lane(job, state.lanes)
         if (late := _too_late(state, job, p.now)) is not None:
             raise BadSchedule(late)
+    changed = [job.id for job in command.jobs if state.jobs.get(job.id) != job]
+    note_jobs(p, command.actor or origin, "put", changed)
     for job in command.jobs:
         known = state.jobs.get(job.id)
         if known != job:
@@ -116,6 +124,7 @@ def drop(p: Pass, origin: str, command: DropJob) -> None:
     _leave_table(p, command.job_id, REMOVED)
     del p.state.jobs[command.job_id]
     p.put_jobs[command.job_id] = None
+    note_jobs(p, command.actor or origin, "deleted", [command.job_id])
     p.answers.append((origin, report(p.state, command.request)))
 
 
@@ -236,6 +245,7 @@ def pause(p: Pass, origin: str, command: SetPaused) -> None:
         else:
             _resume(p, entry)
         entry.paused = command.paused
+        note_jobs(p, command.actor or origin, "paused" if command.paused else "resumed", [command.job_id])
         p.schedules[entry.job.id] = entry.row()
         p.state.timetable.place(entry)
     p.answers.append((origin, report(p.state, command.request, command.job_id)))

@@ -8,10 +8,13 @@ import msgspec
 from interlock.core import audit, sessions
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import rebuild_guards
+from interlock.core.judge import LONGEST_PAUSE, MEMO
 from interlock.core.lane import Room
+from interlock.core.output import MEMO as SCANNED
 from interlock.core.schedule_table import series_of
+from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
-from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
+from interlock.core.state import LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import JUMP, waits_for_span
 from interlock.model.duration import checked
 from interlock.model.job import Job
@@ -48,6 +51,9 @@ def rebuild(
         if name.startswith(RATE):
             left = msgspec.json.decode(due, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
+    state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
+    state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
+    state.asking = {run.id: run for run in snapshot.runs if run.state is State.APPROVAL_REQUIRED}
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
@@ -74,10 +80,9 @@ def _set_spans(state: SchedulerState, run: Run, now: Now, known: dict[tuple[str,
 
 def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
     """Yield the rest of each span by the wall clock; never more than the whole, even if the clock was set back."""
-    kind = ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME
-    start = getattr(run, kind)
-    if job.max_runtime is not None and start is not None:
-        yield kind, min(start + job.max_runtime - wall, job.max_runtime)
+    for kind, longest in runtimes(job, run):
+        if (start := getattr(run, kind)) is not None:
+            yield kind, min(start + longest - wall, longest)
     expected = job.constraints.max_expected_run_time
     if expected is not None and run.started_at is not None:
         yield LATE, min(run.started_at + checked(expected) - wall, checked(expected))
@@ -87,6 +92,10 @@ def _spans_left(run: Run, job: Job, wall: float) -> Iterator[tuple[str, float]]:
 
 
 def _longest_wait(run: Run, job: Job) -> float:
+    if run.state is State.PENDING:
+        return LONGEST_PAUSE
+    if run.judged is not None and run.judged.approval is not None and run.state is State.APPROVAL_REQUIRED:
+        return run.judged.approval.expires_at - run.judged.approval.asked_at
     if (decision := run.guarded.decision) is not None:
         return max(checked(decision.delay), checked(decision.limit or 0.0))
     asked = run.failure and run.failure.retry_after

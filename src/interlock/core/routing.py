@@ -65,6 +65,7 @@ def send(
         p.elapsed + p.state.limits.silence,
         further,
         run.session,
+        None if run.judged is None else run.judged.limits,
     )
     p.send(worker.id, message)
 

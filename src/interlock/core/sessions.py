@@ -232,9 +232,10 @@ def release(p: Pass) -> None:
 
 
 def _step_back(p: Pass, run: Run) -> None:
-    """Let others of its session proceed past a run that is held although its turn has come."""
+    """Let others of its session proceed past a run that waits for a person or the policy although its turn has come."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
-    if session is not None and run.is_held and run.id in session.active:
+    waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED)
+    if session is not None and waits and run.id in session.active:
         _wait_again(session, run)
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
@@ -302,8 +303,11 @@ def _stop_all(p: Pass, session: Session, actor: str) -> bool:
 def _reset(p: Pass, session: Session, actor: str) -> bool:
     """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
     _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
-    guarded = [run for guard in p.state.guards.values() for run in guard.pending.values() if not run.guarded.cleared]
-    of_session = [run for run in guarded if (run.tenant, run.session) == (session.tenant, session.name)]
+    not_cleared = [
+        *(run for guard in p.state.guards.values() for run in guard.pending.values() if not run.guarded.cleared),
+        *p.state.asking.values(),
+    ]
+    of_session = [run for run in not_cleared if (run.tenant, run.session) == (session.tenant, session.name)]
     for run in [*session.waiting.values(), *of_session]:
         cancel_run(p, run, CLEARED, actor)
     for run in session.not_ended():
@@ -362,7 +366,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 def had_turn(run: Run) -> bool:
     """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
     lane or in its session; a start decides anew."""
-    waits = run.state in GUARDED or run.state is State.SCHEDULED or (run.state is State.PENDING and run.is_held)
+    waits = run.state in GUARDED or run.state in (State.SCHEDULED, State.PENDING, State.APPROVAL_REQUIRED)
     return not waits or (run.attempt > 0 and not run.session_facet.stepped_back)
 
 

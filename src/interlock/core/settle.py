@@ -1,12 +1,16 @@
 """The end of an attempt and its consequence: success, a retry after a delay, or the end of the run."""
 
+from collections.abc import Iterator
+from math import inf
+
+from interlock.core import output
 from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
-from interlock.model.command import Quarantine
 from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
+from interlock.model.job import Job
 from interlock.model.message import Finished, Lost, Returned, Settled, Started
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run
@@ -52,12 +56,29 @@ def begin(p: Pass, run: Run, at: float | None = None) -> None:
         run.started_at = run.changed_at
     job = p.state.job_of(run)
     expected = job.constraints.max_expected_run_time if is_first else None
-    if job.max_runtime is not None or expected is not None:
+    if job.max_runtime is not None or expected is not None or run.facets is not None:
         began = p.elapsed - max(0.0, p.now - run.changed_at)
         if expected is not None:
             p.state.set_span(began + checked(expected), run, LATE)
-        if job.max_runtime is not None and (is_first or job.max_runtime_per_attempt):
-            p.state.set_span(began + job.max_runtime, run, ATTEMPT_RUNTIME if job.max_runtime_per_attempt else RUNTIME)
+        for kind, longest in runtimes(job, run):
+            if is_first or kind == ATTEMPT_RUNTIME:
+                p.state.set_span(began + longest, run, kind)
+
+
+def runtimes(job: Job, run: Run) -> Iterator[tuple[str, float]]:
+    """Yield the longest times that a run or its attempt may take, each with the kind of its span."""
+    allowed = inf if run.limits.max_runtime is None else checked(run.limits.max_runtime)
+    own = inf if job.max_runtime is None else job.max_runtime
+    if job.max_runtime_per_attempt and own < inf:
+        yield ATTEMPT_RUNTIME, own
+        own = inf
+    if (longest := min(own, allowed)) < inf:
+        yield RUNTIME, longest
+
+
+def most_retries(job: Job, run: Run) -> int:
+    allowed = run.limits.max_retries
+    return job.max_retries if allowed is None else min(allowed, job.max_retries)
 
 
 def finished(p: Pass, worker_id: str, message: Finished) -> None:
@@ -70,6 +91,8 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     begin(p, run, at if at is None else max(run.changed_at, at - message.took))
+    if message.error is not None or run.limits.max_output is not None:
+        message = output.narrowed(p.state, run, message)
     outcome = read_outcome(message.outcome)
     run.outcome = outcome
     run.exit_code = message.exit_code
@@ -79,7 +102,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        if not call_after(p, run):
+        if not output.withhold(p, run, at) and not call_after(p, run):
             p.move(run, State.SUCCEEDED, "done", at=at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
@@ -97,18 +120,10 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         _retry_or(p, run, State.FAILED, message.failure, at)
 
 
-def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
-    """Quarantine the output of a succeeded run; leave a run in any other state unchanged."""
-    run = p.find(command.run_id)
-    if run is not None and run.state is State.SUCCEEDED:
-        p.move(run, State.OUTPUT_QUARANTINED, command.reason, command.actor)
-        p.batch.dead_letters.append((run.id, p.now, "output_quarantined", command.reason))
-
-
 def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:
     """Retry the run after its delay, or end it. A delay that the handler asked for is kept unchanged."""
     job = p.state.job_of(run)
-    most = job.max_retries
+    most = most_retries(job, run)
     run.failures += 1
     why = "failed" if end is State.FAILED else "attempt ran too long"
     types = TIMED_OUT if end is State.TIMEOUT else () if failure is None else failure.types

@@ -10,7 +10,17 @@ from typing import Any
 import msgspec
 
 from interlock.core.audit import AUDIT, Audit
-from interlock.core.gates import GATE, RATE, Gate, LimitGate, RateGate, gate_names, limit_name, session_rate
+from interlock.core.gates import (
+    GATE,
+    POLICY_LIMIT,
+    RATE,
+    Gate,
+    LimitGate,
+    RateGate,
+    gate_names,
+    limit_names,
+    session_rate,
+)
 from interlock.core.job_guard import JobGuard
 from interlock.core.lane import Lane, LineKey, Offer, Room, RouteKey
 from interlock.core.schedule_table import Series, Table
@@ -22,6 +32,8 @@ from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
 from interlock.model.run import Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
+from interlock.policy.policy import Policy
+from interlock.policy.velocity import Windows
 
 MOST_COMPARED = 10_000  # job names compared with an unknown one to suggest the closest
 MOST_KEYS = 10_000
@@ -44,6 +56,9 @@ class Limits(msgspec.Struct, frozen=True):
     prerun: float = 10.0  # seconds ahead of its time that an occurrence becomes a run
     lead: float = 0.0  # seconds ahead of its time that an occurrence may go to a worker; half of it is for the commit
     session_patterns: Mapping[str, Mapping[str, Any]] = {}  # pattern of session names → options
+    approval_timeout: float = 86_400.0
+    remote_policy: bool = False  # whether a service judges runs, and not this process
+    policy_fails_open: bool = False  # whether a run may start if that service cannot be reached
     bulk_runs: int = 1000  # runs that bulk requests act on in one pass
 
     @property
@@ -148,6 +163,12 @@ class SchedulerState:
         self.walks: dict[str, list[Run]] = {}  # bulk request under way → runs not yet looked at, the next one last
         # (none for a retry, which reads them from the store)
         self.guards: dict[str, JobGuard] = {}  # by job, for those that have had a guarded run
+        self.policy: Policy | None = None
+        self.policy_digest = ""  # of the policy that judged the waiting runs
+        self.windows = Windows()  # of rules with a velocity
+        self.scanned: int | None = None  # position up to which results are scanned; None if none are
+        self.asking: dict[str, Run] = {}  # runs that wait for an approval
+        self.unjudged: set[str] = set()  # runs with constraints that must be judged again once they pass
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
@@ -218,7 +239,7 @@ class SchedulerState:
 
     def route_key(self, run: Run) -> RouteKey:
         job, worker_of = self.job_of(run), run.job_id
-        gates = gate_names(job, run) if job.rate is not None or job.limit is not None else ()
+        gates = gate_names(job, run) if job.rate is not None or run.facets is not None else ()
         if run.session is not None and self.sessions[run.tenant, run.session].rate is not None:
             gates = (session_rate(run.tenant, run.session), *gates)
         if type(job.work) is ProcessWork:
@@ -255,18 +276,18 @@ class SchedulerState:
 
     def hold_slot(self, run: Run) -> None:
         self.lanes[run.lane].holding[run.id] = run
-        if run.facets is not None and run.facets.limit_value is not None:
-            self.limit_gate(run).holders.add(run.id)
+        if run.facets is not None:
+            for name in limit_names(run):
+                self.limit_gate(name).holders.add(run.id)
 
     def free_slot(self, run: Run) -> None:
         del self.stir(run.lane).holding[run.id]
-        if run.facets is not None and run.facets.limit_value is not None:
-            gate = self.limit_gate(run)
-            gate.holders.discard(run.id)
-            self.open_gates[gate.name] = gate
+        if run.facets is not None:
+            for name in limit_names(run):
+                gate = self.open_gates[name] = self.limit_gate(name)
+                gate.holders.discard(run.id)
 
-    def limit_gate(self, run: Run) -> LimitGate:
-        name = limit_name(run)
+    def limit_gate(self, name: str) -> LimitGate:
         gate = self.gates.get(name)
         if not isinstance(gate, LimitGate):
             gate = self.gates[name] = self.open_gates[name] = LimitGate(name=name)
@@ -287,9 +308,12 @@ class SchedulerState:
             found += [] if rate is None else [self.rate_gate(name, *rate)]
         if job.rate is not None:
             found.append(self.rate_gate(f"{RATE}job:{job.id}", job.rate, job.burst))
-        if job.limit is not None:
-            limit = self.limit_gate(run)
-            limit.most = job.limit.max
+        for name in limit_names(run):
+            limit, allowed = self.limit_gate(name), run.limits.max_concurrent
+            if not name.startswith(POLICY_LIMIT):
+                limit.most = limit.most if job.limit is None else job.limit.max
+            elif allowed is not None:
+                limit.most = allowed
             found.append(limit)
         return found
 

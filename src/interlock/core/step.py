@@ -6,14 +6,17 @@ from typing import TYPE_CHECKING, Any
 from interlock.core import (
     actions,
     admission,
+    audit,
     bulk,
     constraints,
     effects,
     job_changes,
+    judge,
     lane_changes,
     lanes,
     liveness,
     outbox,
+    output,
     rerun,
     sessions,
     settle,
@@ -25,7 +28,17 @@ from interlock.core.facts import Facts, Needs
 from interlock.core.series import release
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
-from interlock.model import command, delivery_request, effect, lane_request, message, request
+from interlock.model import (
+    approval_request,
+    audit_request,
+    command,
+    delivery_request,
+    effect,
+    lane_request,
+    message,
+    output_request,
+    request,
+)  # fmt: skip
 from interlock.model.error import InterlockError, InvalidTransition
 from interlock.model.run import Now, Run
 from interlock.model.state import State
@@ -135,12 +148,17 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.Define: job_changes.define,
     command.Put: job_changes.put,
     command.Refill: job_changes.refill,
-    command.Quarantine: settle.quarantine,
+    command.PolicyMoved: judge.policy_moved,
+    approval_request.Resolve: judge.resolve,
+    approval_request.ReleaseOutput: output.release_output,
+    output_request.ReportScans: output.report_scans,
     command.Answered: effects.answered,
     command.HandedOver: liveness.handed_over,
     command.WorkerUp: liveness.worker_up,
     command.WorkerDown: liveness.worker_down,
     command.Stalled: liveness.stalled,
+    audit_request.NoteRefusals: audit.note_refusals,
+    command.NoteTokens: audit.note_tokens,
     command.StartDraining: _start_draining,
     command.NoteServices: _note_services,
 }
@@ -151,17 +169,23 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     request.StartBulk: rerun.needs_page,
     lane_request.ActOnSession: sessions.act_needs,
     delivery_request.Redeliver: outbox.needs_delivery,
-    command.Quarantine: actions.needs_run,
+    approval_request.Resolve: judge.resolve_needs,
+    approval_request.ReleaseOutput: output.release_needs,
+    output_request.ReportScans: output.report_needs,
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
 }
 
-_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (actions.has_expired, actions.stays_held, constraints.constrain)
+_STAGES: tuple[Callable[[Pass, Run], bool], ...] = (
+    actions.has_expired, actions.stays_held, judge.judge, constraints.constrain,
+)  # fmt: skip
 """the stages between pending and the queue, in order; a stage returns True for a run that it ends or keeps"""
 
 _APPLIERS: dict[type[effect.Effect], effects.Apply] = {
     effect.ReadInputs: liveness.inputs_read,
     effect.ReadPrevious: constraints.previous_read,
     effect.CallHook: constraints.hook_answered,
+    effect.ReadPayload: judge.payload_read,
+    effect.CheckPolicy: judge.policy_answered,
 }

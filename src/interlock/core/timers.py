@@ -1,16 +1,17 @@
 """Time: runs fall due, retries begin, deadlines pass."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 
 from msgspec.structs import replace
 
-from interlock.core import constraints, timetable
+from interlock.core import constraints, judge, timetable
 from interlock.core.actions import has_expired, overrun
 from interlock.core.audit import AUDIT, end_count
 from interlock.core.gates import GATE, RateGate, ring
 from interlock.core.schedule_table import goes_early
 from interlock.core.sessions import end_window
+from interlock.core.settle import most_retries
 from interlock.core.state import LATE, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.duration import span
@@ -62,10 +63,12 @@ def _look(p: Pass, run: Run) -> None:
 
 
 def waits_for_span(run: Run) -> bool:
-    """Return whether `due_at` is the end of a delay (of a submit, retry or violation), not a requested instant."""
+    """Return whether `due_at` ends a delay (of a submit, retry, violation or verdict), and is no requested instant."""
     if run.state is State.PRERUN:
         return run.due_at is not None and run.delay is not None
-    return run.due_at is not None and run.state in (State.RETRYING, State.ACTION_RUNNING)
+    if run.state is State.PENDING:
+        return run.due_at is not None and run.judged is not None and run.judged.waits
+    return run.due_at is not None and run.state in (State.RETRYING, State.ACTION_RUNNING, State.APPROVAL_REQUIRED)
 
 
 def _go_on(p: Pass, run: Run) -> None:
@@ -89,14 +92,21 @@ def _end_spans(p: Pass) -> None:
             continue
         if kind == LATE:
             constraints.late(p, run)
-        elif kind == WAIT and run.state is State.ACTION_RUNNING:
-            constraints.check_again(p, run)
-        elif kind == WAIT and run.state is State.SCHEDULED:
-            end_window(p, run)
-        elif kind == WAIT and run.state in (State.PRERUN, State.RETRYING):
-            _go_on(p, run)
         elif kind != WAIT:
             overrun(p, run, kind)
+        elif (end_wait := _WAITS.get(run.state)) is not None:
+            end_wait(p, run)
+
+
+_WAITS: dict[State, Callable[[Pass, Run], None]] = {
+    State.PRERUN: _go_on,
+    State.RETRYING: _go_on,
+    State.PENDING: judge.time_passed,
+    State.APPROVAL_REQUIRED: judge.time_passed,
+    State.ACTION_RUNNING: constraints.check_again,
+    State.SCHEDULED: end_window,
+}
+"""state → what the end of a wait does there"""
 
 
 def _jump(state: SchedulerState, now: Now) -> float:
@@ -130,7 +140,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     at = run.due_at + _jump(state, now) if waits_for_span(run) else run.due_at
     left = f"in {span(at - now.wall)}" if at > now.wall else "now"
     if run.state is State.RETRYING:
-        most = state.job_of(run).max_retries
+        most = most_retries(state.job_of(run), run)
         text = f"waits for retry {run.failures} of {most}, due {left}"
         yield Reason(kind=ReasonKind.RETRY, text=text, at=at)
     else:

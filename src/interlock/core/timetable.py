@@ -176,6 +176,7 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
         at,
         payload.EMPTY if job.payload is None else msgspec.json.encode(job.payload),
         None,
+        "scheduler",
         None if job.deadline is None else max(due, p.now) + job.deadline,
         job.version,
         lane,

@@ -71,6 +71,9 @@ class Pass(Decisions, kw_only=True):
     schedules: dict[str, ScheduleRow | None] = {}  # job → its new row, None to delete it
     put_jobs: dict[str, Job | None] = {}  # id → the new definition of a stored job, None to delete it
     adopting: set[str] = set()  # jobs that have changed
+    passed: set[str] = set()  # runs that the remote policy let pass in this pass
+    passed_because: dict[str, str] = {}  # run → the verdict that let it pass
+    payloads: dict[str, bytes] = {}  # run to be judged → its payload, if only the store has it
 
     def begin(self, run: Run) -> None:
         """Add a new run in its current state."""
@@ -113,7 +116,6 @@ class Pass(Decisions, kw_only=True):
             self._settle_effect(run, before, effect)
 
     def _settle_effect(self, run: Run, before: State, effect: int) -> None:
-        lane = self.state.lanes[run.lane]
         if effect & TAKES_SLOT:
             self.state.hold_slot(run)
         elif effect & FREES_SLOT:
@@ -127,22 +129,27 @@ class Pass(Decisions, kw_only=True):
             self.set_facet(run, constraints=replace(run.guarded, cleared=False))
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
+        if before is State.APPROVAL_REQUIRED:
+            self.state.asking.pop(run.id, None)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:
-            lane.moved.pop(run.id, None)
-            if run.session is not None:
-                self.state.sessions[run.tenant, run.session].waiting.pop(run.id, None)
-            run.ended_at = run.changed_at
-            run.due_at = None
-            self.ended.append(run)
-            if run.facets is not None and run.facets.unique is not None:
-                self.freed.add(run.id)
-            state = self.state
-            del state.runs[run.id]
-            state.progress.pop(run.id, None)
-            state.log_sizes.pop(run.id, None)
-            state.lines.pop(run.id, None)
+            self._end(run)
+
+    def _end(self, run: Run) -> None:
+        state = self.state
+        state.lanes[run.lane].moved.pop(run.id, None)
+        if run.session is not None:
+            state.sessions[run.tenant, run.session].waiting.pop(run.id, None)
+        run.ended_at = run.changed_at
+        run.due_at = None
+        self.ended.append(run)
+        if run.facets is not None and run.facets.unique is not None:
+            self.freed.add(run.id)
+        del state.runs[run.id]
+        state.progress.pop(run.id, None)
+        state.log_sizes.pop(run.id, None)
+        state.lines.pop(run.id, None)
 
     def find(self, run_id: str) -> Run | None:
         """Return a run that is live, ended in this pass, or came from the store as a fact."""

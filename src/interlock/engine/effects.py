@@ -2,18 +2,28 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from interlock.model.command import Answered
-from interlock.model.effect import CallHook, Effect, ReadInputs, ReadPrevious
-from interlock.model.error import StoreUnavailable
+from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, ReadPayload, ReadPrevious
+from interlock.model.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
+from interlock.model.policy import PolicyRequest, Verdict
 from interlock.ports.store import Store
+from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.engine")
 
-MOST_AT_ONCE = 8  # calls under way at once
+MOST_AT_ONCE = 8  # calls to the store under way at once
+MOST_FRAMES = 4  # calls to the policy service under way at once
+FRAME, FRAME_BYTES = 100, 4 * 1024 * 1024  # requests of one such call, and bytes of their payloads
 Answers = list[tuple[Effect, Any]]
+Check = Callable[[Sequence[PolicyRequest], bool], Awaitable[list[Verdict]]]
+
+
+async def no_service(requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+    raise PolicyUnavailable("no policy service is set")
 
 
 class Effects:
@@ -21,23 +31,60 @@ class Effects:
         self, store: Store, post: Callable[[str, object], None], call_hook: Callable[[CallHook], None] = lambda _: None
     ) -> None:
         """`call_hook` hands a request to the sender, whose answer comes by itself."""
+        self.check: Check = no_service  # asks the policy service, or raises `PolicyUnavailable`
         self._call_hook = call_hook
         self._store = store
         self._post = post
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
-        self._tasks: dict[asyncio.Task[None], Sequence[Effect]] = {}
+        self._tasks = TaskSet()
+        self._under_way: set[Effect] = set()
+        self._checks: deque[CheckPolicy] = deque()  # those that no call has taken yet
+        self._frames = 0  # calls to the policy service under way
 
     def begin(self, effects: Sequence[Effect]) -> None:
         """Begin these effects, one call for each kind, except those already under way."""
         for effect in effects:
             if isinstance(effect, CallHook):
                 self._call_hook(effect)
-        under_way = {effect for batch in self._tasks.values() for effect in batch}
-        for kind, do in _KINDS.items():
-            if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
-                task = asyncio.get_running_loop().create_task(self._do(do, batch))
-                self._tasks[task] = batch
-                task.add_done_callback(self._tasks.pop)
+        new = [effect for effect in effects if effect not in self._under_way and not isinstance(effect, CallHook)]
+        self._under_way.update(new)
+        for kind, do in KINDS.items():
+            if batch := [effect for effect in new if type(effect) is kind]:
+                self._tasks.begin(self._do(do, batch))
+        self._checks.extend(effect for effect in new if isinstance(effect, CheckPolicy))
+        self._ask()
+
+    def _ask(self) -> None:
+        """Ask the policy service while there is room. Requests that have to wait share the next call."""
+        while self._checks and self._frames < MOST_FRAMES:
+            frame = [self._checks.popleft()]
+            size = len(frame[0].request.payload)
+            while self._checks and len(frame) < FRAME and self._checks[0].again == frame[0].again:
+                size += len(self._checks[0].request.payload)
+                if size > FRAME_BYTES:
+                    break
+                frame.append(self._checks.popleft())
+            self._frames += 1
+            self._tasks.begin(self._check(frame))
+
+    async def _check(self, frame: Sequence[CheckPolicy]) -> None:
+        """Ask for these verdicts. Without them, answer why; a shutdown answers nothing."""
+        answers: Answers = []
+        try:
+            verdicts = await self.check([one.request for one in frame], frame[0].again)
+            answers = [(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)]
+        except PolicyClosed:
+            pass
+        except PolicyUnavailable as error:
+            answers = [(one, (one.request, error.why)) for one in frame]
+        except Exception:
+            logger.exception("internal error")
+        finally:
+            self._under_way.difference_update(frame)
+            self._frames -= 1
+        self._ask()
+        if answers:
+            self.answer(answers)
 
     async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
         try:
@@ -50,14 +97,16 @@ class Effects:
             logger.exception("internal error")
         else:
             self.answer(answers)
+        finally:
+            self._under_way.difference_update(effects)
 
     def answer(self, answers: Answers) -> None:
         self._post("", Answered(answers))
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._checks.clear()
+        self._tasks.cancel()
+        await self._tasks.end()
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
@@ -66,9 +115,13 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
     return [(effect, (one.payload, one.checkpoint, one.further)) for effect, one in known if one is not None]
 
 
+async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
+    return [(effect, inputs[0]) for effect, inputs in await read_inputs(effects, store)]
+
+
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
     return [(one, await store.previous(one.run_id)) for one in effects if isinstance(one, ReadPrevious)]
 
 
-Do = Callable[[Sequence[Effect], Store], Awaitable[Answers]]
-_KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous}
+Do = Callable[[Sequence[Effect], Store], Coroutine[Any, Any, Answers]]
+KINDS: dict[type[Effect], Do] = {ReadInputs: read_inputs, ReadPrevious: read_previous, ReadPayload: read_payloads}

@@ -1,7 +1,7 @@
 """Counts and histograms of committed decisions, as families for Prometheus.
 
 A pass adds to them in a few sweeps that count equal values together: at full load, a run has forty microseconds in
-all. Labels are jobs, lanes, states and error codes, never run ids.
+all. Labels are jobs, topics, lanes, states and error codes, never run ids.
 """
 
 from bisect import bisect_left
@@ -22,7 +22,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 FRESH = 0.1  # seconds for which computed metrics are reused
 ROWS = (1, 10, 100, 1000, 10_000)
 Sample = tuple[str, dict[str, str], float]
-MOST_JOBS = 1000  # jobs with a label of their own; the others share one
+MOST_JOBS = 1000  # jobs and topics with a label of their own; the others share one
 OTHERS = "(others)"
 
 _JOB_OF_ROW = itemgetter(Run.__struct_fields__.index("job_id"))
@@ -60,8 +60,9 @@ class Metrics:
         self.recent: list[Run] = []
         self._counts: dict[str, Counter[str]] = defaultdict(Counter)  # event → job or error code → count
         self._latency = Histogram(SECONDS)
+        self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
         self._lag = Histogram(SECONDS)
-        self._jobs: set[str] = set()  # jobs with a label of their own
+        self._jobs: set[str] = set()  # jobs and topics with a label of their own
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
@@ -129,6 +130,10 @@ class Metrics:
         self._dead_letters += len(batch.dead_letters)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
+        if decisions.rulings or decisions.bypassed:
+            topics = self._labels(topic for topic, _ in decisions.rulings)
+            self._verdicts.update(zip(topics, (ruling for _, ruling in decisions.rulings), strict=True))
+            self._counts["bypassed"].update(self._labels(decisions.bypassed))
 
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
@@ -197,6 +202,7 @@ class Metrics:
             ("gauge", "workers", "Workers that are connected.", len(workers)),
             ("gauge", "worker_slots", "Slots of these workers.", sum(one.slots for one in workers)),
             ("gauge", "worker_attempts", "Attempts on these workers.", sum(len(one.attempts) for one in workers)),
+            ("gauge", "approvals_waiting", "Runs that wait for an approval.", len(state.asking)),
             ("counter", "stale_messages_total", "Messages of attempts that are no longer live.", stale),
             ("counter", "log_lines_dropped_total", "Log lines dropped because a run's log was full.", dropped),
             ("counter", "leases_lost_total", "Times the scheduler lost its lease.", self._leases_lost),
@@ -224,6 +230,13 @@ class Metrics:
                 "event",
                 counts["deliveries"],
             ),
+            (
+                "counter",
+                "input_fail_open_total",
+                "Runs that started without a verdict, because the policy could not be reached.",
+                "topic",
+                counts["bypassed"],
+            ),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
@@ -244,6 +257,9 @@ class Metrics:
             for job_id, states in self.by_job.items()
             for one, count in states.items()
         ]
+        verdicts: list[Sample] = [
+            ("", {"topic": topic, "ruling": ruling}, float(count)) for (topic, ruling), count in self._verdicts.items()
+        ]
         found: list[tuple[str, str, str, list[Sample]]] = [
             *(
                 (kind, name, text, [("", {label: key} if label else {}, float(one)) for key, one in values.items()])
@@ -251,5 +267,6 @@ class Metrics:
             ),
             *(("histogram", name, text, samples) for name, text, samples in histograms),
             ("counter", "runs_completed_total", "Runs that ended, by their final state.", ended),
+            ("counter", "verdicts_total", "Verdicts of the policy other than a plain allow.", verdicts),
         ]
         return [Family(f"interlock_{name}", kind, text, samples) for kind, name, text, samples in found]

@@ -13,7 +13,7 @@ from interlock.model.error import Forbidden
 class Role(StrEnum):
     VIEWER = "viewer"  # sees runs, logs and events
     OPERATOR = "operator"  # also submits, cancels and acts on services
-    APPROVER = "approver"  # also clears runs that wait for approval
+    APPROVER = "approver"  # also clears runs that wait for approval, and reads the audit
     ADMIN = "admin"  # everything
 
 
@@ -23,12 +23,13 @@ class Permission(StrEnum):
     CANCEL = "cancel"
     OPERATE = "operate"  # act on services, and reload the files
     APPROVE = "approve"
+    AUDIT = "read the audit"
 
 
 PERMISSIONS: dict[Role, frozenset[Permission]] = {
     Role.VIEWER: frozenset({Permission.READ}),
     Role.OPERATOR: frozenset({Permission.READ, Permission.SUBMIT, Permission.CANCEL, Permission.OPERATE}),
-    Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE}),
+    Role.APPROVER: frozenset({Permission.READ, Permission.APPROVE, Permission.AUDIT}),
     Role.ADMIN: frozenset(Permission),
 }
 

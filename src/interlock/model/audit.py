@@ -26,6 +26,7 @@ class AuditKind(StrEnum):
     BYPASSED = "bypassed"  # policy could not be reached, and a run passed because the fail mode is open
     APPROVED = "approved"
     REJECTED = "rejected"
+    SELF_APPROVAL = "self_approval"  # somebody tried to approve a run of their own
     APPROVAL_EXPIRED = "approval_expired"
     QUARANTINED = "quarantined"  # a result is withheld
     REDACTED = "redacted"  # a result was changed before anybody saw it
@@ -89,6 +90,13 @@ class AuditFault(msgspec.Struct, frozen=True):
     text: str
 
 
+class AuditReport(msgspec.Struct, frozen=True):
+    """The result of a verification."""
+
+    head: AuditHead  # the last entry that was found
+    faults: list[AuditFault]
+
+
 def entry_hash(entry: AuditEntry) -> str:
     fields = asdict(entry)
     del fields["hash"]
@@ -127,8 +135,8 @@ class Chain:
             self._missed = None
         self.head = AuditHead(number, entry.hash)
 
-    def end(self, head: AuditHead | None) -> list[AuditFault]:
-        """Compare the last entry with the head that is kept beside them, if given; return all faults."""
+    def end(self, head: AuditHead | None) -> AuditReport:
+        """Compare the last entry with the head that is kept beside them, if given."""
         if head is not None and head.number > self.head.number:
             self._missing(head.number)
         elif head is not None and head.number < self.head.number:
@@ -137,7 +145,7 @@ class Chain:
             self._found(head.number, f"entry {head.number} was altered: the head has another hash")
         if self._missed is not None:
             self._found(0, f"no entry has the hash {self._missed}: the audit was rewritten or cut")
-        return self.faults
+        return AuditReport(self.head, self.faults)
 
     def _missing(self, last: int) -> None:
         first = self.head.number + 1
@@ -148,8 +156,8 @@ class Chain:
         self.faults.append(AuditFault(number, text))
 
 
-def verify(entries: Iterable[AuditEntry], head: AuditHead | None, must_have: str | None = None) -> list[AuditFault]:
-    """Return what is wrong with a whole audit: altered, missing and reordered entries."""
+def verify(entries: Iterable[AuditEntry], head: AuditHead | None, must_have: str | None = None) -> AuditReport:
+    """Find altered, missing and reordered entries in a whole audit. `must_have` is a hash that was kept elsewhere."""
     chain = Chain(must_have)
     for entry in entries:
         chain.add(entry)

@@ -33,6 +33,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     sources: dict[str, str] = {}  # job → where it is declared
     lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
     policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
+    position: int = 0  # of the last row that was stored or is about to be
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -55,12 +56,10 @@ class Refill(msgspec.Struct, frozen=True, gc=False):
     actor: str
 
 
-class Quarantine(msgspec.Struct, frozen=True, gc=False):
-    """Withhold the output of a run, if it is still succeeded."""
+class PolicyMoved(msgspec.Struct, frozen=True, gc=False):
+    """The remote policy has another digest now."""
 
-    run_id: str
-    reason: str
-    actor: str
+    digest: str
 
 
 class Answered(msgspec.Struct, frozen=True, gc=False):
@@ -104,6 +103,12 @@ class Stalled(msgspec.Struct, frozen=True, gc=False):
 
 class StartDraining(msgspec.Struct, frozen=True, gc=False):
     """Refuse new work and start nothing more."""
+
+
+class NoteTokens(msgspec.Struct, frozen=True, gc=False):
+    """These tokens are accepted from now on."""
+
+    tokens: dict[str, str]  # name → a text that differs if role, tenant or secret do
 
 
 ServiceRow = tuple[str, int, float, str, str, bytes | None]

@@ -32,7 +32,8 @@ _COLOUR = {"failed": "🔴", "timeout": "🔴", "orphaned": "🔴", "succeeded":
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
     """A run at the moment of an event, as sent to checks, called jobs, hooks and webhooks."""
 
-    type: str  # `run.check`, `run.violated`, `run.late`, `run.done`, `run.succeeded` or `run.failed`
+    type: str  # `run.check`, `run.violated`, `run.late`, `run.done`, `run.succeeded`, `run.failed`,
+    # or `run.approval_required`
     run_id: str
     job_id: str
     tenant: str

@@ -3,8 +3,10 @@
 import msgspec
 
 from interlock.model.delivery import Outgoing
+from interlock.model.policy import PolicyRequest
 
 LIMIT = 5.0
+CALL = 2.0  # seconds for one call of the remote policy
 
 
 class Effect(msgspec.Struct, frozen=True, gc=False):
@@ -26,6 +28,24 @@ class ReadInputs(Effect, frozen=True, gc=False):
 class ReadPrevious(Effect, frozen=True, gc=False):
     """Read the run of the same job before this one. The answer has its id, its state and whether it has ended, or is
     None."""
+
+
+class ReadPayload(Effect, frozen=True, gc=False):
+    """Read the payload of a run that is to be judged. The answer has it."""
+
+
+class CheckPolicy(Effect, frozen=True, gc=False):
+    """Ask the remote policy. The answer has the request, and the verdict or a text that says why there is none."""
+
+    request: PolicyRequest
+    again: bool = False  # whether the run was judged before, so that no velocity counts it
+
+    @property
+    def limit(self) -> float:
+        return CALL + LIMIT
+
+    def __hash__(self) -> int:
+        return hash((self.run_id, self.seq))
 
 
 class CallHook(Effect, frozen=True, gc=False):

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import msgspec
 
+from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import Delivery, DeliveryState
 from interlock.model.doc import doc
 from interlock.model.duration import span
@@ -23,6 +24,8 @@ class ReasonKind(StrEnum):
     OVERLAP = "overlap"  # earlier occurrences of its job have not ended
     RETRY = "retry"  # its retry delay has not passed
     HELD = "held"
+    POLICY = "policy"  # the policy has not answered, or has put it off
+    APPROVAL = "approval"  # a person must agree
     CONSTRAINT = "constraint"  # it is being checked, or violated
     BULK = "bulk"  # a bulk request under way covers it
     DEBOUNCE = "debounce"  # its session still collects runs into it
@@ -109,6 +112,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
         Time | None, doc("Rough time of the next start, from recent starts in the lane; null if unknown.")
     ] = None
     end: Annotated[End | None, doc("The end; null for a run that has not ended.")] = None
+    verdict: Annotated[VerdictInfo | None, doc("Latest verdict of the policy; null if it is a plain `allow`.")] = None
 
 
 def sentence_of(reasons: Iterable[Reason]) -> str:
@@ -150,13 +154,15 @@ def explain_end(run: Run) -> Explanation:
         other = facets.retried_as.run_id
         reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
     end = copy_fields(End, run, at=run.ended_at, error=error[0] if error else None, attempts=run.attempt)
-    return Explanation(run_id=run.id, state=run.state, sentence=sentence_of(reasons), reasons=reasons, end=end)
+    sentence, verdict = sentence_of(reasons), verdict_of(run.judged)
+    return Explanation(run_id=run.id, state=run.state, sentence=sentence, reasons=reasons, end=end, verdict=verdict)
 
 
 _ENDS = {
     State.FAILED: "failed",
     State.TIMEOUT: "timed out",
     State.CANCELLED: "was cancelled",
+    State.DENIED: "was denied",
     State.SKIPPED: "was skipped",
     State.ORPHANED: "was given up",
 }

@@ -7,6 +7,8 @@ import msgspec
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
+from interlock.model.output import OutputRecord
+from interlock.model.policy import Ruling, RunLimits
 
 
 class Hold(msgspec.Struct, frozen=True):
@@ -88,6 +90,36 @@ class CausedBy(msgspec.Struct, frozen=True):
     check: str = ""  # constraint that this run checks, or action that it carries out, while the other waits
 
 
+class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The question to a person whether a run may start, and the answer."""
+
+    request: str  # hash of what was asked about
+    asked_at: float
+    expires_at: float
+    approved: bool | None = None  # None while nobody has answered
+    by: str = ""
+    at: float | None = None
+    reason: str = ""
+
+
+class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The latest verdict of the policy on a run, unless it is a plain `allow`."""
+
+    ruling: Ruling
+    rule: str = ""
+    reason: str = ""
+    policy: str = ""  # digest of the policy
+    limits: RunLimits | None = None
+    approval: Approval | None = None
+    waits: bool = False  # until `due_at`, to be judged again: it is throttled, or the policy was not reachable
+    tries: int = 0  # how often in a row the policy was not reachable
+
+
+def seen(judged: Judged) -> str:
+    """Return what an approver has seen: the request, and the policy that asked."""
+    return "" if judged.approval is None else f"{judged.approval.request}:{judged.policy}"
+
+
 class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     """The facets of a run by name, None where it has none. Stored as one value in one column."""
 
@@ -104,6 +136,8 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     collapsed_into: CollapsedInto | None = None
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
+    policy: Judged | None = None
+    output: OutputRecord | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from interlock.model.failure import Failure
 from interlock.model.payload import EMPTY
+from interlock.model.policy import RunLimits
 from interlock.model.work import JobWork, Work
 
 PROTOCOL = 1
@@ -161,6 +162,7 @@ class Dispatch(OfAttempt, frozen=True):
     executor processes the worker's own"""
     further: tuple[bytes, ...] = ()  # payloads of the runs that were collapsed into this one, in order
     session: str | None = None
+    limits: RunLimits | None = None  # those that the policy puts on the run
 
     @property
     def payloads(self) -> list[bytes]:

@@ -6,6 +6,8 @@ from interlock.model import bodies as b
 from interlock.model import error as e
 from interlock.model import queries as q
 from interlock.model import request as r
+from interlock.model.approval_operations import APPROVAL_OPERATIONS
+from interlock.model.audit_operations import audit
 from interlock.model.child_info import ChildInfo, ServiceAction
 from interlock.model.delivery_operations import DELIVERY_OPERATIONS
 from interlock.model.explanation import Explanation
@@ -313,6 +315,8 @@ GROUPS: dict[str, tuple[Operation[Any], ...]] = {
              put_jobs, delete_job, *LANE_OPERATIONS),
     "sessions": SESSION_OPERATIONS,
     "deliveries": DELIVERY_OPERATIONS,
+    "approvals": APPROVAL_OPERATIONS,
+    "audit": (audit,),
     "services": (tree, services, service, service_logs, *service_actions.values(), reload),
     "events": (events,),
     "health": (healthz, readyz, metrics, openapi),

@@ -8,7 +8,7 @@ import msgspec
 from interlock.model.doc import doc
 from interlock.model.field import Checked
 from interlock.model.field_types import Size, Span, Text, Texts, Whole
-from interlock.model.guard import AnyTime
+from interlock.model.guard import AnyTime, Names
 
 LARGEST_OUTPUT = 1 << 40
 
@@ -45,6 +45,9 @@ class RunLimits(Checked, frozen=True, kw_only=True, omit_defaults=True):
     tools: Annotated[tuple[str, ...] | None, doc("The only tools that the job's code may use."), NAMES] = None
 
 
+NO_LIMITS = RunLimits()
+
+
 class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that a policy knows of a run. The hash of an approval covers every field."""
 
@@ -56,9 +59,9 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     lane: str = "main"
     session: str | None = None
     origin: str | None = None  # what created it: None for a submit
-    capabilities: tuple[str, ...] = ()
-    risk_tags: tuple[str, ...] = ()
-    requires: tuple[str, ...] = ()
+    capabilities: Names = ()
+    risk_tags: Names = ()
+    requires: Names = ()
     labels: dict[str, str] = {}
     job_version: str = ""
     payload: bytes = b"{}"  # JSON
@@ -70,6 +73,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     rule: str = ""  # id of the rule that decided; empty for the default, a tenant list or a filter
     reason: str = ""
     limits: RunLimits | None = None
+    policy: str = ""  # digest of the policy
     notes: tuple[str, ...] = ()  # rules that could not be evaluated, and so did not match
 
 

@@ -19,8 +19,9 @@ from interlock.model.field_types import (
     Whole,
     Word,
 )
-from interlock.model.guard import AnyTime, Names, Payload
+from interlock.model.guard import ACTIONS, Action, AnyTime, Names, Payload, check_actions
 from interlock.model.job import TAGS, Priority
+from interlock.model.output import FailMode, OutputPolicy
 from interlock.model.policy import LARGEST_OUTPUT, Ruling, RunLimits
 
 MOST_RULES = 10_000
@@ -177,7 +178,17 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
         tuple[Rule, ...], doc("Rules, checked top down; the first that matches decides."),
         Several(Part(Rule), MOST_RULES),
     ] = ()  # fmt: skip
+    output: Annotated[OutputPolicy | None, doc("What may come out; without it, results are not checked.")] = None
+    output_fail_mode: Annotated[
+        FailMode, doc("Whether a result that cannot be scanned stays (`open`) or is quarantined (`closed`).")
+    ] = FailMode.OPEN
+    on_approval_required: Annotated[
+        tuple[Action, ...], doc("Actions when a run needs an approval: `webhook`, `trigger_job` or `call`."), ACTIONS
+    ] = ()
     cases: Annotated[
         tuple[Case, ...], doc("Requests with the verdicts expected, for `interlock policy test`."),
         Several(Part(Case), MOST_CASES),
     ] = ()  # fmt: skip
+
+    def check(self) -> None:
+        check_actions("on_approval_required", self.on_approval_required, False)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from interlock.model.audit import AuditKind
 from interlock.model.bodies import FilterText, RunChoice
 from interlock.model.delivery import DeliveryState
 from interlock.model.doc import doc
@@ -27,6 +28,8 @@ def _text(description: str, pattern: str) -> Meta:
 def _cursor(pattern: str) -> Meta:
     return _text("`next` of the page before; leave it out for the first page.", f"^{pattern}$")
 
+
+AUDIT_PAGE = 1000  # entries
 
 ShortText = Annotated[str, Meta(max_length=64)]
 
@@ -75,6 +78,24 @@ class DeliveriesQuery(Query, frozen=True, kw_only=True):
     ] = None
     limit: Annotated[int, doc("Most deliveries to return.", ge=1, le=1000)] = 50
     cursor: Annotated[str | None, _cursor("d[0-9]{1,18}")] = None
+
+
+class ApprovalsQuery(Query, frozen=True, kw_only=True):
+    job: Annotated[FilterText | None, doc("Only runs of this job.")] = None
+    tenant: Annotated[FilterText | None, doc("Only runs of this tenant.")] = None
+    limit: Annotated[int, doc("Most runs to return.", ge=1, le=1000)] = 50
+    cursor: Annotated[str | None, _cursor("p[0-9]{1,18}")] = None
+
+
+class AuditQuery(Query, frozen=True, kw_only=True):
+    kind: Annotated[AuditKind | None, doc("Only entries of this kind.")] = None
+    actor: Annotated[FilterText | None, doc("Only entries of this actor.")] = None
+    tenant: Annotated[FilterText | None, doc("Only entries of this tenant.")] = None
+    subject: Annotated[FilterText | None, doc("Only entries about this run, job or path.")] = None
+    since: Annotated[Moment | None, doc("Only entries since then, in RFC 3339 or seconds since 1970.")] = None
+    last: Annotated[bool, doc("`true`: the newest entries, of the last 50,000, instead of the oldest.")] = False
+    limit: Annotated[int, doc("Most entries to return.", ge=1, le=AUDIT_PAGE)] = 100
+    cursor: Annotated[str | None, _cursor("a[0-9]{1,18}")] = None
 
 
 class JobLogQuery(Query, frozen=True, kw_only=True):

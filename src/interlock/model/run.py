@@ -6,8 +6,9 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from interlock.model.doc import doc
-from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, SessionFacet, shown
+from interlock.model.facets import NOT_GUARDED, PLAIN_SESSION, Facets, Guarded, Judged, SessionFacet, shown
 from interlock.model.failure import Failure
+from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.state import ENTRY, EXECUTION, State
 
 SCHEDULE = "schedule"  # its time came
@@ -43,8 +44,8 @@ class Run(msgspec.Struct, gc=False):
     `payload` is None while it is only in the store; `result` is set when the run ends.
     """
 
-    CONSTANT: ClassVar[int] = 9  # fields, from the first, that never change
-    PLAIN: ClassVar[int] = 23  # fields, from the first, that a new run needs when all others have their defaults
+    CONSTANT: ClassVar[int] = 10  # fields, from the first, that never change
+    PLAIN: ClassVar[int] = 24  # fields, from the first, that a new run needs when all others have their defaults
 
     id: str
     job_id: str
@@ -55,6 +56,7 @@ class Run(msgspec.Struct, gc=False):
     scheduled_at: float
     payload: bytes | None
     delay: float | None  # seconds to wait after the submit; None without a delay, or with an instant to wait for
+    created_by: str  # who submitted it; `scheduler` for an occurrence
 
     deadline_at: float | None
     job_version: str
@@ -97,6 +99,23 @@ class Run(msgspec.Struct, gc=False):
     @property
     def guarded(self) -> Guarded:
         return NOT_GUARDED if self.facets is None or self.facets.constraints is None else self.facets.constraints
+
+    @property
+    def judged(self) -> Judged | None:
+        return None if self.facets is None else self.facets.policy
+
+    @property
+    def limits(self) -> RunLimits:
+        """The limits that the policy puts on it."""
+        judged = self.judged
+        return NO_LIMITS if judged is None or judged.limits is None else judged.limits
+
+    @property
+    def shown_result(self) -> bytes | None:
+        """The result, unless it is quarantined and nobody has released it."""
+        record = None if self.facets is None else self.facets.output
+        is_withheld = self.state is State.OUTPUT_QUARANTINED and (record is None or record.released_at is None)
+        return None if is_withheld else self.result
 
     @property
     def late_since(self) -> float | None:

@@ -20,6 +20,7 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None  # created before this time
     live: bool | None = None  # True: not ended; False: ended
     id_prefix: str | None = None  # the beginning of the id
+    created_by: str | None = None
 
     @property
     def only_live(self) -> bool:
@@ -41,5 +42,6 @@ class RunFilter(msgspec.Struct, frozen=True, kw_only=True):
             and self.lane in (None, run.lane)
             and (self.since is None or run.created_at >= self.since)
             and (self.until is None or run.created_at < self.until)
+            and self.created_by in (None, run.created_by)
             and self.live in (None, run.ended_at is None)
         )

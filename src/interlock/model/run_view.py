@@ -51,6 +51,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     previous: Annotated[State | None, doc("State before this one.")]
     reason: Annotated[str, doc("Reason for the state.")]
     actor: Annotated[str, doc("Who or what caused the state.")]
+    created_by: Annotated[str, doc("Who submitted the run; `scheduler` for an occurrence.")]
     changed_at: Annotated[Time, doc("Time of the last transition.")]
     attempt: Annotated[int, doc("Number of the current attempt, from 1; 0 before the first.")]
     failures: Annotated[int, doc("Attempts that failed.")]

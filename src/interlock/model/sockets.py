@@ -1,5 +1,6 @@
-"""The names of the sockets of a database: the scheduler's own, and the one for HTTP."""
+"""The names of the sockets of a database: the scheduler's own, and the one for HTTP. Addresses of this machine."""
 
+from ipaddress import ip_address
 from pathlib import PurePath
 
 MEMORY = ":memory:"  # the database that is gone with its process
@@ -12,3 +13,11 @@ def scheduler_socket(database: str) -> str:
 def http_socket(socket: str) -> str:
     path = PurePath(socket)
     return str(path.with_suffix(".http") if path.suffix == ".sock" else path.with_name(f"{path.name}.http"))
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -51,7 +51,7 @@ ALLOWED = {state: frozenset(_ALLOWED.get(state, ())) for state in State}
 TERMINAL = frozenset(state for state, after in ALLOWED.items() if after <= {S.OUTPUT_QUARANTINED})
 """states of an ended run"""
 
-_NOT_YET = {S.APPROVAL_REQUIRED, S.STARTING, S.DENIED, S.OUTPUT_QUARANTINED}
+_NOT_YET = {S.STARTING}
 POSSIBLE = tuple(state for state in State if state not in _NOT_YET)
 """the states that runs can have today; interfaces offer no other"""
 

@@ -13,6 +13,7 @@ from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Facts, Unevaluated, compiled
 from interlock.policy.glob import first_match, matcher
 from interlock.policy.index import ANY_OF, SINGLE, Index
+from interlock.policy.output import Output
 from interlock.policy.velocity import Windows
 
 NO_RULE = "no rule matches"
@@ -44,12 +45,13 @@ class Policy:
         self.document = document
         self.id = document.id
         self.digest = policy_digest(document)
-        self.rules = [_compiled(rule) for rule in document.rules]
+        self.rules = [_compiled(rule, self.digest) for rule in document.rules]
         self.needs_payload = any(
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
-        self.default = Verdict(ruling=document.default_decision, reason=NO_RULE)
+        self.output = None if document.output is None else Output(document.output)
+        self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
         self._index = Index(document.rules)
 
     def judge(self, request: PolicyRequest, windows: Windows | None, now: float) -> Verdict:
@@ -82,7 +84,7 @@ class Policy:
         if verdict.ruling is not Ruling.DENY:
             for refused in self.refusals(tools, request):
                 rule = verdict.rule if refused.startswith(OF_RULE) else ""
-                verdict = Verdict(ruling=Ruling.DENY, rule=rule, reason=refused)
+                verdict = Verdict(ruling=Ruling.DENY, rule=rule, reason=refused, policy=self.digest)
                 break
         return msgspec.structs.replace(verdict, notes=tuple(notes)) if notes else verdict
 
@@ -147,7 +149,7 @@ def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None
     return windows.exceeds(one.rule.id, one.key(request), velocity.max_requests, checked(velocity.window), now)
 
 
-def _compiled(rule: Rule) -> CompiledRule:
+def _compiled(rule: Rule, digest: str) -> CompiledRule:
     conditions = tuple(_conditions(rule))
     reason = rule.reason or f"rule {rule.id!r}"
     return CompiledRule(
@@ -156,7 +158,7 @@ def _compiled(rule: Rule) -> CompiledRule:
         tests=tuple(one.holds for one in conditions if not one.indexed),
         when=None if rule.when is None else compiled(rule.when),
         key=_key_of("" if rule.velocity is None else rule.velocity.key),
-        verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits),
+        verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits, policy=digest),
     )
 
 

@@ -15,10 +15,11 @@ from typing import TypeVar
 import msgspec
 
 from interlock.api.settings import GatewaySettings
-from interlock.buses.listener import bind_tcp, bind_unix, is_loopback
+from interlock.buses.listener import bind_tcp, bind_unix
 from interlock.config import MEMORY, Settings
 from interlock.model.error import PortTaken, SocketInUse, TokensNeeded
 from interlock.model.field import copy_fields
+from interlock.model.sockets import is_loopback
 from interlock.ports.store import Reader
 from interlock.supervision import Backoff, Child, ChildContext, Function, Process
 

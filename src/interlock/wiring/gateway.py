@@ -16,6 +16,7 @@ import msgspec
 
 from interlock.api.application import Application
 from interlock.api.backend import Backend
+from interlock.api.refusals import Refusals
 from interlock.api.server import HttpServer
 from interlock.api.settings import GatewaySettings
 from interlock.buses.socket import SocketBus
@@ -39,7 +40,9 @@ class Gateway:
         settings = msgspec.structs.replace(settings, max_connections=connections)
         self._connection = Connection(SocketBus(scheduler))
         self._backend = Backend(reader, self._connection, settings.secret_names, read_job)
-        self._server = HttpServer(Application(self._backend.handlers, settings), settings)
+        self._refusals = Refusals(self._connection)
+        application = Application(self._backend.handlers, settings, self._refusals.note)
+        self._server = HttpServer(application, settings)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         await self._connect()
@@ -60,6 +63,7 @@ class Gateway:
     async def stop(self) -> None:
         await self._backend.close()
         await self._server.stop()
+        self._refusals.close()
         await self._connection.close()
 
 

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random, SystemRandom
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,6 +20,7 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.model.child_info import Change, ChildInfo
+from interlock.model.command import NoteTokens
 from interlock.model.error import CannotImport, InterlockError
 from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
@@ -30,11 +32,15 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
+from interlock.wiring.policy import remote_policy
 from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
 from interlock.wiring.worker import WorkerOptions
 from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
+
+if TYPE_CHECKING:
+    from interlock.kernel.client import RemotePolicy
 
 logger = logging.getLogger("interlock.scheduler")
 
@@ -100,6 +106,9 @@ class Scheduler:
                     prerun=settings.prerun,
                     lead=min(LEAD, settings.prerun, settings.heartbeat),
                     session_patterns=settings.sessions,
+                    approval_timeout=settings.approval_timeout,
+                    remote_policy=settings.policy_service is not None,
+                    policy_fails_open=settings.policy_check_fail_mode == "open",
                 ),
                 holder=f"process {os.getpid()}",
                 instance=self.instance,
@@ -125,6 +134,7 @@ class Scheduler:
         self._target = target
         self._worker_budget = worker_budget
         self._has_sender = False
+        self._policy: RemotePolicy | None = None  # the policy service
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
 
@@ -136,6 +146,7 @@ class Scheduler:
             Function(name="engine", run=self._run_engine, restart=Restart.NEVER, significant=True, stop_timeout=30.0),
             Group(name=SERVICES, tolerant=True),
             Group(name=WORKERS, tolerant=True, stop_together=True, children=self._workers() if self._has_work else ()),
+            *([] if self._policy is None else [Function(name="policy", run=self._policy.watch)]),
             Function(name="housekeeping", run=self._housekeeping.run, backoff=Backoff(initial=1.0, max=60.0)),
             *([] if self._watch is None else [Function(name="watch", run=self._watch.run)]),
         ]
@@ -301,6 +312,7 @@ class Scheduler:
             elif self.settings.watch:
                 self._watch = FileWatch(self.settings.files, self._reload)
             self.engine.catalog = self._with_files(self.services.read())
+            self._policy = remote_policy(self.settings, self.engine)
             await self.store.open()
             # Before the sockets open, so that the first request can be answered.
             await self.engine.start()
@@ -308,6 +320,7 @@ class Scheduler:
             # Services that are not declared any more are forgotten, as by a reload.
             for service in (await self.store.kept()).keys() - self.services.names:
                 self.book.forget(service)
+            self.engine.post("", NoteTokens({one.name: one.identity for one in self.settings.tokens}))
             await self.front.open()
             await self.bus.listen(self.engine.links)
             for child in self._children():
@@ -344,6 +357,8 @@ class Scheduler:
 
     async def _close(self) -> None:
         self.front.close()
+        if self._policy is not None:
+            await self._policy.close()
         await self.bus.close()
         await self.store.close()
 

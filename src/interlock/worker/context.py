@@ -8,6 +8,7 @@ from typing import Any
 from interlock.model import payload
 from interlock.model.error import BadValue
 from interlock.model.message import Checkpoint, Dispatch, LogLine, Message, Progress, Usage
+from interlock.model.policy import NO_LIMITS, RunLimits
 from interlock.model.secret import SECRET_NAMES, NameTest, from_json, is_marked, matcher
 from interlock.worker.redaction import NO_SECRETS, Redaction, texts_of
 
@@ -83,6 +84,12 @@ class Context:
     def session(self) -> str | None:
         """The key of the session that the run belongs to."""
         return self._dispatch.session
+
+    @property
+    def limits(self) -> RunLimits:
+        """The limits that the policy puts on the run. Its run time, retries, result and the environment of a program
+        are enforced; `sandbox` and `tools` are for you to obey."""
+        return self._dispatch.limits or NO_LIMITS
 
     @property
     def payloads(self) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -17,6 +18,7 @@ from interlock.model.environment import Environment
 from interlock.model.error import InterlockError
 from interlock.model.field_types import Command, Place
 from interlock.model.outcome import Outcome
+from interlock.model.policy import RunLimits
 from interlock.model.secret import Secret, from_json, is_marked, matcher
 from interlock.model.work import ProcessWork
 from interlock.ports.clock import elapsed
@@ -133,7 +135,7 @@ class ProgramAttempt:
         inherited = {name: value for name, value in os.environ.items() if name not in NOT_HANDED_ON}
         self._redact = secrets_of([payload.decode(one) for one in payloads], env, inherited, self._programs.is_secret)
         log = self._log = ProcessLog(self._dispatch, self._tell, self._redact)
-        variables = {**inherited, **env, **_variables(self._dispatch)}
+        variables = {**_allowed({**inherited, **env}, self._dispatch.limits), **_variables(self._dispatch)}
         descriptors: dict[int, int] = {}
         try:
             for number, stream in STREAMS.items():
@@ -203,6 +205,15 @@ def _variables(dispatch: m.Dispatch) -> dict[str, str]:
         scheduled_at = datetime.fromtimestamp(dispatch.scheduled_at, UTC)
         found["INTERLOCK_SCHEDULED_AT"] = scheduled_at.isoformat().replace("+00:00", "Z")
     return found
+
+
+def _allowed(variables: dict[str, str | None], limits: RunLimits | None) -> dict[str, str | None]:
+    """Return the variables that the policy lets a program have."""
+    if limits is None or limits.environment is None:
+        return variables
+    return {
+        name: value for name, value in variables.items() if any(fnmatchcase(name, one) for one in limits.environment)
+    }
 
 
 def _line_of(given: bytes) -> bytes:

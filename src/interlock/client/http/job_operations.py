@@ -1,4 +1,5 @@
-"""The operations of both clients on jobs, schedules, lanes, sessions and deliveries, each written once."""
+"""The operations of both clients on jobs, schedules, lanes, sessions, deliveries, approvals and the audit,
+each written once."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
@@ -11,15 +12,19 @@ from interlock.client.http.exchange import Exchange, Policy, Transport
 from interlock.client.http.job_document import JobFields, document_of
 from interlock.client.http.request import Submitted, filled, request_of, run_fields
 from interlock.client.submission import Instant, check_options, instant, new_run
+from interlock.model import approval_operations as approval_table
+from interlock.model import audit_operations as audit_table
 from interlock.model import delivery_operations as delivery_table
 from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
+from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ResolveBody
+from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
 from interlock.model.duration import Duration, seconds
-from interlock.model.error import BadValue
+from interlock.model.error import BadValue, Forbidden
 from interlock.model.job_info import Backfilled, JobInfo, JobPage, LoggedRun, Timetable
 from interlock.model.lane import LaneAction, LaneInfo, LaneOptions
 from interlock.model.new_run import TriggerBody, TriggerOptions
@@ -28,9 +33,10 @@ from interlock.model.run_view import LogPage, RunPage
 from interlock.model.schedule import Schedule
 from interlock.model.session import SessionAction
 from interlock.model.session_info import ActedOnSession, SessionInfo, SessionPage
+from interlock.model.state import State
 
 T = TypeVar("T")
-Page = TypeVar("Page", DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
+Page = TypeVar("Page", ApprovalPage, AuditPage, DeliveryPage, JobPage, LogPage, RunPage, SessionPage)
 
 PAGE = 500
 
@@ -148,6 +154,62 @@ class JobOperations(RunAccess):
         """Deliver again what was delivered or given up; try a pending delivery at once. If the connection breaks, the
         call is not repeated, because it may have happened."""
         return await self._call(delivery_table.redeliver, delivery_id)
+
+    async def approvals(
+        self, *, job: str | None = None, tenant: str | None = None, limit: int | None = None
+    ) -> AsyncIterator[ApprovalInfo]:
+        """Yield runs that wait for an approval, newest first: all that match the filter, or `limit` of them."""
+        check_limit(limit)
+        query, left = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=min(PAGE, limit or PAGE)), limit
+        async for page in self._pages(approval_table.approvals, query):
+            for approval in page.approvals[:left]:
+                yield approval
+            if left is not None and (left := left - len(page.approvals)) <= 0:
+                return
+
+    async def approval(self, run_id: str) -> ApprovalDetail:
+        """Return what an approver needs to know about a run. `NoApproval` if none was asked for."""
+        return await self._call(approval_table.approval, run_id)
+
+    async def approve(self, run_id: str, reason: str, seen: str | None = None) -> State:
+        """Let a run start that waits for an approval; return its state then. With `seen` of the approval that you
+        looked at, `StaleApproval` if the request or the policy has changed since. If the connection breaks, the call is
+        not repeated, because it may have happened."""
+        body = filled(ResolveBody, reason=reason, seen=seen)
+        return (await self._call(approval_table.approve, run_id, body=body)).state
+
+    async def reject(self, run_id: str, reason: str) -> State:
+        """End a run that waits for an approval as denied; return its state. Not repeated, like `approve`."""
+        return (await self._call(approval_table.reject, run_id, body=filled(ResolveBody, reason=reason))).state
+
+    async def audit(
+        self,
+        *,
+        kind: AuditKind | str | None = None,
+        actor: str | None = None,
+        tenant: str | None = None,
+        subject: str | None = None,
+        since: Instant | None = None,
+        last: int | None = None,
+    ) -> AsyncIterator[AuditEntry]:
+        """Yield entries of the audit, oldest first: all that match the filter, or the `last` ones, at most 1,000."""
+        moment = None if since is None else instant(since, "since")
+        asked = {"kind": kind, "actor": actor, "tenant": tenant, "subject": subject, "since": moment}
+        query = filled(q.AuditQuery, **asked, last=None if last is None else True, limit=PAGE if last is None else last)
+        async for page in self._pages(audit_table.audit, query):
+            for entry in page.entries:
+                yield entry
+
+    async def verify_audit(self, head: str | None = None) -> AuditReport:
+        """Read the whole audit and find entries that were altered, removed or reordered. `head`, the hash of an entry
+        that you have kept elsewhere, shows whether the audit was rewritten or cut since. Needs every tenant."""
+        chain, page = Chain(head), None
+        async for page in self._pages(audit_table.audit, q.AuditQuery(limit=q.AUDIT_PAGE)):
+            if page.head is None:
+                raise Forbidden("tenant: to verify the audit, use a token of all tenants")
+            for entry in page.entries:
+                chain.add(entry)
+        return chain.end(None if page is None else page.head)
 
     async def job_log(self, job_id: str, limit: int = 20) -> list[LoggedRun]:
         """Return the runs of a job that have begun or ended, newest first, each with the first 16 KiB of its output."""

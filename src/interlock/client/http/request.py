@@ -66,7 +66,7 @@ def with_query(path: str, query: Query | None) -> str:
     return f"{path}?{urlencode(texts, doseq=True)}" if any(texts.values()) else path
 
 
-def filled(kind: type[S], **fields: Any) -> S:
+def filled(kind: type[S], /, **fields: Any) -> S:
     """Make a query or a body, checked as the server checks it. None stands for a field that is left out."""
     names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True))
     given = {name: value for name, value in fields.items() if value is not None}

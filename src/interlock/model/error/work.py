@@ -10,6 +10,7 @@ from interlock.model.error.base import (
     ExitCode,
     InterlockError,
     Missing,
+    NotAllowed,
     TooLarge,
     shown,
 )
@@ -137,6 +138,14 @@ class CannotImport(BadDefinition, code="cannot_import"):
         self.why = why
 
 
+class MissingLibrary(BadDefinition, code="missing_library"):
+    """A library of an extra is not installed."""
+
+    def __init__(self, field: str, library: str, extra: str) -> None:
+        super().__init__(f"{field}: {library} is not installed; install it with: pip install 'interlock[{extra}]'")
+        self.field = field
+
+
 class LifespanFailed(InterlockError, code="lifespan_failed"):
     """The lifespan of the app raised, took too long to start, or ended early."""
 
@@ -185,6 +194,50 @@ class UnknownDelivery(Missing, code="unknown_delivery"):
     def __init__(self, delivery_id: str) -> None:
         super().__init__(f"delivery: {shown(delivery_id)} does not exist")
         self.delivery_id = delivery_id
+
+
+class NoApproval(Conflict, code="no_approval"):
+    """The run waits for no approval."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state}, and no approval was asked for")
+        self.run_id, self.state = run_id, state
+
+
+class AlreadyResolved(Conflict, code="already_resolved"):
+    """The run was approved or rejected before, or it ended."""
+
+    def __init__(self, run_id: str, state: str, by: str = "") -> None:
+        answered = f"was answered by {by}" if by else "no longer waits for an approval"
+        super().__init__(f"run: {shown(run_id)} {answered}; it is {state}")
+        self.run_id, self.state, self.by = run_id, state, by
+
+
+class StaleApproval(Conflict, code="stale"):
+    """The request or the policy has changed since the approver looked."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run: {shown(run_id)}: its request or the policy has changed since you looked; look again")
+        self.run_id = run_id
+
+
+class SelfApproval(NotAllowed, code="self_approval"):
+    """Whoever submitted a run cannot approve it."""
+
+    def __init__(self, run_id: str, actor: str) -> None:
+        super().__init__(
+            f"run: {shown(run_id)} was submitted by {actor}, who cannot approve it; somebody else must: "
+            "over TCP, with a token of role approver (--url, and --token or INTERLOCK_TOKEN)"
+        )
+        self.run_id, self.actor = run_id, actor
+
+
+class NotQuarantined(Conflict, code="not_quarantined"):
+    """The output of the run is not quarantined."""
+
+    def __init__(self, run_id: str, state: str) -> None:
+        super().__init__(f"run: {shown(run_id)} is {state}, and its output is not quarantined")
+        self.run_id, self.state = run_id, state
 
 
 class IdempotencyConflict(Conflict, code="idempotency_conflict"):
@@ -350,3 +403,18 @@ class WrongStatus(Conflict, code="wrong_status"):
 
 class NoContainerEngine(InterlockError, code="no_container_engine"):
     """No container engine answers."""
+
+
+class PolicyUnavailable(InterlockError, code="policy_unavailable"):
+    """The policy service gives no verdict."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"policy service: {why}")
+        self.why = why
+
+
+class PolicyClosed(PolicyUnavailable):
+    """The scheduler stops asking. No fail mode applies."""
+
+    def __init__(self) -> None:
+        super().__init__("the scheduler stops")

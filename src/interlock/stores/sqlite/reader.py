@@ -296,7 +296,7 @@ def read_runs(rows: Iterable[tuple[Any, ...]]) -> Iterator[Run]:
     shared: dict[str, str] = {}
     for row in rows:
         run = read_run(row)
-        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor"):
+        for name in ("job_id", "tenant", "job_version", "lane", "reason", "actor", "created_by"):
             text = getattr(run, name)
             setattr(run, name, shared.setdefault(text, text))
         yield run

@@ -12,6 +12,7 @@ CREATE TABLE runs (
   created_at REAL NOT NULL,
   scheduled_at REAL NOT NULL,
   delay REAL,
+  created_by TEXT NOT NULL,
   deadline_at REAL,
   job_version TEXT NOT NULL,
   lane TEXT NOT NULL,

@@ -1,0 +1,88 @@
+"""Operations on approvals: read from the store; an answer goes to the scheduler."""
+
+import time
+from collections import Counter
+from typing import Any
+
+from interlock.api.call import Call, Handlers, handlers_of
+from interlock.api.cursors import APPROVALS, cursor_of, read_cursor
+from interlock.api.patience import ask
+from interlock.api.runs import Runs
+from interlock.client.connection import Connection
+from interlock.model import queries as q
+from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.approval import (
+    ApprovalDetail,
+    ApprovalPage,
+    ResolveBody,
+    RunCount,
+    approval_of,
+    detail_of,
+    info_of,
+)
+from interlock.model.approval_request import Resolve
+from interlock.model.bodies import ActedOn
+from interlock.model.run import Run
+from interlock.model.state import State
+from interlock.ports.store import Reader, RunFilter
+
+RECENT = 86_400.0  # seconds
+MOST_RECENT = 1000  # runs of a submitter that are looked at
+WAITING = frozenset({State.APPROVAL_REQUIRED})
+
+
+class Approvals:
+    def __init__(self, reader: Reader, connection: Connection, runs: Runs) -> None:
+        self._reader = reader
+        self._connection = connection
+        self._runs = runs
+        self.handlers: Handlers = handlers_of(self)
+
+    async def approvals(self, call: Call[q.ApprovalsQuery, None]) -> ApprovalPage:
+        query, own = call.query, call.caller.tenant
+        before = read_cursor(APPROVALS, query.cursor)
+        if own != EVERY_TENANT and query.tenant not in (None, own):
+            return ApprovalPage(approvals=[], next=None)
+        tenant = query.tenant if own == EVERY_TENANT else own
+        wanted = RunFilter(states=WAITING, job_id=query.job, tenant=tenant)
+        found = await self._reader.runs(wanted, before, query.limit)
+        return ApprovalPage(
+            approvals=[info_of(run) for run in found.runs],
+            next=None if found.next is None else cursor_of(APPROVALS, found.next),
+        )
+
+    async def approval(self, call: Call[Any, None]) -> ApprovalDetail:
+        run = await self._runs.find(call.path["run_id"], call.caller)
+        approval_of(run)
+        job = await self._reader.definition(run.job_version)
+        recent, complete = await self._recent(run, call.caller)
+        return detail_of(
+            run,
+            payload=await self._runs.payload_of(run),
+            topic=run.job_id if job is None else job.topic or job.id,
+            capabilities=() if job is None else job.capabilities,
+            risk_tags=() if job is None else job.risk_tags,
+            requires=() if job is None else job.requires,
+            recent=recent,
+            recent_complete=complete,
+        )
+
+    async def _recent(self, run: Run, caller: Caller) -> tuple[list[RunCount], bool]:
+        """Count other runs of the submitter that the caller may see; return whether these are all."""
+        tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
+        wanted = RunFilter(created_by=run.created_by, tenant=tenant, since=time.time() - RECENT)
+        found = await self._reader.runs(wanted, None, MOST_RECENT)
+        counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
+        return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next
+
+    async def approve(self, call: Call[Any, ResolveBody]) -> ActedOn:
+        return await self._resolve(call, True)
+
+    async def reject(self, call: Call[Any, ResolveBody]) -> ActedOn:
+        return await self._resolve(call, False)
+
+    async def _resolve(self, call: Call[Any, ResolveBody], approve: bool) -> ActedOn:
+        run, body = await self._runs.find(call.path["run_id"], call.caller), call.body
+        message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "")
+        report = await ask(self._connection, message)
+        return ActedOn(id=report.run_id, state=report.state)

@@ -1,0 +1,29 @@
+"""The audit, read from the store."""
+
+from interlock.api.call import Call, Handlers, handlers_of, moment_of
+from interlock.api.cursors import AUDIT, cursor_of, read_cursor
+from interlock.model import queries as q
+from interlock.model.access import EVERY_TENANT
+from interlock.model.audit import AuditFilter, AuditPage
+from interlock.ports.store import Reader
+
+
+class AuditReader:
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self.handlers: Handlers = handlers_of(self)
+
+    async def audit(self, call: Call[q.AuditQuery, None]) -> AuditPage:
+        query, own = call.query, call.caller.tenant
+        after = read_cursor(AUDIT, query.cursor) or 0
+        if own != EVERY_TENANT and query.tenant not in (None, own):
+            return AuditPage(entries=[], next=None, head=None)
+        tenant = query.tenant if own == EVERY_TENANT else own
+        since = moment_of(query.since, "since")
+        wanted = AuditFilter(query.kind, query.actor, tenant, query.subject, since)
+        found = await self._reader.audit(after, query.limit, wanted, query.last)
+        return AuditPage(
+            entries=found.entries,
+            next=None if found.next is None else cursor_of(AUDIT, found.next),
+            head=found.head if own == EVERY_TENANT else None,
+        )

@@ -1,0 +1,335 @@
+"""The policy: a stage of the entry that judges whether a run may start, and the approvals that it asks for.
+
+    pending ─► approval_required ─► pending      a person approved it; it is judged again
+       │               └─► denied                rejected, or nobody answered in time
+       ├─► denied
+       └─► the next stage
+
+The policy of this process answers within the step. A remote one is asked by an effect, and a large payload is read by
+one; the run stays pending meanwhile. A throttled run, and one whose policy cannot be reached, stay pending until
+`due_at`. When the policy changes, every run that has not been dispatched is judged again.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from interlock.core import effects
+from interlock.core.facts import Needs
+from interlock.core.guard_actions import ActionFailed, inform
+from interlock.core.state import WAIT, SchedulerState
+from interlock.core.transition import Pass
+from interlock.model.approval_request import Resolve
+from interlock.model.audit import AuditKind
+from interlock.model.command import PolicyMoved
+from interlock.model.duration import span
+from interlock.model.effect import CheckPolicy, Effect, ReadPayload
+from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
+from interlock.model.explanation import Reason, ReasonKind
+from interlock.model.facets import Approval, Judged, seen
+from interlock.model.job import Job
+from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.request import StateReport
+from interlock.model.run import Now, Run
+from interlock.model.secret import is_marked
+from interlock.model.state import GUARDED, State
+from interlock.policy.digest import request_hash
+from interlock.policy.policy import Policy
+
+THROTTLED = 5.0  # seconds until a throttled run is judged again
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not reachable is asked again
+LONGEST_REASON = 500
+MEMO = "policy"  # digest of the policy that judged the waiting runs
+CHANGED = "the policy has changed"
+BYPASSED = "safety_bypassed"  # label of a run that started without a verdict
+
+
+def judge(p: Pass, run: Run) -> bool:
+    """Judge a run that is due; a stage of the entry."""
+    state = p.state
+    if state.policy is None and not state.limits.remote_policy:
+        return False
+    if run.id in p.passed:
+        return False
+    if run.judged is not None and run.judged.waits and run.due_at is not None:
+        return True
+    data = p.payloads.get(run.id, run.payload)
+    effect: Effect
+    if data is None:
+        effect = ReadPayload(run.id, run.seq)
+    elif state.limits.remote_policy:
+        request = request_of(state.job_of(run), run, data)
+        effect = CheckPolicy(run.id, run.seq, request, again=not _is_new(run))
+    else:
+        assert state.policy is not None
+        request = request_of(state.job_of(run), run, data)
+        return not _apply(p, run, request, state.policy.judge(request, state.windows if _is_new(run) else None, p.now))
+    if effect not in state.effects:
+        effects.ask(p, effect)
+    return True
+
+
+def _is_new(run: Run) -> bool:
+    """Return whether a run was never let pass before, so that a velocity counts it."""
+    return run.attempt == 0 and run.previous in (None, State.PRERUN)
+
+
+def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:
+    facets = run.facets
+    own = None if facets is None else facets.priority
+    return PolicyRequest(
+        job=run.job_id,
+        topic=job.topic or run.job_id,
+        tenant=run.tenant,
+        actor=run.created_by,
+        priority=own or job.priority,
+        lane=run.lane,
+        session=run.session,
+        origin=run.origin,
+        capabilities=job.capabilities,
+        risk_tags=job.risk_tags,
+        requires=job.requires,
+        labels={} if facets is None or facets.labels is None else facets.labels,
+        job_version=run.job_version,
+        payload=data,
+        secrets=bool(job.secrets) or is_marked(data),
+    )
+
+
+def payload_read(p: Pass, run: Run, answer: bytes) -> None:
+    p.payloads[run.id] = answer
+    p.entering.append(run)
+
+
+def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | str]) -> None:
+    """Apply the verdict of a remote policy, or act on the reason why there is none."""
+    request, verdict = answer
+    if _unanswered(p, run, request, verdict) if isinstance(verdict, str) else _apply(p, run, request, verdict):
+        p.passed.add(run.id)
+        p.entering.append(run)
+
+
+def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
+    """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
+    if p.state.limits.policy_fails_open and not p.state.draining:
+        labels = {} if run.facets is None or run.facets.labels is None else run.facets.labels
+        p.set_facet(run, labels={**labels, BYPASSED: "true"}, policy=None)
+        p.warnings.append(f"run {run.id} starts without a verdict: {why}")
+        _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
+        p.bypassed.append(request.topic)
+        p.passed_because[run.id] = f"no verdict ({why}), and the policy fails open"
+        return True
+    tries = 0 if run.judged is None else run.judged.tries
+    pause = min(FIRST_PAUSE * 2 ** min(tries, 10), LONGEST_PAUSE)
+    known = run.judged or Judged(Ruling.DENY)
+    _wait(
+        p, run, replace(known, reason=f"the policy cannot be reached: {why}"[:LONGEST_REASON], tries=tries + 1), pause
+    )
+    return False
+
+
+def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
+    """Keep a run pending for a while, out of its session if it has not begun."""
+    p.set_facet(run, policy=replace(judged, waits=True))
+    run.due_at = p.now + pause
+    p.state.set_span(p.elapsed + pause, run, WAIT)
+    _let_others_pass(p, run)
+
+
+def _let_others_pass(p: Pass, run: Run) -> None:
+    if run.session is not None and run.attempt == 0:
+        p.stepping_back.append(run)
+
+
+def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
+    """Carry out a verdict; return whether the run goes on."""
+    ruling, known = verdict.ruling, run.judged
+    if verdict.notes:
+        _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), ruling=ruling, notes=verdict.notes)
+    if ruling is Ruling.ALLOW:
+        if known is not None:
+            p.set_facet(run, policy=None)
+        p.passed_because[run.id] = f"allowed by {_source(verdict)}"
+        return True
+    judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits)
+    if ruling is Ruling.CONSTRAIN:
+        if known != judged:
+            p.set_facet(run, policy=judged)
+            _record(p, run, verdict)
+        p.passed_because[run.id] = f"allowed with limits by {_source(verdict)}"
+        return True
+    if ruling is Ruling.ASK:
+        return _ask(p, run, request, judged)
+    _record(p, run, verdict)
+    if ruling is Ruling.THROTTLE:
+        _wait(p, run, judged, THROTTLED)
+    else:
+        p.set_facet(run, policy=judged)
+        _deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
+    return False
+
+
+def _source(verdict: Verdict) -> str:
+    return f"{f'rule {verdict.rule}' if verdict.rule else 'the default'} of policy {verdict.policy}"
+
+
+def _deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
+    run.error, run.due_at = reason[:LONGEST_REASON], None
+    p.move(run, State.DENIED, reason[:LONGEST_REASON], actor)
+
+
+def _record(p: Pass, run: Run, verdict: Verdict) -> None:
+    p.rulings.append((p.state.job_of(run).topic or run.job_id, verdict.ruling))
+    kinds = (verdict.ruling, verdict.rule)
+    _audit(
+        p, run, AuditKind.VERDICT, kinds,
+        ruling=verdict.ruling, rule=verdict.rule, reason=verdict.reason, policy=verdict.policy,
+    )  # fmt: skip
+
+
+def _audit(p: Pass, run: Run, kind: AuditKind, repeats: tuple[str, ...] = (), **detail: Any) -> None:
+    """Audit something about a run. The same about its job again, for the same submitter, only counts."""
+    key = (kind, run.job_id, run.tenant, run.created_by, *repeats)
+    p.audit(kind, run.created_by, run.tenant, run.id, repeats=key, job=run.job_id, **detail)
+
+
+def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
+    """Ask for an approval, unless the run has one for this request under this policy."""
+    asked, known = request_hash(request), run.judged
+    given = None if known is None else known.approval
+    if (
+        given is not None
+        and known is not None
+        and given.approved
+        and (given.request, known.policy) == (asked, judged.policy)
+    ):
+        p.set_facet(run, policy=replace(judged, approval=given))
+        p.passed_because[run.id] = f"approved by {given.by}"
+        return True
+    timeout = p.state.limits.approval_timeout
+    run.due_at = p.now + timeout
+    p.set_facet(run, policy=replace(judged, approval=Approval(asked, p.now, run.due_at)))
+    p.rulings.append((request.topic, Ruling.ASK))
+    p.move(run, State.APPROVAL_REQUIRED, f"rule {judged.rule}: {judged.reason}"[:LONGEST_REASON])
+    p.state.asking[run.id] = run
+    p.state.set_span(p.elapsed + timeout, run, WAIT)
+    _let_others_pass(p, run)
+    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, ruling=Ruling.ASK, rule=judged.rule,
+            reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
+    for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
+        try:
+            inform(p, run, action, "approval_required", place)
+        except ActionFailed as error:
+            p.warnings.append(f"run {run.id}: {action.action} after run.approval_required failed: {error}")
+    return False
+
+
+def resolve_needs(state: SchedulerState, command: Resolve, needs: Needs) -> None:
+    if command.run_id not in state.runs:
+        needs.runs[command.run_id] = None
+
+
+def resolve(p: Pass, origin: str, command: Resolve) -> None:
+    """Approve or reject a run: once, in time, for what was asked, and not by who submitted it."""
+    run = p.find(command.run_id)
+    if run is None:
+        raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
+    judged, actor = run.judged, command.actor or origin
+    approval = None if judged is None else judged.approval
+    if judged is None or approval is None:
+        raise NoApproval(run.id, run.state)
+    if run.state is not State.APPROVAL_REQUIRED:
+        raise AlreadyResolved(run.id, run.state, approval.by)
+    if command.seen not in ("", seen(judged)):
+        raise StaleApproval(run.id)
+    if command.approve and actor == run.created_by:
+        key = (AuditKind.SELF_APPROVAL, actor, run.id)
+        p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
+        raise SelfApproval(run.id, actor)
+    found = replace(approval, approved=command.approve, by=actor, at=p.now, reason=command.reason)
+    run.due_at = None
+    p.set_facet(run, policy=replace(judged, approval=found))
+    kind = AuditKind.APPROVED if command.approve else AuditKind.REJECTED
+    p.audit(kind, actor, run.tenant, run.id, job=run.job_id, rule=judged.rule, reason=command.reason,
+            request=approval.request, policy=judged.policy)  # fmt: skip
+    why = f" by {actor}: {command.reason}" if command.reason else f" by {actor}"
+    if command.approve:
+        p.move(run, State.PENDING, f"approved{why}"[:LONGEST_REASON], actor)
+    else:
+        _deny(p, run, f"rejected{why}", actor)
+    p.answers.append((origin, StateReport(command.request, run.id, run.state)))
+
+
+def time_passed(p: Pass, run: Run) -> None:
+    """Judge a run again after a pause, or deny one that nobody has approved in time."""
+    run.due_at = None
+    if run.state is State.PENDING:
+        assert run.judged is not None
+        p.set_facet(run, policy=replace(run.judged, waits=False))
+        p.entering.append(run)
+        return
+    p.audit(AuditKind.APPROVAL_EXPIRED, "scheduler", run.tenant, run.id, job=run.job_id)
+    _deny(p, run, f"nobody approved it within {span(p.state.limits.approval_timeout)}")
+
+
+def adopt_policy(p: Pass, policy: Policy | None) -> None:
+    """Take the declared policy, and judge waiting runs again if it is another one. Constraints hold back runs that the
+    store cannot show to have been judged by it: these are judged again once they pass."""
+    state = p.state
+    state.policy = policy
+    if policy is not None or state.limits.remote_policy:
+        state.unjudged.update(run.id for run in state.runs.values() if run.state in GUARDED)
+    if not state.limits.remote_policy:
+        _note_digest(p, "" if policy is None else policy.digest)
+
+
+def policy_moved(p: Pass, origin: str, command: PolicyMoved) -> None:
+    """Judge waiting runs again because the remote policy has changed."""
+    _note_digest(p, command.digest)
+
+
+def _note_digest(p: Pass, digest: str) -> None:
+    state = p.state
+    if digest == state.policy_digest:
+        return
+    p.audit(AuditKind.POLICY_CHANGED, "scheduler", "", digest, before=state.policy_digest)
+    state.policy_digest = digest
+    p.batch.memos[MEMO] = digest.encode() or None
+    for run in list(state.runs.values()):
+        if run.state is State.APPROVAL_REQUIRED:
+            run.due_at = None
+            p.move(run, State.PENDING, CHANGED)
+        elif run.state is State.SCHEDULED and not _stays_allowed(state, run, p.now):
+            p.move(run, State.PENDING, CHANGED)
+        elif run.state in GUARDED:
+            state.unjudged.add(run.id)
+        elif run.state is State.PENDING and run.judged is not None and run.judged.waits:
+            time_passed(p, run)
+
+
+def _stays_allowed(state: SchedulerState, run: Run, now: float) -> bool:
+    """Return whether the policy certainly still allows a scheduled run without conditions."""
+    policy = state.policy
+    if state.limits.remote_policy or run.judged is not None:
+        return False
+    if policy is None:
+        return True
+    if run.payload is None and policy.needs_payload:
+        return False
+    request = request_of(state.job_of(run), run, run.payload or b"{}")
+    return policy.judge(request, None, now).ruling is Ruling.ALLOW
+
+
+def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
+    """Explain a wait for the verdict, for an approval, or after a verdict."""
+    judged, kind = run.judged, ReasonKind.POLICY
+    if run.state is State.APPROVAL_REQUIRED and judged is not None and run.due_at is not None:
+        text = f"waits for an approval (rule {judged.rule}: {judged.reason}), for {span(run.due_at - now.wall)} more"
+        yield Reason(kind=ReasonKind.APPROVAL, text=text, name=judged.rule, since=run.changed_at, at=run.due_at)
+    elif run.state is State.PENDING and judged is not None and judged.waits and run.due_at is not None:
+        why = f"is throttled by rule {judged.rule}" if judged.ruling is Ruling.THROTTLE else f"waits: {judged.reason}"
+        text = f"{why}; it is judged again in {span(run.due_at - now.wall)}"
+        yield Reason(kind=kind, text=text, name=judged.rule or None, at=run.due_at)
+    elif run.state is State.PENDING and (state.policy is not None or state.limits.remote_policy) and not run.is_held:
+        yield Reason(kind=kind, text="waits for the verdict of the policy", since=run.changed_at)

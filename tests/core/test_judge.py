@@ -1,0 +1,466 @@
+"""The policy's stage: verdicts, approvals, limits, a policy that changes, and one that is elsewhere."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from interlock.core.decisions import Failed
+from interlock.core.explain import explain
+from interlock.core.state import Limits
+from interlock.model.approval_request import Resolve
+from interlock.model.audit import AuditEntry, AuditFilter
+from interlock.model.command import PolicyMoved, StartDraining
+from interlock.model.facets import seen
+from interlock.model.guard import Action, Constraints
+from interlock.model.job import Job
+from interlock.model.message import Dispatch, Stop
+from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.run_action import RunAction
+from interlock.model.schedule import Schedule
+from interlock.model.state import State
+from interlock.policy.policy import Policy, compile_policy
+from tests.core.machine import AT_ONCE, Machine, at_once, retrying_job
+from tests.core.scheduling import LIMITS
+
+S = State
+DAY = 86_400.0
+SESSIONS = Limits(session_patterns=AT_ONCE)
+SMALL = RunLimits(max_runtime=5, max_retries=1, max_output=10, max_concurrent=1, environment=("PATH",), tools=("grep",))
+
+
+def policy(*rules: Rule, default: Ruling = Ruling.DENY, **fields: Any) -> Policy:
+    return compile_policy(PolicyDocument(id="test", default_decision=default, rules=rules, **fields))
+
+
+def rule(decision: Ruling = Ruling.ASK, id: str = "r1", reason: str = "because", **fields: Any) -> Rule:
+    match = {name: fields.pop(name) for name in list(fields) if name in Match.__struct_fields__}
+    return Rule(id=id, match=Match(**match), decision=decision, reason=reason, **fields)
+
+
+ALLOWS = policy(default=Ruling.ALLOW)
+DENIES = policy(rule(Ruling.DENY))
+ASKS = policy(rule(), default=Ruling.ALLOW)
+
+
+def judged_by(found: Policy | None, *jobs: Job, limits: Limits = LIMITS) -> Machine:
+    machine = Machine(*jobs, policy=found, limits=limits)
+    machine.worker_up()
+    return machine
+
+
+def change(machine: Machine, found: Policy | None) -> None:
+    machine.policy = found
+    machine.step(("", machine.define()))
+
+
+def resolve(machine: Machine, run_id: str, approve: bool = True, actor: str = "ann", **fields: Any) -> str:
+    """The state after an answer, or the code of the error."""
+    answer: Any = machine.step(("client", Resolve(1, run_id, approve, "looked at", actor, **fields))).answers[-1][1]
+    return answer.error.code if isinstance(answer, Failed) else str(answer.state)
+
+
+def audited(machine: Machine, kind: str) -> list[AuditEntry]:
+    return [one for one in at_once(machine.store.audit(0, 1000, AuditFilter())).entries if one.kind == kind]
+
+
+def reasons(machine: Machine, run_id: str) -> str:
+    return explain(machine.state, machine.run(run_id), machine.now).sentence
+
+
+# ── verdicts ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("POL-1", "POL-7")
+@pytest.mark.parametrize(
+    ("found", "path", "why"),
+    [
+        (None, [S.PENDING, S.SCHEDULED, S.DISPATCHED], "cleared"),
+        (ALLOWS, [S.PENDING, S.SCHEDULED, S.DISPATCHED], f"allowed by the default of policy {ALLOWS.digest}"),
+        (DENIES, [S.PENDING, S.DENIED], f"denied by rule r1 of policy {DENIES.digest}: because"),
+        (policy(), [S.PENDING, S.DENIED], f"denied by the default of policy {policy().digest}: no rule matches"),
+        (ASKS, [S.PENDING, S.APPROVAL_REQUIRED], "rule r1: because"),
+        (policy(rule(Ruling.THROTTLE)), [S.PENDING], "submitted"),
+    ],
+)
+def test_each_verdict_leads_somewhere(found: Policy | None, path: list[State], why: str) -> None:
+    machine = judged_by(found)
+    run_id = machine.submit()
+    assert machine.path(run_id) == path
+    assert machine.history(run_id)[1 if len(path) > 1 else 0].reason == why
+    assert (machine.dispatched() == [run_id]) == (path[-1] is S.DISPATCHED)
+    if path[-1] is S.DENIED:
+        assert machine.run(run_id).error == why
+        [entry] = audited(machine, "verdict")
+        assert (entry.subject, entry.actor, entry.detail["ruling"]) == (run_id, "client", "deny")
+        assert entry.detail["policy"] == machine.policy.digest if machine.policy else False
+
+
+@pytest.mark.behaviour("POL-1")
+def test_a_scheduled_occurrence_is_judged_when_it_is_due() -> None:
+    machine = judged_by(DENIES, Job(id="work", schedule=Schedule(every=60.0)))
+    machine.advance(60)
+    machine.advance(1)
+    assert {(run.state, run.created_by) for run in machine.ended} == {(S.DENIED, "scheduler")}
+    assert machine.dispatched() == []
+
+
+@pytest.mark.behaviour("POL-5")
+def test_a_throttled_run_comes_back_after_five_seconds() -> None:
+    fast = rule(Ruling.THROTTLE, velocity=Velocity(max_requests=2, window=60, key="tenant"))
+    machine = judged_by(policy(fast, default=Ruling.ALLOW))
+    first, second, third = machine.submit_many(3)
+    other = machine.submit(tenant="b")
+    assert [machine.state_of(one) for one in (first, second, third, other)] == [S.DISPATCHED] * 2 + [
+        S.PENDING, S.DISPATCHED,
+    ]  # fmt: skip
+    assert "is throttled by rule r1; it is judged again in 5.0s" in reasons(machine, third)
+    machine.advance(4.9)
+    assert machine.run(third).due_at is not None
+    machine.advance(0.1)
+    assert machine.state_of(third) is S.PENDING  # the window is still full
+    machine.restart()
+    machine.worker_up()
+    machine.advance(50)
+    machine.advance(5)
+    assert machine.state_of(third) is S.DISPATCHED
+    assert sum(one.count for one in audited(machine, "verdict")) + sum(
+        one.count for one in machine.state.audit.repeated.values()
+    ) == 2  # fmt: skip
+
+
+@pytest.mark.behaviour("POL-4")
+def test_a_run_obeys_the_limits_of_its_verdict() -> None:
+    limited = policy(rule(Ruling.CONSTRAIN, limits=SMALL))
+    machine = judged_by(limited, retrying_job(5))
+    first, second = machine.submit_many(2)
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.SCHEDULED)
+    assert "limit of rule r1 of the policy: 1 active, 1 allowed" in reasons(machine, second)
+    assert machine.messages(Dispatch)[-1].limits == SMALL
+    machine.restart()
+    machine.worker_up(held=[machine.held(first)])
+    assert machine.state_of(second) is S.SCHEDULED
+    machine.started(first)
+    machine.finished(first, "failed")
+    assert machine.run(first).reason == "failed, retry 1 of 1 in 2s"
+    assert machine.state_of(second) is S.DISPATCHED
+    machine.started(second)
+    machine.finished(second, result=b'"more than ten bytes"')
+    assert machine.state_of(second) is S.FAILED
+    assert machine.run(second).result is None
+    assert machine.run(second).error == "the result has 21 bytes, and the policy allows 10"
+    machine.advance(2)
+    machine.started(first)
+    machine.advance(5)
+    assert machine.messages(Stop)[-1].run_id == first  # 5 s from its first start have passed
+    machine.finished(first, "cancelled")
+    assert machine.state_of(first) is S.TIMEOUT
+
+
+@pytest.mark.behaviour("RET-2", "RET-3")
+def test_a_retry_is_judged_again_and_a_denial_is_not_retried() -> None:
+    machine = judged_by(ALLOWS, retrying_job(5))
+    run_id = machine.submit()
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    change(machine, DENIES)
+    machine.advance(2)
+    assert machine.path(run_id)[-2:] == [S.PENDING, S.DENIED]
+    machine.advance(1000)
+    assert machine.dispatched() == [run_id]
+
+
+def test_a_large_payload_is_read_before_the_run_is_judged() -> None:
+    large = policy(rule(Ruling.DENY, payload_over=1000), default=Ruling.ALLOW)
+    machine = judged_by(large)
+    data = b'{"x":"' + b"y" * 2000 + b'"}'
+    assert machine.state_of(machine.submit(payload=data)) is S.DENIED
+    later = machine.submit(payload=data, delay=10.0)
+    assert machine.run(later).payload is None
+    machine.holds_answers = True
+    machine.advance(10)
+    assert machine.state_of(later) is S.PENDING
+    machine.holds_answers = False
+    machine.step()
+    assert machine.state_of(later) is S.DENIED
+    assert machine.dispatched() == []
+
+
+# ── approvals ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("POL-8")
+def test_an_approval_lets_a_run_start_once() -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    assert "waits for an approval (rule r1: because), for 1d more" in reasons(machine, run_id)
+    assert resolve(machine, run_id, actor="client") == "self_approval"
+    assert resolve(machine, run_id) == "pending"
+    assert resolve(machine, run_id, actor="bob") == "already_resolved"
+    assert machine.path(run_id) == [S.PENDING, S.APPROVAL_REQUIRED, S.PENDING, S.SCHEDULED, S.DISPATCHED]
+    assert machine.dispatched() == [run_id]
+    assert [one.actor for one in audited(machine, "approved")] == ["ann"]
+    assert [one.actor for one in audited(machine, "self_approval")] == ["client"]
+
+
+@pytest.mark.behaviour("POL-8")
+def test_a_rejection_denies_the_run() -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    assert resolve(machine, run_id, approve=False) == "denied"
+    assert machine.run(run_id).reason == "rejected by ann: looked at"
+    assert [one.subject for one in audited(machine, "rejected")] == [run_id]
+    assert resolve(machine, run_id) == "already_resolved"
+    assert resolve(machine, machine.submit(tenant="x"), approve=False) == "denied"
+
+
+@pytest.mark.behaviour("POL-8")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_an_approval_expires_after_a_day(restarts: bool) -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    machine.advance(DAY - 1)
+    if restarts:
+        machine.restart()
+    assert machine.state_of(run_id) is S.APPROVAL_REQUIRED
+    machine.advance(1)
+    assert machine.state_of(run_id) is S.DENIED
+    assert machine.run(run_id).reason == "nobody approved it within 1d"
+    assert resolve(machine, run_id) == "already_resolved"
+    assert [one.subject for one in audited(machine, "approval_expired")] == [run_id]
+
+
+@pytest.mark.behaviour("POL-8")
+def test_an_approval_of_something_else_is_stale() -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    judged = machine.run(run_id).judged
+    assert judged is not None
+    shown = seen(judged)
+    assert resolve(machine, run_id, seen=shown + "x") == "stale"
+    change(machine, policy(rule(reason="stricter now"), default=Ruling.ALLOW))
+    assert machine.state_of(run_id) is S.APPROVAL_REQUIRED
+    assert resolve(machine, run_id, seen=shown) == "stale"
+    judged = machine.run(run_id).judged
+    assert judged is not None
+    assert resolve(machine, run_id, seen=seen(judged)) == "pending"
+
+
+@pytest.mark.behaviour("POL-8")
+def test_an_approval_counts_for_the_retries_of_its_run_until_the_policy_changes() -> None:
+    machine = judged_by(ASKS, retrying_job(5))
+    run_id = machine.submit()
+    resolve(machine, run_id)
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    machine.advance(2)
+    assert machine.state_of(run_id) is S.DISPATCHED
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    change(machine, policy(rule(id="r2"), default=Ruling.ALLOW))
+    machine.advance(4)
+    assert machine.state_of(run_id) is S.APPROVAL_REQUIRED
+
+
+@pytest.mark.parametrize("end", ["cancel", "deadline"])
+def test_a_run_that_waits_for_an_approval_can_be_stopped(end: str) -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit(deadline_at=machine.wall + 50)
+    if end == "cancel":
+        machine.cancel(run_id)
+    else:
+        machine.advance(50)
+    assert machine.state_of(run_id) is (S.CANCELLED if end == "cancel" else S.TIMEOUT)
+    assert resolve(machine, run_id) == "already_resolved"
+    assert machine.state.asking == {}
+
+
+def test_a_held_run_is_approved_and_stays_held() -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    machine.act(RunAction.HOLD, run_id)
+    assert resolve(machine, run_id) == "pending"
+    machine.act(RunAction.RELEASE, run_id)
+    assert machine.state_of(run_id) is S.DISPATCHED
+
+
+def test_an_answer_that_nobody_asked_for() -> None:
+    machine = judged_by(ALLOWS)
+    assert resolve(machine, machine.submit()) == "no_approval"
+    assert resolve(machine, "nothing") == "unknown_run"
+
+
+def test_an_approval_is_announced_by_webhook() -> None:
+    hook = Action(action="webhook", url="https://hooks.example/ask")
+    machine = judged_by(policy(rule(), on_approval_required=(hook,)))
+    run_id = machine.submit()
+    [owed] = machine.last.batch.deliveries
+    assert (owed.run_id, owed.event) == (run_id, "run.approval_required")
+
+
+@pytest.mark.parametrize("state", ["approval_required", "throttled"])
+def test_others_of_a_session_pass_a_run_that_waits(state: str) -> None:
+    decision = Ruling.ASK if state == "approval_required" else Ruling.THROTTLE
+    found = policy(rule(decision, labels={"slow": "yes"}), default=Ruling.ALLOW)
+    limits = Limits(session_patterns={"*": {"debounce": 0.0, "max_concurrent": 1, "cap": 1000}})
+    machine = judged_by(found, limits=limits)
+    slow = machine.submit(session="s", labels={"slow": "yes"})
+    first = machine.submit(session="s")
+    assert machine.dispatched() == [first]
+    change(machine, ALLOWS)
+    assert machine.state_of(slow) is S.SCHEDULED
+    machine.started(first)
+    machine.finished(first)
+    assert machine.dispatched() == [first, slow]
+
+
+# ── a policy that changes ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.behaviour("POL-7")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_what_is_denied_before_it_is_dispatched_never_starts(restarts: bool) -> None:
+    jobs = [Job(id="work"), Job(id="guarded", constraints=Constraints(max_concurrent_runs=1))]
+    machine = Machine(*jobs, policy=ALLOWS, limits=LIMITS)
+    waiting, early = machine.submit(), machine.submit(delay=100.0)
+    large = machine.submit(payload=b'{"x":"' + b"y" * 2000 + b'"}')
+    one, two = machine.submit("guarded"), machine.submit("guarded")
+    assert [machine.state_of(run_id) for run_id in (waiting, early, large, one, two)] == [
+        S.SCHEDULED, S.PRERUN, S.SCHEDULED, S.SCHEDULED, S.ACTION_RUNNING,
+    ]  # fmt: skip
+    machine.policy = DENIES
+    if restarts:
+        machine.restart()
+    else:
+        machine.step(("", machine.define()))
+    machine.worker_up()
+    machine.advance(100)
+    assert machine.dispatched() == []
+    assert {machine.state_of(run_id) for run_id in (waiting, early, large, one, two)} == {S.DENIED}
+    assert machine.state.runs == {}
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_run_in_the_hands_of_its_constraints_remembers_that_the_policy_changed() -> None:
+    """Even if the policy changes, the scheduler restarts with the same one, and only then the run passes."""
+    jobs = [Job(id="guarded", constraints=Constraints(max_concurrent_runs=1))]
+    machine = judged_by(ALLOWS, *jobs)
+    one, two = machine.submit("guarded"), machine.submit("guarded")
+    change(machine, DENIES)
+    machine.restart()
+    machine.worker_up(held=[machine.held(one)])
+    machine.started(one)
+    machine.finished(one)
+    assert (machine.state_of(one), machine.state_of(two)) == (S.SUCCEEDED, S.DENIED)
+
+
+def test_a_run_that_stays_allowed_keeps_its_place() -> None:
+    machine = Machine(policy=ALLOWS, limits=LIMITS)
+    first, second = machine.submit_many(2)
+    change(machine, policy(rule(Ruling.DENY, tenants=("other",)), default=Ruling.ALLOW))
+    assert machine.path(first) == [S.PENDING, S.SCHEDULED]
+    change(machine, None)
+    machine.worker_up()
+    assert machine.dispatched() == [first, second]
+    assert [one.subject for one in audited(machine, "policy_changed")] != []
+
+
+def test_a_policy_that_is_removed_lets_everything_go() -> None:
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    change(machine, None)
+    assert machine.state_of(run_id) is S.DISPATCHED
+
+
+# ── a policy that is elsewhere ──────────────────────────────────────────────────────────────────────────────────────
+
+REMOTE = replace(LIMITS, remote_policy=True)
+YES, NO = Verdict(ruling=Ruling.ALLOW, policy="p1"), Verdict(ruling=Ruling.DENY, rule="no", policy="p1")
+
+
+@pytest.mark.behaviour("POL-9")
+def test_a_remote_policy_is_asked_once_and_obeyed() -> None:
+    machine = judged_by(None, limits=REMOTE)
+    run_id = machine.submit(labels={"a": "b"})
+    assert machine.state_of(run_id) is S.PENDING
+    assert "waits for the verdict" in reasons(machine, run_id)
+    [asked] = machine.checked
+    assert (asked.request.job, asked.request.actor, asked.request.labels) == ("work", "client", {"a": "b"})
+    machine.answered([(asked, (asked.request, YES))])
+    assert machine.dispatched() == [run_id]
+    machine.answered([(asked, (asked.request, NO))])  # too late
+    assert machine.state_of(run_id) is S.DISPATCHED
+    machine.remote = lambda _: NO
+    assert machine.state_of(machine.submit()) is S.DENIED
+
+
+@pytest.mark.behaviour("POL-11")
+def test_closed_means_closed() -> None:
+    machine = judged_by(None, limits=REMOTE)
+    machine.remote = lambda _: "connection refused"
+    run_id = machine.submit()
+    waits = []
+    for _ in range(7):
+        waits.append(round((machine.run(run_id).due_at or 0) - machine.wall))
+        machine.advance(waits[-1])
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
+    assert "the policy cannot be reached: connection refused" in reasons(machine, run_id)
+    machine.restart()
+    machine.worker_up()
+    assert machine.dispatched() == []
+    machine.remote = lambda _: YES
+    machine.advance(30)
+    assert machine.dispatched() == [run_id]
+    assert machine.run(run_id).judged is None
+
+
+@pytest.mark.behaviour("POL-11")
+def test_open_lets_through_with_label_audit_and_count() -> None:
+    machine = judged_by(None, limits=replace(REMOTE, policy_fails_open=True))
+    machine.remote = lambda _: "late"
+    run_id = machine.submit(labels={"a": "b"})
+    assert machine.dispatched() == [run_id]
+    facets = machine.run(run_id).facets
+    assert facets is not None
+    assert facets.labels == {"a": "b", "safety_bypassed": "true"}
+    [entry] = audited(machine, "bypassed")
+    assert (entry.subject, entry.detail["topic"], entry.detail["why"]) == (run_id, "work", "late")
+    assert machine.warned[-1] == f"run {run_id} starts without a verdict: late"
+
+
+@pytest.mark.behaviour("POL-11")
+def test_a_shutdown_never_fails_open() -> None:
+    machine = judged_by(None, limits=replace(REMOTE, policy_fails_open=True))
+    run_id = machine.submit()
+    machine.step(("", StartDraining()))
+    [asked] = machine.checked
+    machine.answered([(asked, (asked.request, "cancelled"))])
+    assert machine.state_of(run_id) is S.PENDING
+    assert machine.run(run_id).facets is not None
+    assert audited(machine, "bypassed") == []
+
+
+@pytest.mark.behaviour("POL-7", "POL-9")
+def test_waiting_runs_are_judged_again_when_the_remote_policy_has_changed() -> None:
+    machine = Machine(limits=REMOTE)
+    machine.remote = lambda _: YES
+    machine.step(("", PolicyMoved("p1")))
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is S.SCHEDULED
+    machine.remote = lambda _: NO
+    machine.step(("", PolicyMoved("p1")))
+    assert machine.state_of(run_id) is S.SCHEDULED
+    machine.step(("", PolicyMoved("p2")))
+    assert machine.state_of(run_id) is S.DENIED
+
+
+def test_a_request_has_what_a_rule_may_ask_for() -> None:
+    job = Job(id="work", topic="t", capabilities=("c",), risk_tags=("r",), requires=("q",), secrets=("key",))
+    machine = judged_by(None, job, limits=REMOTE)
+    machine.submit(payload=b'{"key":{"$secret":"x"}}', tenant="x", priority="batch", labels={"l": "v"})
+    [asked] = machine.checked
+    assert asked.request == PolicyRequest(
+        job="work", topic="t", tenant="x", actor="client", priority="batch", capabilities=("c",), risk_tags=("r",),
+        requires=("q",), labels={"l": "v"}, job_version=job.version, payload=b'{"key":{"$secret":"x"}}', secrets=True,
+    )  # fmt: skip
