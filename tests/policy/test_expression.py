@@ -11,6 +11,7 @@ from interlock.model.policy_document import PolicyDocument, Rule
 from interlock.policy import expression
 from interlock.policy.expression import BadExpression, compiled
 from interlock.policy.policy import compile_policy
+from tests.policy.test_rules import judged as judge
 
 REQUEST: dict[str, Any] = {
     "job": "pay", "topic": "billing.pay", "tenant": "acme", "actor": "ann", "priority": "batch", "lane": "main",
@@ -22,7 +23,7 @@ REQUEST: dict[str, Any] = {
 def judged(when: str, payload: Any = None, **more: Any) -> Verdict:
     policy = compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", when=when, decision=Ruling.ALLOW),)))
     data = more.pop("data", None) or msgspec.json.encode({} if payload is None else payload)
-    return policy.judge(PolicyRequest(**REQUEST | {"payload": data} | more), None, 0.0)
+    return judge(policy, PolicyRequest(**REQUEST | {"payload": data} | more))
 
 
 @pytest.mark.behaviour("POL-2")
