@@ -84,10 +84,8 @@ def only_policy(
 def _unknown_scanners(policy: PolicyDocument, known: Collection[str]) -> Iterator[tuple[str, str]]:
     for place, one in enumerate(() if policy.output is None else policy.output.scanners):
         if one.name is not None and one.name not in known:
-            rule = (
-                f"the app has no scanner {shown(one.name)}{did_you_mean(one.name, known)}; declare it with @app.scanner"
-            )
-            yield f"output.scanners[{place}].name", rule
+            hint = f"{did_you_mean(one.name, known)}; declare it with @app.scanner"
+            yield f"output.scanners[{place}].name", f"the app has no scanner {shown(one.name)}{hint}"
 
 
 def unknown_names(policy: PolicyDocument, jobs: Collection[Job]) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """The inspector: reads new results from the store, has them scanned, and reports to the scheduler.
 
-The store is the queue: a report holds the position up to which results are scanned. So a restart leaves out nothing, and
-scans again what was not reported. However many results wait, only a few are in memory.
+The store is the queue: a report holds the position up to which results are scanned. So a restart leaves out nothing,
+and scans again what was not reported. However many results wait, only a few are in memory.
 """
 
 import asyncio
