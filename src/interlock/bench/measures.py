@@ -41,18 +41,18 @@ def end_to_end(folder: Path, runs: int) -> float:
         return throughput(server, runs)
 
 
-def throughput(server: Server, runs: int) -> float:
-    rate = runtime.run(_stream(server, runs))
+def throughput(server: Server, runs: int, job: str = "bench.noop") -> float:
+    rate = runtime.run(_stream(server, runs, job))
     server.check("succeeded", runs + BATCH)
     return rate
 
 
-async def _stream(server: Server, runs: int) -> float:
+async def _stream(server: Server, runs: int, job: str) -> float:
     async with app.connected(server.socket):
-        await submit_batches(BATCH)
+        await submit_batches(BATCH, lambda: new_run(job))
         await _until_ended(server)
         begin = time.perf_counter()
-        await submit_batches(runs)
+        await submit_batches(runs, lambda: new_run(job))
         await _until_ended(server)
         return runs / (time.perf_counter() - begin)
 

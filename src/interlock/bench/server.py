@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,12 @@ class Server:
         """Whether a webhook is still to be delivered."""
         return self.reader.execute("SELECT 1 FROM deliveries WHERE ended_at IS NULL LIMIT 1").fetchone() is not None
 
+    def scanned(self) -> bool:
+        """Whether every result is scanned."""
+        (stored,) = self.reader.execute("SELECT max(position) FROM history").fetchone()
+        found = self.reader.execute("SELECT value FROM memos WHERE name = 'scanned'").fetchone()
+        return found is None or int(found[0]) >= stored
+
     def check(self, state: str, runs: int) -> None:
         """Raise unless exactly this many runs are in the state."""
         (found,) = self.reader.execute("SELECT count(*) FROM runs WHERE state = ?", (state,)).fetchone()
@@ -50,19 +56,26 @@ class Server:
 
 @contextmanager
 def running(
-    folder: Path, workers: int, *, http: bool = False, app: str = JOBS, new: bool = True, limit: float = START_LIMIT
+    folder: Path,
+    workers: int,
+    *files: Path,
+    http: bool = False,
+    app: str = JOBS,
+    new: bool = True,
+    limit: float = START_LIMIT,
+    env: Mapping[str, str] = {},
 ) -> Iterator[Server]:
-    """Run `interlock up` with the measured jobs on a database in `folder`."""
+    """Run `interlock up` with the measured jobs, and the documents in `files`, on a database in `folder`."""
     database = folder / "bench.db"
     for leftover in folder.glob("bench.db*") if new else ():
         leftover.unlink()
     port = free_port() if http else 0
     command = [
-        sys.executable, "-m", "interlock.cli", "up", "-A", app, "--db", str(database),
+        sys.executable, "-m", "interlock.cli", "up", *map(str, files), "-A", app, "--db", str(database),
         "--workers", str(workers), "--slots", str(IN_FLIGHT), "--lane", f"bench={IN_FLIGHT}", "--no-table",
         "--log-level", "error", "--http", f"127.0.0.1:{port}" if http else "off",
     ]  # fmt: skip
-    kept = {**os.environ, "INTERLOCK_KEEP_RUNS": "0"}  # all runs are counted at the end
+    kept = {**os.environ, "INTERLOCK_KEEP_RUNS": "0", **env}  # all runs are counted at the end
     with started(command, stderr=subprocess.DEVNULL, start_new_session=True, env=kept) as process:
         until(lambda: _listens(f"{database}.sock"), process, limit)
         if http:
