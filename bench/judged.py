@@ -60,12 +60,11 @@ def _server(folder: Path, name: str) -> Iterator[Server]:
             yield server
         return
     rules = [] if name == "scanned" else [msgspec.to_builtins(one) for one in policy_of(RULES).document.rules]
-    policy = {"kind": "Policy", "id": "bench", "default_decision": str(Ruling.ALLOW), "rules": rules}
+    policy: dict[str, Any] = {"kind": "Policy", "id": "bench", "default_decision": str(Ruling.ALLOW), "rules": rules}
     if name == "output":
-        about = [{"id": "large", "match": {"over": "1MB"}, "decision": "quarantine"}]
-        policy["output"] = {
-            "rules": [*about, {"id": "secret", "match": {"sensitivity": ["secret"]}, "decision": "deny"}]
-        }
+        matches = {"large": {"over": "1MB"}, "secret": {"sensitivity": ["secret"]}}
+        about = [{"id": id, "match": match, "decision": "quarantine"} for id, match in matches.items()]
+        policy["output"] = {"rules": about}
     elif name == "scanned":
         policy["output"] = {"scanners": SCANNERS}
     document.write_bytes(msgspec.json.encode(policy))

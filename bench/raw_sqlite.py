@@ -72,8 +72,8 @@ def _lifecycles(numbers: range) -> tuple[Rows, Rows]:
     for number in numbers:
         run = Run(
             f"{1700000000000 + number:012x}0000{number * 7919:012x}", "bench.noop", "default", None, None, 1.7e9, 1.7e9,
-            b"{}", None, "u1", None, "0123456789ab", "bench", State.DISPATCHED, State.SCHEDULED, "w1-1234-abcd", "scheduler",
-            1.7e9, 3, 1, 1, "w1-1234-abcd",
+            b"{}", None, "u1", None, "0123456789ab", "bench", State.DISPATCHED, State.SCHEDULED, "w1-1234-abcd",
+            "scheduler", 1.7e9, 3, 1, 1, "w1-1234-abcd",
         )  # fmt: skip
         first.created.append(created_row(run))
         entries = [
