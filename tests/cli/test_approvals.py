@@ -24,13 +24,9 @@ def server() -> Iterator[Server]:
             yield running
 
 
-def as_ann(server: Server) -> dict[str, str]:
-    return {"INTERLOCK_URL": server.url, "INTERLOCK_TOKEN": TOKEN}
-
-
 def ann(server: Server, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Ask over TCP, with the token of an approver."""
-    return interlock(server.folder, *arguments, **as_ann(server))
+    return interlock(server.folder, *arguments, INTERLOCK_URL=server.url, INTERLOCK_TOKEN=TOKEN)
 
 
 def drawn(server: Server, *arguments: str) -> list[str]:
@@ -70,7 +66,7 @@ def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
     run_id = asked(server, value={"api_key": "swordfish", "amount": 5})
     ended = ann(server, "approve", run_id[:20], "--reason", "looked at", "--yes")
     assert ended.stdout.split("\t")[0] == run_id
-    facts = dict((line[:14].strip(), line[14:]) for line in ended.stderr.splitlines())
+    facts = {line[:14].strip(): line[14:] for line in ended.stderr.splitlines()}
     assert (facts["job"], facts["reason"], facts["rule"].split()[0]) == (ASKS, "money moves", "money")
     assert facts["payload"] == '{"value":{"api_key":"•••","amount":5}}'
     assert facts["asked by"].startswith("local, ")
@@ -96,7 +92,7 @@ def test_a_terminal_is_asked_first(server: Server) -> None:
     arguments = ("approve", "latest", "--reason", "fine")
     for typed, code in (("n\n", 1), ("y\n", 0)):
         assert server.local.get(f"/api/v1/runs/{run_id}").json["state"] == "approval_required"
-        with Terminal(server.folder, *arguments, **as_ann(server)) as terminal:
+        with Terminal(server.folder, *arguments, INTERLOCK_URL=server.url, INTERLOCK_TOKEN=TOKEN) as terminal:
             terminal.wait_for("Approve it? [y/N]: ")
             terminal.enter(typed)
             assert terminal.ended() == code

@@ -33,8 +33,8 @@ def command(
 ) -> None:
     """Serve a policy over gRPC to schedulers whose setting `policy_service` names its address.
 
-    SIGHUP reloads the files; if they have a fault, the policy stays as it was. SIGTERM and Ctrl-C end it, after the calls
-    under way. Without a certificate it serves only this machine, unless SAFETY_KERNEL_INSECURE=true."""
+    SIGHUP reloads the files; if they have a fault, the policy stays as it was. SIGTERM and Ctrl-C end it, after the
+    calls under way. Without a certificate it serves only this machine, unless SAFETY_KERNEL_INSECURE=true."""
     check_installed("policy serve")
     Address().check(listen, Place("--listen"))
     tls = _pair(tls_key, tls_cert)
