@@ -11,6 +11,8 @@ PARALLEL ?= 3
 CODE := src tests examples bench soak tools
 # Where commands in this folder look for a server without being told.
 DATABASE ?= interlock.db
+# What `make run` is given beside the app; examples/policy.yaml can be added.
+FILES ?= examples/timetable.yaml
 
 .PHONY: run test quick check unit bench soak clean
 
@@ -22,7 +24,7 @@ $(VENV)/ready: requirements.lock pyproject.toml
 	touch $@
 
 run: $(VENV)/ready
-	$(BIN)/interlock up -A examples.stream:app examples/timetable.yaml --db $(DATABASE) --submit demo.stream --drain 1s
+	$(BIN)/interlock up -A examples.stream:app $(FILES) --db $(DATABASE) --submit demo.stream --drain 1s
 
 test: check unit
 

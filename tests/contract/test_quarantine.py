@@ -6,13 +6,25 @@ import pytest
 
 from interlock.model import message as m
 from interlock.model import request as r
-from interlock.model.command import Quarantine
+from interlock.model.output import Finding, OutputPolicy, Scanned
+from interlock.model.output_request import ReportScans
+from interlock.model.policy import Ruling
+from interlock.model.policy_document import PolicyDocument
 from interlock.model.run_action import RunAction
+from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
 from interlock.model.state import State
+from interlock.policy.policy import compile_policy
 from interlock.ports.store import EventFilter
 from tests.contract.conftest import AnyStore, WithStore
 from tests.contract.samples import dead_letters
 from tests.engine.bench import Bench, Link, SlowStore, until
+
+FOUND = (Finding("secrets", "key", "$", 0, 8, ""),)
+SCANS = PolicyDocument(
+    id="scans",
+    default_decision=Ruling.ALLOW,
+    output=OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.SECRETS),)),
+)
 
 
 async def _finished(bench: Bench, worker: Link) -> str:
@@ -29,15 +41,16 @@ async def _finished(bench: Bench, worker: Link) -> str:
 def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         bench = Bench(cast(SlowStore, store))
+        bench.engine.catalog.policy = compile_policy(SCANS)
         await bench.start()
         worker = bench.worker("w")
         run_id = await _finished(bench, worker)
         ended = await store.run(run_id)
         bench.client.say(r.Watch(50, True))
         position = await store.position()
+        found = [Scanned(one, OutputAction.QUARANTINE, FOUND, 1) for one in (run_id, "unknown")]
         for _ in range(2):
-            bench.engine.post("", Quarantine(run_id, "a key in the output", "scanner"))
-        bench.engine.post("", Quarantine("unknown", "a key in the output", "scanner"))
+            bench.engine.post("scanner", ReportScans(1, 100, 1, 0.1, found))
         await until(lambda: bool(bench.client.of(r.News)))
         bench.client.say(r.ActOnRun(51, RunAction.CANCEL, run_id, "too late"))
         bench.client.say(r.AskHistory(52, run_id))
@@ -46,10 +59,10 @@ def test_a_success_is_quarantined_after_its_end_and_once(with_store: WithStore) 
         run = await store.run(run_id)
         assert ended is not None
         assert run is not None
-        assert (run.state, run.previous, run.actor) == (State.OUTPUT_QUARANTINED, State.SUCCEEDED, "scanner")
+        assert (run.state, run.previous, run.actor) == (State.OUTPUT_QUARANTINED, State.SUCCEEDED, "scheduler")
         assert (run.ended_at, run.seq) == (ended.ended_at, ended.seq + 1)
         last = (await store.history(run_id))[-1]
-        assert (last.before, last.after, last.reason) == (run.previous, run.state, "a key in the output")
+        assert (last.before, last.after, last.reason) == (run.previous, run.state, "key found")
         (event,) = (await store.events(position, 10, EventFilter(run_id=run_id))).events
         assert getattr(event, "transitions", None) == [last]
         assert [news.position for news in bench.client.of(r.News)] == [event.position]

@@ -15,7 +15,12 @@ from interlock.core.facts import Facts
 from interlock.core.transition import Pass
 from interlock.model import json_form
 from interlock.model.audit import NO_HASH, AuditEntry, AuditHead, AuditKind, chained, entry_hash, verify
-from tests.core.machine import START, Machine, at_once
+from interlock.model.audit_request import NoteRefusals, Refusal, RefusalsReport
+from interlock.model.command import Define, NoteTokens, Put
+from interlock.model.job import Job
+from interlock.model.request import DropJob
+from interlock.model.work import ProcessWork
+from tests.core.machine import START, WORK, Machine, at_once
 
 REFUSED = AuditKind.TOKEN_REFUSED
 
@@ -183,6 +188,90 @@ def test_beyond_a_thousand_keys_refusals_of_a_kind_share_a_count() -> None:
     (others,) = [one for one in m.entries if one.count == 49]
     assert (others.actor, others.tenant, others.detail["last"]) == ("others", "", "r1049")
     assert m.verified() == []
+
+
+# ── what the core itself writes ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def changes(m: Machine) -> list[tuple[str, str, dict[str, Any]]]:
+    entries = at_once(m.store.audit(0, 10_000)).entries
+    return [(one.actor, one.subject, one.detail) for one in entries if one.kind is AuditKind.JOB_CHANGED]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_other_declared_jobs_are_noticed_at_a_start_and_named_at_a_reload() -> None:
+    m = Machine(WORK)
+    first = [("scheduler", "declared jobs", {"action": "declared", "jobs": 1})]
+    assert changes(m) == first
+    m.restart()
+    m.recover()
+    m.step(("", Define(1, [WORK], "ann")))
+    assert changes(m) == first, "nothing has changed"
+    more = [Job(id=f"j{number:02}") for number in range(25)]
+    m.step(("", Define(2, [replace(WORK, lane="team", version=""), *more], "ann")))
+    names = [job.id for job in more][:20]
+    second = ("ann", "declared jobs", {"action": "declared", "added": 25, "changed": 1, "removed": 0, "names": names})
+    assert changes(m) == [*first, second]
+    m.jobs = more
+    m.restart()
+    assert changes(m) == [*first, second, ("scheduler", "declared jobs", {"action": "declared", "jobs": 25})]
+    m.step(("", Define(3, [], "ann")))
+    assert changes(m)[-1][2]["removed"] == 25
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_jobs_that_are_put_and_deleted_are_audited_with_the_change_and_refused_ones_are_not() -> None:
+    m = Machine()
+    made, start = Job(id="made", work=ProcessWork(command=("true",))), len(changes(m))
+    other = replace(made, id="other", version="")
+    m.step(("client", Put(1, [made], "ann")), ("client", DropJob(2, "work", "ann")), ("client", Put(3, [made], "bob")))
+    m.step(("client", Put(4, [made, other], "ann")), ("client", DropJob(5, "made", "ann")))
+    m.step(("client", Put(6, [made, replace(other, lane="team", version="")], "bob")), ("client", DropJob(7, "other")))
+    assert changes(m)[start:] == [
+        ("ann", "made", {"action": "put"}),
+        ("ann", "other", {"action": "put"}),
+        ("ann", "made", {"action": "deleted"}),
+        ("bob", "2 jobs", {"action": "put", "names": ["made", "other"]}),
+        ("client", "other", {"action": "deleted"}),
+    ]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_other_tokens_are_noticed_at_a_start() -> None:
+    m = Auditor()
+    m.step(("", NoteTokens({})))
+    assert m.new == []
+    for tokens in ({"ann": "1", "bob": "1"}, {"ann": "1", "bob": "1"}, {"ann": "2", "cid": "1"}, {}):
+        m.restart()
+        m.step(("", NoteTokens(tokens)))
+    found = [one.detail for one in m.entries[m.begun :]]
+    assert found == [
+        {"added": 2, "changed": 0, "removed": 0, "names": ["ann", "bob"]},
+        {"added": 1, "changed": 1, "removed": 1, "names": ["cid", "ann", "bob"]},
+        {"added": 0, "changed": 0, "removed": 2, "names": ["ann", "cid"]},
+    ]
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_refused_tokens_are_counted_by_reason_actor_and_tenant() -> None:
+    m = Auditor()
+    one, other = Refusal("unauthorized", "10.0.0.1", "", "GET /a", 3), Refusal("forbidden", "ann", "red", "GET /b", 1)
+    decisions = m.step(("gateway", NoteRefusals(7, [one, other])), ("gateway", NoteRefusals(8, [one, one])))
+    assert decisions.answers == [("gateway", RefusalsReport(7)), ("gateway", RefusalsReport(8))]
+    assert m.new == [("GET /a", 3), ("GET /b", 1)]
+    m.advance(60)
+    assert m.new[2:] == [("GET /a", 6)]
+    assert m.entries[-1].detail["reason"] == "unauthorized"
+
+
+@pytest.mark.behaviour("SEC-7")
+def test_a_plain_run_adds_nothing() -> None:
+    m = Auditor()
+    m.worker_up()
+    run_id = m.submit()
+    m.finished(run_id)
+    assert m.last.batch.audit == []
+    assert m.new == []
 
 
 # ── verification ────────────────────────────────────────────────────────────────────────────────────────────────────

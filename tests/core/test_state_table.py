@@ -9,7 +9,6 @@ from interlock.core.facts import Facts
 from interlock.core.lanes import enqueue
 from interlock.core.state import DEFAULT_LANES, Limits, SchedulerState
 from interlock.core.transition import Pass
-from interlock.model.command import Quarantine
 from interlock.model.error import InvalidTransition
 from interlock.model.job import Job
 from interlock.model.lane import with_limits
@@ -121,19 +120,6 @@ def test_terminal_states_are_those_of_the_contract_and_lead_nowhere() -> None:
         with pytest.raises(InvalidTransition):
             p.move(run, State(after), "because", "somebody")
         assert run.state == end
-
-
-@pytest.mark.behaviour("RUN-4")
-@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
-def test_only_a_success_is_quarantined_also_in_the_pass_it_ends_in(outcome: str) -> None:
-    machine = Machine()
-    run_id = machine.running()
-    quarantine = Quarantine(run_id, "a key in the output", "scanner")
-    machine.step(machine.finish_command(run_id, outcome), ("", quarantine))
-    machine.step(("", quarantine))
-    assert machine.path(run_id)[4:] == ["terminating", outcome, *["output_quarantined"][outcome != "succeeded" :]]
-    assert len(machine.store.letters) == (outcome == "succeeded")
-    assert [run.id for run in machine.ended] == [run_id]
 
 
 @pytest.mark.behaviour("RUN-1")

@@ -19,6 +19,7 @@ RUN = {
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
     "docs/output-policy.md": {"yaml"},
+    "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/services.md": {"python", "sh", "yaml"},

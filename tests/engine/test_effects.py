@@ -1,16 +1,20 @@
 """Effects beside the loop: bounded in number and time, and nothing waits for them that need not."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
-from interlock.engine.effects import MOST_AT_ONCE, Effects
+from interlock.engine.effects import FRAME, FRAME_BYTES, MOST_AT_ONCE, Effects
 from interlock.model import message as m
 from interlock.model import request as r
 from interlock.model.command import Answered
-from interlock.model.effect import LIMIT, ReadInputs
+from interlock.model.effect import LIMIT, CheckPolicy, ReadInputs
+from interlock.model.error import PolicyClosed, PolicyUnavailable
+from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from tests.engine.bench import Bench, SlowStore, on_virtual_time, pass_time, until
 
+ALLOW = Verdict(ruling=Ruling.ALLOW)
 LARGE = b'{"text": "' + b"x" * 1000 + b'"}'
 
 
@@ -59,6 +63,56 @@ def test_calls_to_the_outside_are_bounded_in_number_and_time() -> None:
         await pass_time(0.1)
         await effects.close()
         assert store.reading == []
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    on_virtual_time(body)
+
+
+@pytest.mark.behaviour("POL-11")
+def test_the_policy_service_is_asked_in_frames() -> None:
+    """Each frame has its own answer; a missing verdict says why, and a shutdown answers nothing."""
+
+    def check(number: int, again: bool = False, size: int = 2) -> CheckPolicy:
+        return CheckPolicy(f"run{number}", 1, PolicyRequest(job="a", topic="a", payload=b"x" * size), again)
+
+    async def body() -> None:
+        answers: list[Answered] = []
+        calls: list[tuple[int, bool]] = []
+        go_on = asyncio.Event()
+
+        async def ask(requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+            calls.append((len(requests), again))
+            await go_on.wait()
+            if again:
+                raise PolicyUnavailable("away")
+            if len(requests) == 1:
+                raise PolicyClosed
+            return [ALLOW for _ in requests]
+
+        effects = Effects(SlowStore(), lambda origin, content: answers.append(content))  # type: ignore[arg-type] # only these
+        effects.check = ask
+        many = [check(number) for number in range(2 * FRAME)]
+        more = [check(number, again=True) for number in range(500, 502)]
+        large = [check(number, size=FRAME_BYTES) for number in range(600, 602)]
+        for _ in range(2):
+            effects.begin([*many, *more, *large])
+        await pass_time(0.1)
+        assert calls == [(FRAME, False), (FRAME, False), (2, True), (1, False)], "no more than this at once"
+        late = [check(number) for number in range(700, 702)]
+        for one in late:
+            effects.begin([one])
+        go_on.set()
+        await pass_time(0.1)
+        assert calls[4:] == [(1, False), (2, False)], "what waits shares a call, and is not begun again"
+        found = {effect.run_id: answer for one in answers for effect, answer in one.answers}
+        assert found == {one.run_id: (one.request, ALLOW) for one in [*many, *late]} | {
+            one.run_id: (one.request, "away") for one in more
+        }
+        go_on.clear()
+        effects.begin(many)
+        await pass_time(0.1)
+        await effects.close()
+        assert len(answers) == 4
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     on_virtual_time(body)

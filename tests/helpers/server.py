@@ -22,9 +22,9 @@ JOBS = "tests.helpers.jobs:app"
 
 
 def environment(**extra: str) -> dict[str, str]:
-    """What a command is started with: this interpreter's, without settings of ours, and the tests importable."""
+    """What a command is started with: this interpreter's, without settings of ours, and these sources and tests."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("INTERLOCK_")}
-    return kept | {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}", "COLUMNS": "200"} | extra
+    return kept | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "COLUMNS": "200"} | extra
 
 
 def interlock(folder: Path, *arguments: str, **extra: str) -> "subprocess.CompletedProcess[str]":

@@ -275,7 +275,6 @@ def test_a_cancelled_probe_gives_its_place_back() -> None:
     runtime.run(body())
 
 
-@pytest.mark.behaviour("POL-7")
 def test_a_new_policy_is_noticed_by_its_digest() -> None:
     first, second = allowing("mail"), allowing("other")
     seen: list[str] = []

@@ -36,7 +36,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_bulks", DEATHS, "clients wait for [bulk-"),
         ("engine_forgets_holds", Faults(), "is held"),
         ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes"),
-        ("engine_forgets_usage", Faults(), "which is busy"),
+        ("engine_forgets_usage", Faults(), "which is busy|was said to wait for nothing"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
         ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing"),

@@ -158,7 +158,7 @@ class Runs:
         return v.RunDetail(
             **msgspec.structs.asdict(v.info_of(run, progress)),
             payload=await self.payload_of(run),
-            result=_json(run.result),
+            result=_json(run.shown_result),
             stats=stats_of(run, history, time.time()),
         )
 

@@ -138,7 +138,11 @@ def _verify(flags: Flags, file: str | None, head: str | None, json: bool) -> Non
 
 def _read(file: str) -> Iterator[AuditEntry]:
     """Yield the entries of an exported file."""
-    with sys.stdin if file == PIPE else open(file, encoding="utf-8", errors="replace") as lines:
+    try:
+        source = sys.stdin if file == PIPE else open(file, encoding="utf-8", errors="replace")  # noqa: SIM115 - below
+    except OSError as error:
+        raise BadUse(file, f"cannot be read ({error.strerror})") from None
+    with source as lines:
         for number, line in enumerate(lines, start=1):
             try:
                 yield decode(line, AuditEntry)

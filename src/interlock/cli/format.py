@@ -129,8 +129,10 @@ def job_table(jobs: Sequence[JobInfo], now: float, most: int = sys.maxsize) -> A
 
 def job_facts(job: JobInfo, time_text: Callable[[float], str], later: Sequence[float] = ()) -> list[tuple[str, str]]:
     """Return every field that has a value, by its name in JSON. `later` are the fire times after the next one."""
-    own = ("id", "source", "kind", "command", "lane", "version", "max_concurrent_runs")
-    pairs: list[tuple[str, Any]] = [*((name, getattr(job, name)) for name in own), ("schedule", job.schedule_text)]
+    own = ("id", "source", "kind", "command", "lane", "priority", "version", "max_concurrent_runs", "topic")
+    pairs: list[tuple[str, Any]] = [(name, getattr(job, name)) for name in own]
+    pairs += [(name, ", ".join(getattr(job, name))) for name in ("capabilities", "risk_tags", "requires")]
+    pairs += [("sensitivity", job.sensitivity), ("schedule", job.schedule_text)]
     pairs += [(name, json.dumps(value, ensure_ascii=False)) for name, value in job.guards.items()]
     if (schedule := job.schedule) is not None:
         pairs += [

@@ -18,7 +18,7 @@ from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 
-GROUPS = {"policy": "Try a policy before it decides: run its cases, explain a verdict, compare it with recorded runs."}
+GROUPS = {"policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it."}
 """group of commands → its help"""
 
 

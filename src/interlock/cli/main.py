@@ -41,6 +41,7 @@ COMMANDS = {
     "policy test": "Check",
     "policy explain": "Check",
     "policy diff": "Check",
+    "policy serve": "Check",
     "simulate": "Check",
     "config": "Check",
     "doctor": "Check",

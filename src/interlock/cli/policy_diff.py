@@ -42,19 +42,22 @@ def command(
     if before is None:
         changes = [Change(recorded_verdict(run), one.after) for run, one in zip(runs, changes, strict=True)]
     found = [(run, one) for run, one in zip(runs, changes, strict=True) if one.differs]
+    masked = new.needs_payload and any(is_masked(request) for request, _ in requests)
     present(
         json,
         lambda: {
-            "policy": new.id, "digest": new.digest, "judged": len(runs),
+            "policy": new.id, "digest": new.digest, "judged": len(runs), "masked": masked,
             "changes": [_fields(run, one) for run, one in found],
         },
         lambda: [tabbed(*_fields(run, one).values()) for run, one in found],
         lambda: _table(found),
     )  # fmt: skip
+    if json:
+        return
     counts = Counter(f"{one.before.ruling} → {one.after.ruling}" for _, one in found)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     say(f"{len(found):,} of {len(runs):,} runs would change{f': {kinds}' if kinds else ''}")
-    if new.needs_payload and any(is_masked(request) for request, _ in requests):
+    if masked:
         say(MASKED_NOTE)
 
 

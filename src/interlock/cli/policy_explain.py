@@ -54,14 +54,15 @@ def command(
             name=job, job=job, tenant=tenant, actor=actor or "", labels=labels, payload=arguments, expect=Ruling.ALLOW
         )
         request = request_of(case, jobs)
+    masked = policy.needs_payload and is_masked(request)
     verdict, steps = policy.judge(request, None, 0.0), explain(policy, request)
     present(
         json,
-        lambda: {"policy": policy.id, "digest": policy.digest, "verdict": verdict, "steps": steps},
+        lambda: {"policy": policy.id, "digest": policy.digest, "verdict": verdict, "steps": steps, "masked": masked},
         lambda: _lines(verdict, steps),
         lambda: _drawing(policy, request, verdict, steps),
     )
-    if policy.needs_payload and is_masked(request):
+    if masked and not json:
         say(MASKED_NOTE)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import ssl
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,7 @@ from interlock.cli.options import argument, option, switch
 from interlock.cli.output import WrongUsage, say, say_failure
 from interlock.config.settings import Address
 from interlock.config.sources import load
-from interlock.kernel import check_installed
+from interlock.kernel import prepare_grpc
 from interlock.kernel.access import INSECURE, Access, host_of
 from interlock.model.error import BadConfig, BadValue, InterlockError
 from interlock.model.field_types import Place
@@ -33,9 +34,9 @@ def command(
 ) -> None:
     """Serve a policy over gRPC to schedulers whose setting `policy_service` names its address.
 
-    SIGHUP reloads the files; if they have a fault, the policy stays as it was. SIGTERM and Ctrl-C end it, after the
+    SIGHUP reloads the files; if they have a fault, the policy stays as it was. SIGTERM and Ctrl-C end it after the
     calls under way. Without a certificate it serves only this machine, unless SAFETY_KERNEL_INSECURE=true."""
-    check_installed("policy serve")
+    prepare_grpc("policy serve")
     Address().check(listen, Place("--listen"))
     tls = _pair(tls_key, tls_cert)
     if tls is None and not is_loopback(host_of(listen)) and not Access.of(os.environ).insecure:
@@ -51,7 +52,14 @@ def _pair(key: str | None, certificate: str | None) -> Pair | None:
         return None
     if key is None or certificate is None:
         raise WrongUsage("--tls-cert, --tls-key: give both or neither")
-    return _read("--tls-key", key), _read("--tls-cert", certificate)
+    pair = _read("--tls-key", key), _read("--tls-cert", certificate)
+    try:
+        # A key with a password would make this ask for it.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
+    except ssl.SSLError as error:
+        why = error.reason or "no PEM"
+        raise BadConfig(f"--tls-cert, --tls-key: not a certificate and its private key ({why})") from None
+    return pair
 
 
 def _read(flag: str, path: str) -> bytes:

@@ -31,7 +31,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     def unpack(self) -> Any:
         """Return the result, or raise the error of this end. Its message is the last line of text, or the reason."""
-        if self.state is State.SUCCEEDED:
+        if self.state is State.SUCCEEDED or self.facets.get("output", {}).get("released_by"):
             return self.result
         text = (self.error or "").strip()
         end = self.run_id, self.state, text.splitlines()[-1] if text else self.reason

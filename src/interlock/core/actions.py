@@ -11,7 +11,6 @@ from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
-from interlock.model.command import Quarantine
 from interlock.model.duration import checked, span
 from interlock.model.error import RunPruned, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
@@ -24,11 +23,11 @@ from interlock.model.run_action import RunAction
 from interlock.model.state import HOLDS_SLOT, ON_WORKER, State
 
 
-def needs_run(state: SchedulerState, command: ActOnRun | Quarantine, needs: Needs) -> None:
-    is_retry = isinstance(command, ActOnRun) and command.action is RunAction.RETRY
+def needs_run(state: SchedulerState, command: ActOnRun, needs: Needs) -> None:
+    is_retry = command.action is RunAction.RETRY
     if is_retry or command.run_id not in state.runs:
         needs.runs[command.run_id] = None
-    if isinstance(command, ActOnRun) and is_retry and (key := rerun.key_of(command)) is not None:
+    if is_retry and (key := rerun.key_of(command)) is not None:
         needs.retries[command.run_id, key] = None
 
 

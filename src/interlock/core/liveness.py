@@ -174,6 +174,8 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
         return
     known.add(number)
     level = message.level
+    if state.policy is not None and state.policy.output is not None:
+        text = state.policy.output.redact(text)
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes
     if full:

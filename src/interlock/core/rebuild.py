@@ -10,6 +10,7 @@ from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO
 from interlock.core.lane import Room
+from interlock.core.output import MEMO as SCANNED
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
@@ -51,13 +52,13 @@ def rebuild(
             left = msgspec.json.decode(due, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
+    state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
+    state.asking = {run.id: run for run in snapshot.runs if run.state is State.APPROVAL_REQUIRED}
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         state.runs[run.id] = run
-        if run.state is State.APPROVAL_REQUIRED:
-            state.asking[run.id] = run
         if run.lane not in state.lanes:
             run.lane = "main"
         _place(state, run, now.elapsed)

@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 from math import inf
 
-from msgspec.structs import replace
-
+from interlock.core import output
 from interlock.core.hooks import call_after
 from interlock.core.lanes import enqueue
 from interlock.core.state import ATTEMPT_RUNTIME, LATE, RUNTIME, WAIT, Attempt
 from interlock.core.transition import Pass
-from interlock.model.command import Quarantine
 from interlock.model.duration import brief, checked
 from interlock.model.failure import TIMED_OUT, Failure
 from interlock.model.job import Job
@@ -93,11 +91,9 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     # The report may be late, but no event precedes its cause.
     at = None if not message.ago else max(run.changed_at, p.now - message.ago)
     begin(p, run, at if at is None else max(run.changed_at, at - message.took))
-    outcome, allowed = read_outcome(message.outcome), run.limits.max_output
-    if allowed is not None and len(message.result or b"") > allowed:
-        error = f"the result has {len(message.result or b''):,} bytes, and the policy allows {allowed:,}"
-        message = replace(message, outcome=Outcome.FAILED_FATAL, result=None, error=error)
-        outcome = Outcome.FAILED_FATAL
+    if message.error is not None or run.limits.max_output is not None:
+        message = output.narrowed(p.state, run, message)
+    outcome = read_outcome(message.outcome)
     run.outcome = outcome
     run.exit_code = message.exit_code
     run.error = message.error
@@ -106,7 +102,7 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
     p.move(run, State.TERMINATING, message.outcome, worker_id, at)
     if outcome is Outcome.SUCCEEDED:
         run.result = message.result
-        if not call_after(p, run):
+        if not output.withhold(p, run, at) and not call_after(p, run):
             p.move(run, State.SUCCEEDED, "done", at=at)
     elif run.stop == CANCEL or (outcome is Outcome.CANCELLED and run.stop is None):
         run.outcome = Outcome.CANCELLED
@@ -122,14 +118,6 @@ def finished(p: Pass, worker_id: str, message: Finished) -> None:
         _retry_or(p, run, State.TIMEOUT, message.failure, at)
     else:
         _retry_or(p, run, State.FAILED, message.failure, at)
-
-
-def quarantine(p: Pass, origin: str, command: Quarantine) -> None:
-    """Quarantine the output of a succeeded run; leave a run in any other state unchanged."""
-    run = p.find(command.run_id)
-    if run is not None and run.state is State.SUCCEEDED:
-        p.move(run, State.OUTPUT_QUARANTINED, command.reason, command.actor)
-        p.batch.dead_letters.append((run.id, p.now, "output_quarantined", command.reason))
 
 
 def _retry_or(p: Pass, run: Run, end: State, failure: Failure | None = None, at: float | None = None) -> None:

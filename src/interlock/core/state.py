@@ -166,6 +166,7 @@ class SchedulerState:
         self.policy: Policy | None = None
         self.policy_digest = ""  # of the policy that judged the waiting runs
         self.windows = Windows()  # of rules with a velocity
+        self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
         self.unjudged: set[str] = set()  # runs with constraints that must be judged again once they pass
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates

@@ -49,8 +49,8 @@ class Catalog:
         self.lanes = lanes
         self.policy = policy
 
-    def define(self, request: int, actor: str = "scheduler") -> Define:
-        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy)
+    def define(self, request: int, actor: str = "scheduler", position: int = 0) -> Define:
+        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""
@@ -127,7 +127,7 @@ class Declarations:
         future: asyncio.Future[Difference] = asyncio.get_running_loop().create_future()
         self._count += 1
         self._waiting[self._count] = (future, catalog)
-        self._engine.post("", catalog.define(self._count, actor))
+        self._engine.post("", catalog.define(self._count, actor, self._engine.position))
         return await future
 
     def check(self, catalog: Catalog) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any
 
 from interlock.model.command import Answered
@@ -10,6 +11,7 @@ from interlock.model.effect import CallHook, CheckPolicy, Effect, ReadInputs, Re
 from interlock.model.error import PolicyClosed, PolicyUnavailable, StoreUnavailable
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.ports.store import Store
+from interlock.task_set import TaskSet
 
 logger = logging.getLogger("interlock.engine")
 
@@ -34,40 +36,55 @@ class Effects:
         self._store = store
         self._post = post
         self._room = asyncio.Semaphore(MOST_AT_ONCE)
-        self._frames = asyncio.Semaphore(MOST_FRAMES)
-        self._tasks: dict[asyncio.Task[None], Sequence[Effect]] = {}
+        self._tasks = TaskSet()
+        self._under_way: set[Effect] = set()
+        self._checks: deque[CheckPolicy] = deque()  # those that no call has taken yet
+        self._frames = 0  # calls to the policy service under way
 
     def begin(self, effects: Sequence[Effect]) -> None:
         """Begin these effects, one call for each kind, except those already under way."""
         for effect in effects:
             if isinstance(effect, CallHook):
                 self._call_hook(effect)
-        under_way = {effect for batch in self._tasks.values() for effect in batch}
+        new = [effect for effect in effects if effect not in self._under_way and not isinstance(effect, CallHook)]
+        self._under_way.update(new)
         for kind, do in KINDS.items():
-            if batch := [effect for effect in effects if type(effect) is kind and effect not in under_way]:
-                self._begin(self._do(do, batch), batch)
-        checks = [one for one in effects if type(one) is CheckPolicy and one not in under_way]
-        for frame in _frames(checks):
-            self._begin(self._check(frame), frame)
+            if batch := [effect for effect in new if type(effect) is kind]:
+                self._tasks.begin(self._do(do, batch))
+        self._checks.extend(effect for effect in new if isinstance(effect, CheckPolicy))
+        self._ask()
 
-    def _begin(self, work: Coroutine[Any, Any, None], batch: Sequence[Effect]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks[task] = batch
-        task.add_done_callback(self._tasks.pop)
+    def _ask(self) -> None:
+        """Ask the policy service while there is room. Requests that have to wait share the next call."""
+        while self._checks and self._frames < MOST_FRAMES:
+            frame = [self._checks.popleft()]
+            size = len(frame[0].request.payload)
+            while self._checks and len(frame) < FRAME and self._checks[0].again == frame[0].again:
+                size += len(self._checks[0].request.payload)
+                if size > FRAME_BYTES:
+                    break
+                frame.append(self._checks.popleft())
+            self._frames += 1
+            self._tasks.begin(self._check(frame))
 
     async def _check(self, frame: Sequence[CheckPolicy]) -> None:
         """Ask for these verdicts. Without them, answer why; a shutdown answers nothing."""
+        answers: Answers = []
         try:
-            async with self._frames:
-                verdicts = await self.check([one.request for one in frame], frame[0].again)
+            verdicts = await self.check([one.request for one in frame], frame[0].again)
+            answers = [(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)]
         except PolicyClosed:
             pass
         except PolicyUnavailable as error:
-            self.answer([(one, (one.request, error.why)) for one in frame])
+            answers = [(one, (one.request, error.why)) for one in frame]
         except Exception:
             logger.exception("internal error")
-        else:
-            self.answer([(one, (one.request, verdict)) for one, verdict in zip(frame, verdicts, strict=True)])
+        finally:
+            self._under_way.difference_update(frame)
+            self._frames -= 1
+        self._ask()
+        if answers:
+            self.answer(answers)
 
     async def _do(self, do: "Do", effects: Sequence[Effect]) -> None:
         try:
@@ -80,28 +97,16 @@ class Effects:
             logger.exception("internal error")
         else:
             self.answer(answers)
+        finally:
+            self._under_way.difference_update(effects)
 
     def answer(self, answers: Answers) -> None:
         self._post("", Answered(answers))
 
     async def close(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
-def _frames(checks: Sequence[CheckPolicy]) -> Iterator[list[CheckPolicy]]:
-    frame: list[CheckPolicy] = []
-    size = 0
-    for one in checks:
-        length = len(one.request.payload)
-        if frame and (len(frame) == FRAME or size + length > FRAME_BYTES or one.again != frame[0].again):
-            yield frame
-            frame, size = [], 0
-        frame.append(one)
-        size += length
-    if frame:
-        yield frame
+        self._checks.clear()
+        self._tasks.cancel()
+        await self._tasks.end()
 
 
 async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:

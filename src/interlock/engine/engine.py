@@ -304,6 +304,11 @@ class Engine:
         self.delivery.deliver(flight.decisions, flight.commands, self._wrote_at - flight.began, self._stored)
 
     @property
+    def position(self) -> int:
+        """The last position given to a row, stored or not."""
+        return self._position
+
+    @property
     def writing(self) -> "asyncio.Future[None] | None":
         """The pending commit."""
         return None if self._flight is None else self._flight.commit
@@ -320,7 +325,7 @@ class Engine:
         self._position = self._stored = snapshot.position
         if self._draining:
             self._inbox.put_first(StartDraining())
-        self._inbox.put_first(self.catalog.define(0))
+        self._inbox.put_first(self.catalog.define(0, position=self._position))
         self.available = self._has_led = True
         self.is_settled = False
         self.requests.check_watched()

@@ -9,8 +9,10 @@ import msgspec
 
 from interlock.core import job_queries
 from interlock.core.explain import explain
+from interlock.core.output import output_of
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.session_view import session_info
+from interlock.core.state import SchedulerState
 from interlock.engine import intake
 from interlock.model import request as r
 from interlock.model.delivery import DeliveryFilter
@@ -21,6 +23,7 @@ from interlock.model.frames import LARGEST
 from interlock.model.lane_request import AskSession, SessionsReport
 from interlock.model.message import Message, Problem
 from interlock.model.new_run import check_name
+from interlock.model.output_request import AskScanPlan, ScanPlan
 from interlock.model.run import Now, Run, as_fields, stats_of
 from interlock.model.session import check_key
 from interlock.model.state import TERMINAL
@@ -206,7 +209,14 @@ def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -
     fields = as_fields(run)
     if progress is not None:
         fields["progress"] = {"percent": progress[0], "text": progress[1]}
-    return r.RunReport(request, run.id, run.state, run.reason, run.result, run.error, fields)
+    return r.RunReport(request, run.id, run.state, run.reason, run.shown_result, run.error, fields)
+
+
+def _scan_plan(state: SchedulerState, message: AskScanPlan) -> ScanPlan:
+    output = output_of(state)
+    if output is None or state.scanned is None:
+        return ScanPlan(message.request, 0, None)
+    return ScanPlan(message.request, state.scanned, output.document)
 
 
 def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]:
@@ -346,6 +356,7 @@ WAYS: dict[type[Message], Way] = {
     ),
     r.AskMetrics: (NOTHING, _metrics),
     r.Watch: (NOTHING, Requests.watch),
+    AskScanPlan: (JOBS, lambda one, _, message: _scan_plan(one.engine.state, message)),
     BecomeSender: (JOBS, lambda one, name, message: one.engine.sender.register(name, message)),
     r.AskTree: (NOTHING, lambda one, _, message: r.TreeReport(message.request, one.tree_operations().tree())),
     r.ActOnService: (NOTHING, _act),

@@ -1,11 +1,14 @@
 """The policy as a service over gRPC, and the client that a scheduler asks it with. Both need `interlock[grpc]`."""
 
+import os
 from importlib.util import find_spec
 
-from interlock.model.error import NeedsExtra
+from interlock.model.error import MissingLibrary
 
 
-def check_installed(field: str) -> None:
-    """Raise unless the packages of the extra are installed; `field` asks for them."""
+def prepare_grpc(field: str) -> None:
+    """Call this before gRPC is imported. Raise unless it is installed; `field` asks for it."""
     if not all(find_spec(name) for name in ("grpc", "google", "grpc_health", "grpc_reflection")):
-        raise NeedsExtra(field, "grpc")
+        raise MissingLibrary(field, "gRPC", "grpc")
+    # It would write about lost connections to standard error; our own log has them.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")

@@ -67,38 +67,36 @@ class RemotePolicy:
     async def check(self, requests: Sequence[PolicyRequest], again: bool = False) -> list[Verdict]:
         """Return the verdicts on up to 100 requests, in their order; `again` for runs that were judged before. Raise
         `PolicyUnavailable` if the service gives none, or if the circuit is open."""
+        if self._closed:
+            raise PolicyClosed
         now = self._clock.now().wall
         round = (await self._circuit.change(lambda one: one.begin(now))).round
         try:
-            verdicts = await self._ask(requests, again)
+            verdicts = self._read(await self._ask(requests, again), len(requests))
         except BaseException as error:
             if isinstance(error, PolicyUnavailable) and not self._closed:
                 await self._failed(round, error)
             else:
                 await self._circuit.change(lambda one: one.give_back(round))
+            if self._closed and not _is_cancelled():
+                raise PolicyClosed from None  # whatever gRPC makes of it
             raise
         await self._circuit.change(lambda one: one.succeed(round))
         return verdicts
 
-    async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[Verdict]:
+    async def _ask(self, requests: Sequence[PolicyRequest], again: bool) -> list[wire.Answers | None]:
         frame = wire.Frame(requests=[to_request(one) for one in requests], again=again)
-        if self._closed:
-            raise PolicyClosed
         try:
             async with asyncio.timeout(self._limit):
-                answers = [one async for one in self._stub.CheckBatch([frame])]
+                return [one async for one in self._stub.CheckBatch([frame])]
         except TimeoutError:
             raise PolicyUnavailable(f"no answer within {self._limit:g}s") from None
         except grpc.aio.AioRpcError as error:
             raise PolicyUnavailable(f"{error.code().name}: {error.details()}") from None
-        except asyncio.CancelledError:
-            if not self._closed or _is_cancelled():
-                raise
-        if self._closed:
-            raise PolicyClosed
-        return self._read(answers, len(requests))
 
     def _read(self, answers: list[wire.Answers | None], count: int) -> list[Verdict]:
+        if self._closed:
+            raise PolicyClosed
         # gRPC gives None for a message that it cannot read.
         answer = answers[0] if len(answers) == 1 else None
         if answer is None or len(answer.verdicts) != count:

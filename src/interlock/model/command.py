@@ -33,6 +33,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     sources: dict[str, str] = {}  # job → where it is declared
     lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
     policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
+    position: int = 0  # of the last row that was stored or is about to be
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -52,14 +53,6 @@ class Refill(msgspec.Struct, frozen=True, gc=False):
     payload: bytes
     tenant: str
     max_parallel: int
-    actor: str
-
-
-class Quarantine(msgspec.Struct, frozen=True, gc=False):
-    """Withhold the output of a run, if it is still succeeded."""
-
-    run_id: str
-    reason: str
     actor: str
 
 

@@ -7,6 +7,7 @@ import msgspec
 from interlock.model.failure import Failure
 from interlock.model.guard import Decision, Violation
 from interlock.model.job import Priority
+from interlock.model.output import OutputRecord
 from interlock.model.policy import Ruling, RunLimits
 
 
@@ -136,6 +137,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
     policy: Judged | None = None
+    output: OutputRecord | None = None
 
 
 def shown(facets: Facets | None) -> dict[str, Any]:

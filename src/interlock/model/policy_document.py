@@ -19,8 +19,9 @@ from interlock.model.field_types import (
     Whole,
     Word,
 )
-from interlock.model.guard import ACTIONS, Action, AnyTime, Payload, check_actions
+from interlock.model.guard import ACTIONS, Action, AnyTime, Names, Payload, check_actions
 from interlock.model.job import TAGS, Priority
+from interlock.model.output import FailMode, OutputPolicy
 from interlock.model.policy import LARGEST_OUTPUT, Ruling, RunLimits
 
 MOST_RULES = 10_000
@@ -32,7 +33,6 @@ TOOL_LABELS = {"servers": "mcp.server", "tools": "mcp.tool", "resources": "mcp.r
 
 GLOB = Word(r"[^\x00-\x1f]{1,200}", "a name or a glob such as 'billing.*', up to 200 characters")
 GLOBS = Texts(GLOB, expected="a list of names or globs", make=tuple)
-Globs = tuple[str, ...]
 RULE_ID = Word(JOB_NAME, NAME_RULE.format(128))
 JOB_ID = Word(JOB_NAME, NAME_RULE.format(128))
 LINE = Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
@@ -65,36 +65,36 @@ class ToolFilter(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A filter of tool calls: requests with a label `mcp.server`, `mcp.tool`, `mcp.resource` or `mcp.action`. Deny
     wins; a list of what is allowed excludes the rest."""
 
-    allow_servers: Annotated[Globs, doc("The only servers that may be called."), GLOBS] = ()
-    deny_servers: Annotated[Globs, doc("Servers that may not be called."), GLOBS] = ()
-    allow_tools: Annotated[Globs, doc("The only tools that may be called."), GLOBS] = ()
-    deny_tools: Annotated[Globs, doc("Tools that may not be called."), GLOBS] = ()
-    allow_resources: Annotated[Globs, doc("The only resources that may be used."), GLOBS] = ()
-    deny_resources: Annotated[Globs, doc("Resources that may not be used."), GLOBS] = ()
-    allow_actions: Annotated[Globs, doc("The only actions that may be taken."), GLOBS] = ()
-    deny_actions: Annotated[Globs, doc("Actions that may not be taken."), GLOBS] = ()
+    allow_servers: Annotated[Names, doc("The only servers that may be called."), GLOBS] = ()
+    deny_servers: Annotated[Names, doc("Servers that may not be called."), GLOBS] = ()
+    allow_tools: Annotated[Names, doc("The only tools that may be called."), GLOBS] = ()
+    deny_tools: Annotated[Names, doc("Tools that may not be called."), GLOBS] = ()
+    allow_resources: Annotated[Names, doc("The only resources that may be used."), GLOBS] = ()
+    deny_resources: Annotated[Names, doc("Resources that may not be used."), GLOBS] = ()
+    allow_actions: Annotated[Names, doc("The only actions that may be taken."), GLOBS] = ()
+    deny_actions: Annotated[Names, doc("Actions that may not be taken."), GLOBS] = ()
 
 
 class TenantLists(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """Lists that make the verdicts on the runs of one tenant stricter."""
 
-    allow_topics: Annotated[Globs, doc("The only topics that its runs may have."), GLOBS] = ()
-    deny_topics: Annotated[Globs, doc("Topics that its runs may not have."), GLOBS] = ()
+    allow_topics: Annotated[Names, doc("The only topics that its runs may have."), GLOBS] = ()
+    deny_topics: Annotated[Names, doc("Topics that its runs may not have."), GLOBS] = ()
     tools: Annotated[ToolFilter | None, doc("Filter of its tool calls.")] = None
 
 
 class Match(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """Conditions on a request, which must all hold. An empty one holds for every request."""
 
-    tenants: Annotated[Globs, doc("Tenants; one must fit."), GLOBS] = ()
-    topics: Annotated[Globs, doc("Topics; one must fit."), GLOBS] = ()
-    capabilities: Annotated[tuple[str, ...], doc("Capabilities; the job must have one of them."), TAGS] = ()
-    risk_tags: Annotated[tuple[str, ...], doc("Risk tags; the job must have one of them."), TAGS] = ()
-    requires: Annotated[tuple[str, ...], doc("Requirements; the job must have all of them."), TAGS] = ()
+    tenants: Annotated[Names, doc("Tenants; one must fit."), GLOBS] = ()
+    topics: Annotated[Names, doc("Topics; one must fit."), GLOBS] = ()
+    capabilities: Annotated[Names, doc("Capabilities; the job must have one of them."), TAGS] = ()
+    risk_tags: Annotated[Names, doc("Risk tags; the job must have one of them."), TAGS] = ()
+    requires: Annotated[Names, doc("Requirements; the job must have all of them."), TAGS] = ()
     labels: Annotated[dict[str, str], doc("Labels; the run must have all, each with a value that fits."), Pairs()] = {}
-    actors: Annotated[Globs, doc("Submitters; one must fit."), GLOBS] = ()
+    actors: Annotated[Names, doc("Submitters; one must fit."), GLOBS] = ()
     priority: Annotated[
-        tuple[str, ...], doc("Priorities; one must be that of the job."),
+        Names, doc("Priorities; one must be that of the job."),
         Texts(Word("|".join(Priority), f"one of {', '.join(Priority)}"), make=tuple),
     ] = ()  # fmt: skip
     payload_over: Annotated[int | None, doc("Size that the payload must exceed."), Size(0, LARGEST_OUTPUT)] = None
@@ -151,9 +151,9 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     priority: Annotated[Priority | None, doc("Priority.")] = None
     lane: Annotated[str | None, doc("Lane."), LINE] = None
     session: Annotated[str | None, doc("Session."), LINE] = None
-    capabilities: Annotated[tuple[str, ...] | None, doc("Capabilities of the job."), TAGS] = None
-    risk_tags: Annotated[tuple[str, ...] | None, doc("Risk tags of the job."), TAGS] = None
-    requires: Annotated[tuple[str, ...] | None, doc("Requirements of the job."), TAGS] = None
+    capabilities: Annotated[Names | None, doc("Capabilities of the job."), TAGS] = None
+    risk_tags: Annotated[Names | None, doc("Risk tags of the job."), TAGS] = None
+    requires: Annotated[Names | None, doc("Requirements of the job."), TAGS] = None
     labels: Annotated[dict[str, str], doc("Labels of the run."), Pairs()] = {}
     payload: Annotated[dict[str, Any] | None, doc("Arguments."), Payload()] = None
     secrets: Annotated[bool, doc("Whether the payload has secrets.")] = False
@@ -178,6 +178,10 @@ class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
         tuple[Rule, ...], doc("Rules, checked top down; the first that matches decides."),
         Several(Part(Rule), MOST_RULES),
     ] = ()  # fmt: skip
+    output: Annotated[OutputPolicy | None, doc("What may come out; without it, results are not checked.")] = None
+    output_fail_mode: Annotated[
+        FailMode, doc("Whether a result that cannot be scanned stays (`open`) or is quarantined (`closed`).")
+    ] = FailMode.OPEN
     on_approval_required: Annotated[
         tuple[Action, ...], doc("Actions when a run needs an approval: `webhook`, `trigger_job` or `call`."), ACTIONS
     ] = ()

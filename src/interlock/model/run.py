@@ -111,6 +111,13 @@ class Run(msgspec.Struct, gc=False):
         return NO_LIMITS if judged is None or judged.limits is None else judged.limits
 
     @property
+    def shown_result(self) -> bytes | None:
+        """The result, unless it is quarantined and nobody has released it."""
+        record = None if self.facets is None else self.facets.output
+        is_withheld = self.state is State.OUTPUT_QUARANTINED and (record is None or record.released_at is None)
+        return None if is_withheld else self.result
+
+    @property
     def late_since(self) -> float | None:
         """`started_at` under a second name: a span is keyed by its field."""
         return self.started_at

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from interlock.model.error import InterlockError
 from interlock.model.policy import PolicyRequest, decoded
+from interlock.model.policy_document import MOST_RULES
 
 LARGEST_PAYLOAD = 1 << 20  # bytes that an expression reads; a larger payload makes it fail
 _STRINGS = re.compile(r"""[rR]?("{3}[\s\S]*?"{3}|'{3}[\s\S]*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
@@ -53,7 +54,7 @@ def _check_bounds(text: str) -> None:
             raise BadExpression("uses payload inside a loop; use the variable of the loop alone")
 
 
-@cache
+@lru_cache(MOST_RULES)
 def compiled(text: str) -> Callable[["Facts"], bool]:
     """Compile an expression; raise `BadExpression`."""
     environment = _environment()

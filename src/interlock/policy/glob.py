@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from fnmatch import translate
-from functools import cache
+from functools import lru_cache
 
 _SPECIAL = re.compile(r"[*?\[]")
 
@@ -17,7 +17,7 @@ def beginning(glob: str) -> str:
     return _SPECIAL.split(glob, maxsplit=1)[0]
 
 
-@cache
+@lru_cache(100_000)
 def matcher(globs: tuple[str, ...]) -> Callable[[str], object]:
     """Return a function that is true of a text that any of the globs matches."""
     exact = frozenset(one for one in globs if is_exact(one))

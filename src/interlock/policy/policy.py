@@ -1,7 +1,7 @@
-"""A compiled policy. Rules are checked top down, and the first that matches decides. An index by topic and tenant
-leaves out rules that cannot match, and keeps the order of the rest."""
+"""A compiled policy. Rules are checked top down, and the first that matches decides. An index leaves out rules that
+cannot match, and keeps the order of the rest."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -11,10 +11,11 @@ from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.policy_document import TOOL_LABELS, PolicyDocument, Rule, ToolFilter
 from interlock.policy.digest import policy_digest
 from interlock.policy.expression import Facts, Unevaluated, compiled
-from interlock.policy.glob import beginning, first_match, is_exact, matcher
+from interlock.policy.glob import first_match, matcher
+from interlock.policy.index import ANY_OF, SINGLE, Index
+from interlock.policy.output import Output
 from interlock.policy.velocity import Windows
 
-MOST_KEPT = 4096  # pairs of topic and tenant whose rules are remembered
 NO_RULE = "no rule matches"
 Test = Callable[[PolicyRequest], object]
 
@@ -25,6 +26,7 @@ class Condition(msgspec.Struct, frozen=True):
     field: str
     wanted: Any
     holds: Test
+    indexed: bool = False
 
 
 class CompiledRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +39,7 @@ class CompiledRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Policy:
-    """Rules that are ready to judge. It remembers nothing of requests but the rules for their topic and tenant."""
+    """Rules that are ready to judge. It remembers nothing of requests but which rules fit a value."""
 
     def __init__(self, document: PolicyDocument) -> None:
         self.document = document
@@ -48,17 +50,20 @@ class Policy:
             one.when is not None or one.rule.match.payload_over is not None or one.rule.match.secrets is not None
             for one in self.rules
         )
+        self.output = None if document.output is None else Output(document.output)
         self.default = Verdict(ruling=document.default_decision, reason=NO_RULE, policy=self.digest)
-        self._topics = _Index([rule.match.topics for rule in document.rules])
-        self._tenants = _Index([rule.match.tenants for rule in document.rules])
-        self._found: dict[tuple[str, str], Sequence[CompiledRule]] = {}
+        self._index = Index(document.rules)
 
     def judge(self, request: PolicyRequest, windows: Windows | None, now: float) -> Verdict:
         """Return the verdict on a request. Without `windows` it is a run judged again: rules with a velocity do not
         match, and nothing is counted."""
         facts: Facts | None = None
         notes: list[str] = []
-        for one in self._candidates(request):
+        places = self._index.places(request)
+        while places:
+            lowest = places & -places
+            places ^= lowest
+            one = self.rules[lowest.bit_length() - 1]
             for test in one.tests:
                 if not test(request):
                     break
@@ -71,16 +76,6 @@ class Policy:
                     continue
                 return self._narrowed(one.verdict, one.rule.tools, request, notes)
         return self._narrowed(self.default, None, request, notes)
-
-    def _candidates(self, request: PolicyRequest) -> Sequence[CompiledRule]:
-        key = request.topic, request.tenant
-        found = self._found.get(key)
-        if found is None:
-            if len(self._found) >= MOST_KEPT:
-                self._found.clear()
-            places = self._topics.places(request.topic) & self._tenants.places(request.tenant)
-            found = self._found[key] = [self.rules[place] for place in _bits(places)]
-        return found
 
     def _narrowed(
         self, verdict: Verdict, tools: ToolFilter | None, request: PolicyRequest, notes: Sequence[str]
@@ -156,12 +151,11 @@ def _too_fast(one: CompiledRule, request: PolicyRequest, windows: Windows | None
 
 def _compiled(rule: Rule, digest: str) -> CompiledRule:
     conditions = tuple(_conditions(rule))
-    indexed = ("tenant", "topic")
     reason = rule.reason or f"rule {rule.id!r}"
     return CompiledRule(
         rule=rule,
         conditions=conditions,
-        tests=tuple(one.holds for one in conditions if one.field not in indexed),
+        tests=tuple(one.holds for one in conditions if not one.indexed),
         when=None if rule.when is None else compiled(rule.when),
         key=_key_of("" if rule.velocity is None else rule.velocity.key),
         verdict=Verdict(ruling=rule.decision, rule=rule.id, reason=reason, limits=rule.limits, policy=digest),
@@ -171,25 +165,23 @@ def _compiled(rule: Rule, digest: str) -> CompiledRule:
 def _conditions(rule: Rule) -> Iterable[Condition]:
     """Yield the conditions of a rule, the cheapest first."""
     match = rule.match
-    for field, globs in (("tenant", match.tenants), ("topic", match.topics), ("actor", match.actors)):
-        if globs:
-            yield Condition(field, globs, _fits(field, matcher(globs)))
-    if match.priority:
-        yield Condition("priority", match.priority, _fits("priority", frozenset(match.priority).__contains__))
+    for field, name in SINGLE.items():
+        if globs := tuple(getattr(match, name)):
+            yield Condition(field, globs, _fits(field, matcher(globs)), True)
     if match.secrets is not None:
         secrets = match.secrets
         yield Condition("secrets", secrets, lambda request: request.secrets is secrets)
     if match.payload_over is not None:
         size = match.payload_over
         yield Condition("payload_size", f"over {size:,}", lambda request: len(request.payload) > size)
-    for field in ("capabilities", "risk_tags"):
+    for field in ANY_OF:
         if some := frozenset(getattr(match, field)):
-            yield Condition(field, getattr(match, field), _any_of(field, some))
+            yield Condition(field, getattr(match, field), _any_of(field, some), True)
     if match.requires:
         every = frozenset(match.requires)
         yield Condition("requires", match.requires, lambda request: every.issubset(request.requires))
-    for label, glob in match.labels.items():
-        yield Condition(f"labels.{label}", glob, _labelled(label, matcher((glob,))))
+    for place, (label, glob) in enumerate(match.labels.items()):
+        yield Condition(f"labels.{label}", glob, _labelled(label, matcher((glob,))), place == 0)
 
 
 def _fits(field: str, fits: Callable[[str], object]) -> Test:
@@ -213,36 +205,3 @@ def _key_of(key: str) -> Callable[[PolicyRequest], str]:
         label = key.removeprefix("label:")
         return lambda request: request.labels.get(label, "")
     return (lambda request: getattr(request, key) or "") if key else lambda request: ""
-
-
-class _Index:
-    """The places of rules by the values of one field, as the bits of a number."""
-
-    def __init__(self, globs_of_rules: Sequence[Sequence[str]]) -> None:
-        self._any = 0  # rules without a condition on the field
-        self._exact: dict[str, int] = {}
-        self._beginnings: dict[str, dict[str, int]] = {}  # text that globs begin with → glob → rules
-        for place, globs in enumerate(globs_of_rules):
-            if not globs:
-                self._any |= 1 << place
-            for glob in globs:
-                known = self._exact if is_exact(glob) else self._beginnings.setdefault(beginning(glob), {})
-                known[glob] = known.get(glob, 0) | 1 << place
-        self._lengths = sorted({len(one) for one in self._beginnings})
-
-    def places(self, value: str) -> int:
-        """Return the rules whose condition holds for a value."""
-        found = self._any | self._exact.get(value, 0)
-        for length in self._lengths:
-            for glob, places in self._beginnings.get(value[:length], {}).items():
-                if matcher((glob,))(value):
-                    found |= places
-        return found
-
-
-def _bits(number: int) -> Iterator[int]:
-    """Yield the places of the bits that are set, the lowest first."""
-    while number:
-        lowest = number & -number
-        yield lowest.bit_length() - 1
-        number ^= lowest

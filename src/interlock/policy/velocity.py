@@ -1,18 +1,21 @@
 """Sliding windows: how many requests of one kind came lately."""
 
-from collections import deque
+from bisect import bisect_right
 
-MOST_TIMES = 1_000_000  # remembered requests over all rules; beyond it, rules with a velocity match
+MOST_TIMES = 1_000_000  # remembered requests over all rules; beyond these bounds, rules with a velocity match
+MOST_KEYS = 100_000
+SWEEP_EVERY = 1.0  # seconds between two searches for windows that have passed
 
 
 class Windows:
     """The times of the requests that rules with a velocity have let pass, by rule and key. They are kept in memory."""
 
-    def __init__(self, most: int = MOST_TIMES) -> None:
-        self._times: dict[tuple[str, str], deque[float]] = {}
+    def __init__(self, most_times: int = MOST_TIMES, most_keys: int = MOST_KEYS) -> None:
+        self._times: dict[tuple[str, str], list[float]] = {}
         self._ends: dict[tuple[str, str], float] = {}  # when the last of the times leaves its window
         self._count = 0
-        self._most = most
+        self._most_times, self._most_keys = most_times, most_keys
+        self._swept_at: float | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -20,28 +23,27 @@ class Windows:
     def exceeds(self, rule: str, key: str, most: int, window: float, now: float) -> bool:
         """Return whether `most` requests passed within the window; if not, count this one."""
         place = rule, key
-        times = self._times.get(place)
-        if times is None:
-            times = self._times[place] = deque()
-        elif times and times[-1] > now:  # the clock was set back
-            self._times[place] = times = deque(min(one, now) for one in times)
-        while times and times[0] <= now - window:
-            times.popleft()
-            self._count -= 1
-        if len(times) >= most:
+        times = self._times.get(place, [])
+        if times and times[-1] > now:  # the clock was set back
+            times[:] = [min(one, now) for one in times]
+        old = bisect_right(times, now - window)
+        del times[:old]
+        self._count -= old
+        if len(times) >= most or not self._has_room(place, now):
             return True
-        if self._count >= self._most:
-            self._forget(now)
-            if self._count >= self._most:
-                return True
         times.append(now)
-        self._times[place] = times  # it may just have been forgotten, because it was empty
-        self._ends[place] = now + window
         self._count += 1
+        self._times[place] = times
+        self._ends[place] = now + window
         return False
 
-    def _forget(self, now: float) -> None:
-        """Forget the windows that have passed."""
-        for place in [one for one in self._times if self._ends.get(one, now) <= now]:
-            self._count -= len(self._times.pop(place))
-            self._ends.pop(place, None)
+    def _has_room(self, place: tuple[str, str], now: float) -> bool:
+        if self._is_full(place) and (self._swept_at is None or not 0 <= now - self._swept_at < SWEEP_EVERY):
+            self._swept_at = now
+            for one in [one for one, end in self._ends.items() if end <= now]:
+                del self._ends[one]
+                self._count -= len(self._times.pop(one))
+        return not self._is_full(place)
+
+    def _is_full(self, place: tuple[str, str]) -> bool:
+        return self._count >= self._most_times or (len(self._times) >= self._most_keys and place not in self._times)

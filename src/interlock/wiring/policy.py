@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from interlock.config import Settings
 from interlock.engine.engine import Engine
-from interlock.kernel import check_installed
+from interlock.kernel import prepare_grpc
 from interlock.kernel.access import Access
 from interlock.model.command import PolicyMoved
 
@@ -17,7 +17,7 @@ def remote_policy(settings: Settings, engine: Engine) -> "RemotePolicy | None":
     """Let the engine ask the policy service, if one is set. This needs a running loop."""
     if settings.policy_service is None:
         return None
-    check_installed("policy_service")
+    prepare_grpc("policy_service")
     # gRPC is loaded only where it is used: it takes long.
     from interlock.kernel.client import RemotePolicy
 

@@ -142,7 +142,7 @@ class MissingLibrary(BadDefinition, code="missing_library"):
     """A library of an extra is not installed."""
 
     def __init__(self, field: str, library: str, extra: str) -> None:
-        super().__init__(f"{field}: need {library}; install it with: pip install 'interlock[{extra}]'")
+        super().__init__(f"{field}: {library} is not installed; install it with: pip install 'interlock[{extra}]'")
         self.field = field
 
 
@@ -418,10 +418,3 @@ class PolicyClosed(PolicyUnavailable):
 
     def __init__(self) -> None:
         super().__init__("the scheduler stops")
-
-
-class NeedsExtra(BadDefinition, code="needs_extra"):
-    """A package that this needs is not installed."""
-
-    def __init__(self, field: str, extra: str) -> None:
-        super().__init__(f"{field}: needs packages that are not installed; install interlock[{extra}]")

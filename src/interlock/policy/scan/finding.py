@@ -2,16 +2,8 @@
 
 import msgspec
 
+from interlock.model.output import Finding as Finding
 from interlock.model.scanner import OutputAction
-
-
-class Finding(msgspec.Struct, frozen=True):
-    scanner: str
-    kind: str  # such as `card` or `github_token`
-    path: str  # place in JSON such as `$.items[2].name`; empty for other text, or for the result as a whole
-    start: int  # characters, in the value at that place
-    end: int
-    note: str
 
 
 class Scan(msgspec.Struct, frozen=True):

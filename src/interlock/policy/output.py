@@ -1,0 +1,56 @@
+"""Phase one of the output policy: rules about the metadata of a result."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from interlock.model.output import OutputMatch, OutputPolicy, OutputRule
+from interlock.model.scanner import OutputAction
+from interlock.policy.glob import matcher
+from interlock.policy.scan import compile_scanners, redact_secrets
+
+
+class Metadata(NamedTuple):
+    """What is known of a result without reading it."""
+
+    topic: str
+    tenant: str
+    sensitivity: str
+    size: int
+    exit_code: int | None
+
+
+class Output:
+    """A compiled output policy."""
+
+    def __init__(self, document: OutputPolicy) -> None:
+        self.document = document
+        self.redact: Callable[[str], str] = redact_secrets  # for the errors and logs of runs
+        if document.scanners:
+            # So that a fault is found as the policy is loaded.
+            compile_scanners(document.scanners, {str(one.name): lambda _: None for one in document.scanners})
+        self._rules = [(rule, _tests(rule.match)) for rule in document.rules]
+
+    def judge(self, result: Metadata) -> OutputRule | None:
+        """Return the rule that withholds a result, if any."""
+        for rule, tests in self._rules:
+            if all(test(result) for test in tests):
+                return None if rule.decision is OutputAction.ALLOW else rule
+        return None
+
+
+def _tests(match: OutputMatch) -> list[Callable[[Metadata], object]]:
+    found: list[Callable[[Metadata], object]] = []
+    if match.topics:
+        fits_topic = matcher(match.topics)
+        found.append(lambda one: fits_topic(one.topic))
+    if match.tenants:
+        fits_tenant = matcher(match.tenants)
+        found.append(lambda one: fits_tenant(one.tenant))
+    if match.sensitivity:
+        found.append(lambda one: one.sensitivity in match.sensitivity)
+    if match.over is not None:
+        over = match.over
+        found.append(lambda one: one.size > over)
+    if match.exit_code is not None:
+        found.append(lambda one: one.exit_code == match.exit_code)
+    return found

@@ -1,0 +1,107 @@
+"""Explanations, differences between policies, and hashes."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from interlock.model.policy import PolicyRequest, Ruling
+from interlock.model.policy_document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
+from interlock.policy.diff import compare
+from interlock.policy.digest import request_hash
+from interlock.policy.explain import explain
+from interlock.policy.policy import compile_policy
+from tests.policy.test_rules import REQUEST, policy_of, request
+
+
+@pytest.mark.behaviour("POL-12")
+@pytest.mark.parametrize(
+    ("match", "says"),
+    [
+        ({"tenants": ["other", "z*"]}, "tenant: acme does not fit other, z*"),
+        ({"topics": ["a.*"]}, "topic: billing.pay does not fit a.*"),
+        ({"actors": ["bob"]}, "actor: ann@example.com does not fit bob"),
+        ({"priority": ["critical"]}, "priority: batch does not fit critical"),
+        ({"secrets": True}, "secrets: false does not fit true"),
+        ({"payload_over": 1000}, "payload_size: 14 does not fit over 1,000"),
+        ({"capabilities": ["files"]}, "capabilities: network, money does not fit files"),
+        ({"risk_tags": ["x", "y"]}, "risk_tags: pii does not fit x, y"),
+        ({"requires": ["gpu", "disk"]}, "requires: gpu, vault does not fit gpu, disk"),
+        ({"labels": {"env": "test"}}, "labels.env: production does not fit test"),
+        ({"labels": {"a.b": "test"}}, "labels.a.b: nothing does not fit test"),
+    ],
+)
+def test_each_condition_that_fails_is_named_with_its_values(match: dict[str, Any], says: str) -> None:
+    policy = policy_of(
+        Rule(id="a", match=Match(**match), decision=Ruling.DENY), Rule(id="b", decision=Ruling.ALLOW, reason="fine")
+    )
+    first, second = explain(policy, request())
+    assert (first.place, first.decides, first.text) == ("a", False, says)
+    assert (second.place, second.decides, second.text) == ("b", True, "matches: allow")
+
+
+@pytest.mark.behaviour("POL-12")
+def test_expressions_velocities_the_default_lists_and_filters() -> None:
+    policy = policy_of(
+        Rule(id="a", when="payload.amount > 100", decision=Ruling.DENY),
+        Rule(id="b", when="payload.other > 100", decision=Ruling.DENY),
+        Rule(id="c", velocity=Velocity(max_requests=5, window="1m", key="actor"), decision=Ruling.THROTTLE),
+        default_decision=Ruling.ALLOW,
+        tenants={"acme": TenantLists(deny_topics=["billing.*"])},
+        tools=ToolFilter(allow_tools=["read"]),
+    )
+    assert [(one.place, one.decides, one.text) for one in explain(policy, request(labels={"mcp.tool": "rm"}))] == [
+        ("a", False, "when: payload.amount > 100 is false"),
+        ("b", False, 'when: payload.other > 100 could not be evaluated: there is no "other"'),
+        ("c", False, "velocity: matches only beyond 5 requests with the same actor within 60s"),
+        ("default", True, "no rule matches: allow"),
+        ("lists", True, "tenants.acme: deny_topics has 'billing.*', which fits the topic 'billing.pay': deny"),
+        ("lists", True, "tools: allow_tools does not have the tool 'rm': deny"),
+    ]
+
+
+@pytest.mark.behaviour("POL-12")
+def test_two_policies_on_the_same_requests() -> None:
+    fast = Rule(id="fast", velocity=Velocity(max_requests=1, window="10s"), decision=Ruling.THROTTLE)
+    old = policy_of(Rule(id="a", decision=Ruling.ALLOW))
+    new = policy_of(
+        Rule(id="z", match=Match(topics=["z"]), decision=Ruling.DENY), fast, Rule(id="b", decision=Ruling.ALLOW)
+    )
+    asked = [(request(), 0.0), (request(), 1.0), (request(topic="z"), 2.0), (request(), 20.0)]
+    found = list(compare(old, new, asked))
+    assert [(one.before.rule, one.after.rule, one.differs) for one in found] == [
+        ("a", "b", False), ("a", "fast", True), ("a", "z", True), ("a", "b", False),
+    ]  # fmt: skip
+    assert [one.after.ruling for one in compare(old, None, asked)] == [Ruling.ALLOW] * 4
+    assert [one.differs for one in compare(None, old, asked)] == [False] * 4
+
+
+def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:
+    rule = Rule(id="a", decision=Ruling.ALLOW)
+    document = PolicyDocument(id="p", rules=(rule,))
+    case = Case(name="c", job="a", expect=Ruling.ALLOW)
+    digest = compile_policy(document).digest
+    assert len(digest) == 16
+    assert compile_policy(replace(document, cases=(case,))).digest == digest
+    others = [
+        replace(document, id="q"),
+        replace(document, default_decision=Ruling.ALLOW),
+        replace(document, rules=(replace(rule, reason="x"),)),
+        replace(document, rules=(rule, replace(rule, id="b"))),
+        replace(document, rules=(replace(rule, id="b"), rule)),
+        replace(document, tools=ToolFilter(allow_tools=("a",))),
+        replace(document, tenants={"a": TenantLists()}),
+    ]
+    assert len({digest, *(compile_policy(one).digest for one in others)}) == len(others) + 1
+
+
+def test_the_hash_of_a_request_covers_every_field_and_no_order() -> None:
+    full = REQUEST | {"lane": "cron", "session": "s", "origin": "trigger", "job_version": "v", "secrets": True}
+    assert set(full) == set(PolicyRequest.__struct_fields__)
+    changed: dict[str, Any] = {name: "z" if isinstance(value, str) else type(value)() for name, value in full.items()}
+    hashes = {request_hash(PolicyRequest(**full | {name: value})) for name, value in changed.items()}
+    assert len(hashes | {request_hash(PolicyRequest(**full))}) == len(full) + 1
+    one, two = b'{"a": 1, "b": {"c": 2, "d": []}}', b'{"b":{"d":[],"c":2},"a":1}'
+    assert request_hash(request(payload=one)) == request_hash(request(payload=two))
+    assert request_hash(request(labels={"a": "1", "b": "2"})) == request_hash(request(labels={"b": "2", "a": "1"}))
+    assert request_hash(request(payload=b"\xff")) != request_hash(request(payload=b'"/w=="'))

@@ -1,0 +1,143 @@
+"""Conditions in CEL: types, bounds, and requests for which there is no answer."""
+
+import sys
+from typing import Any
+
+import msgspec
+import pytest
+
+from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.policy_document import PolicyDocument, Rule
+from interlock.policy import expression
+from interlock.policy.expression import BadExpression, compiled
+from interlock.policy.policy import compile_policy
+
+REQUEST: dict[str, Any] = {
+    "job": "pay", "topic": "billing.pay", "tenant": "acme", "actor": "ann", "priority": "batch", "lane": "main",
+    "session": "s", "capabilities": ("network",), "risk_tags": ("pii",), "requires": ("gpu",),
+    "labels": {"env": "prod"}, "secrets": True,
+}  # fmt: skip
+
+
+def judged(when: str, payload: Any = None, **more: Any) -> Verdict:
+    policy = compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", when=when, decision=Ruling.ALLOW),)))
+    data = more.pop("data", None) or msgspec.json.encode({} if payload is None else payload)
+    return policy.judge(PolicyRequest(**REQUEST | {"payload": data} | more), None, 0.0)
+
+
+@pytest.mark.behaviour("POL-2")
+@pytest.mark.parametrize(
+    "when",
+    [
+        "job == 'pay'",
+        "topic.startsWith('billing.')",
+        "tenant in ['acme', 'other']",
+        "actor.matches('^a[n]+$')",
+        "priority != 'critical' && lane == 'main' && session == 's'",
+        "'network' in capabilities && 'pii' in risk_tags && 'gpu' in requires",
+        "labels['env'] == 'prod' && !('team' in labels)",
+        "secrets",
+        "payload.amount > 10 && payload.amount < 12.5",
+        "payload.to.country in ['CH', 'FR']",
+        "payload.items.all(one, one.price < 100) && size(payload.items) == 2",
+        "payload.flag",
+        "has(payload.missing) ? payload.missing : true",
+        "payload_size > 50",
+        "payload.big > 5",
+    ],
+)
+def test_what_an_expression_knows(when: str) -> None:
+    payload = {
+        "amount": 12, "to": {"country": "CH"}, "items": [{"price": 1}, {"price": 2.5}], "flag": True, "big": 10**30,
+    }  # fmt: skip
+    assert judged(when, payload) == Verdict(ruling=Ruling.ALLOW, rule="a", reason="rule 'a'")
+    assert judged(f"!({when})", payload).rule == ""
+
+
+def test_a_run_without_a_session_has_an_empty_one() -> None:
+    assert judged("session == ''", session=None).rule == "a"
+
+
+@pytest.mark.behaviour("POL-2")
+@pytest.mark.parametrize(
+    ("when", "says"),
+    [
+        ("tenant == 1", "no matching overload"),
+        ("tenant ==", "Syntax error"),
+        ("tennant == 'a'", "undeclared reference to 'tennant'"),
+        ("size(tenant)", "is of type int, not bool"),
+        ("labels.env", "is of type string, not bool"),
+        ("labels['env'] > 5", "no matching overload"),
+        ("payload.xs.all(x, payload.ys.exists(y, y == x))", "a loop inside a loop"),
+        ("payload.xs.map(x, x.filter(y, y > 1)).size() > 0", "a loop inside a loop"),
+        ("payload.xs.all(x, x in payload.xs)", "payload inside a loop"),
+        ("(" * 100 + "true" + ")" * 100, "recursion limit"),
+    ],
+)
+def test_what_is_refused_when_a_policy_is_read(when: str, says: str) -> None:
+    with pytest.raises(BadExpression, match=says):
+        compiled(when)
+
+
+def test_text_that_looks_like_a_loop_is_none() -> None:
+    assert judged("payload.xs.all(x, x != '.all(payload)')", {"xs": ["a"]}).rule == "a"
+
+
+@pytest.mark.behaviour("POL-2")
+@pytest.mark.parametrize(
+    ("when", "payload", "says"),
+    [
+        ("payload.amount > 1", {}, 'there is no "amount"'),
+        ("payload.amount > 1", {"amount": "hunter2"}, "the types do not fit: _>_(string, int64)"),
+        ("payload.amount", {"amount": 5}, "it is of type int, not bool"),
+        ("labels[payload.name] == 'x'", {"name": "hunter2"}, "a key is missing"),
+        ("tenant.matches(payload.name)", {"name": "(hunter2"}, "invalid regular expression"),
+        ("1 / payload.n > 1", {"n": 0}, "divide by zero"),
+        ("payload.xs.all(x, x < 5)", {"xs": [1] * 20_000}, "iteration budget exceeded"),
+    ],
+)
+def test_no_answer_is_no_match_and_is_noted_without_values(when: str, payload: Any, says: str) -> None:
+    verdict = judged(when, payload)
+    assert verdict == Verdict(
+        ruling=Ruling.DENY, reason="no rule matches", notes=(f"rule 'a' could not be evaluated: {says}",)
+    )
+    assert "hunter2" not in verdict.notes[0]
+
+
+@pytest.mark.behaviour("POL-2")
+def test_notes_come_with_the_verdict_of_a_later_rule() -> None:
+    rules = (
+        Rule(id="a", when="payload.amount > 1", decision=Ruling.DENY),
+        Rule(id="b", when="payload.other > 1", decision=Ruling.DENY),
+        Rule(id="c", decision=Ruling.ALLOW),
+    )
+    verdict = compile_policy(PolicyDocument(id="p", rules=rules)).judge(PolicyRequest(job="a", topic="a"), None, 0.0)
+    assert (verdict.ruling, verdict.rule, len(verdict.notes)) == (Ruling.ALLOW, "c", 2)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"nonsense", "could not be evaluated"),
+        (b"[" * 5000 + b"]" * 5000, "could not be evaluated"),
+        (b'{"a":' * 600 + b"1" + b"}" * 600 + b" " * 10 + b"", ""),
+        (b'{"a":' * 600 + b"9" * 30 + b"}" * 600, "nested too deep"),
+        (b'{"a": "' + b"x" * (1 << 20) + b'"}', "larger than 1,048,576 bytes"),
+    ],
+)
+def test_payloads_that_are_hard_to_read(data: bytes, says: str) -> None:
+    verdict = judged("payload.a == 1", data=data)
+    assert verdict.ruling is Ruling.DENY
+    assert says in "".join(verdict.notes)
+
+
+def test_without_the_library_only_expressions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cel_expr_python", None)
+    expression._environment.cache_clear()
+    compiled.cache_clear()
+    try:
+        with pytest.raises(BadExpression, match=r"pip install 'interlock\[policy\]'"):
+            compiled("tenant == 'a'")
+        compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", decision=Ruling.ALLOW),)))
+    finally:
+        expression._environment.cache_clear()

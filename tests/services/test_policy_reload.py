@@ -1,0 +1,44 @@
+"""A policy in files: a reload takes it, and a bad file leaves the old one in force."""
+
+from pathlib import Path
+
+import pytest
+
+from interlock.config import Settings
+from interlock.config.sources import load
+from interlock.model.error import BadConfig
+from interlock.model.reload_report import Difference
+from interlock.wiring.scheduler import Scheduler
+from tests.config.test_policy_documents import POLICY, RULE
+from tests.helpers.places import run_async
+
+
+@pytest.mark.behaviour("POL-12")
+def test_a_reload_takes_a_policy_and_a_bad_one_leaves_the_old(folder: Path) -> None:
+    file = folder / "a.yaml"
+    file.write_text(POLICY)
+    settings = Settings(database=str(folder / "interlock.db"), http="off", workers=0)
+    scheduler = Scheduler({}, None, settings, load=lambda: load([str(file)]))
+
+    def rules() -> list[str]:
+        policy = scheduler.engine.catalog.policy
+        return [] if policy is None else [one.rule.id for one in policy.rules]
+
+    async def body() -> None:
+        await scheduler.start()
+        try:
+            assert rules() == ["a"]
+            file.write_text(RULE)
+            assert (await scheduler.services.reload("test")).policy == Difference(changed=["main"])
+            assert rules() == ["a", "b"]
+            file.write_text(RULE + "  when: tenant == 1\n")
+            with pytest.raises(BadConfig, match=r"a\.yaml:7: rules\[1\]\.when: "):
+                await scheduler.services.reload("test")
+            assert rules() == ["a", "b"]
+            file.write_text("")
+            assert (await scheduler.services.reload("test")).policy == Difference(removed=["main"])
+            assert rules() == []
+        finally:
+            await scheduler.stop()
+
+    run_async(body())
