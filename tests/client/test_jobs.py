@@ -34,7 +34,8 @@ from tests.helpers.server import Server
 
 INFO = JobInfo(
     id="nightly", source="a.yaml:1", kind="process", command="true", lane="main", version="v", max_concurrent_runs=1,
-    schedule=Schedule(cron="0 2 * * *"), schedule_text="cron 0 2 * * *", paused=False, next_at=5.0, live=0, topic="nightly",
+    schedule=Schedule(cron="0 2 * * *"), schedule_text="cron 0 2 * * *", paused=False, next_at=5.0, live=0,
+    topic="nightly",
 )  # fmt: skip
 HOUR = 3600.0
 
