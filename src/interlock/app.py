@@ -32,6 +32,7 @@ from interlock.model.lane import LaneInfo
 from interlock.model.lane_request import ActOnSession, AskLanes, AskSession, AskSessions
 from interlock.model.new_run import RunOptions
 from interlock.model.request import MOST_RUNS, DropJob
+from interlock.model.scanner import SCANNER_NAME
 from interlock.model.schedule import Schedule
 from interlock.model.session import SOME_OPTIONS, SessionAction, SessionFields
 from interlock.model.session_info import ActedOnSession, SessionInfo
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
     from interlock.config.service_builder import GroupFields, ServiceFields
     from interlock.model.job_info import JobInfo
     from interlock.model.run_view import Event
+    from interlock.policy.scan.scanners import OwnScanner
     from interlock.testing.finished_run import FinishedRun
 
 H = TypeVar("H", bound=Callable[..., Any])
 L = TypeVar("L", bound=Callable[..., AsyncIterator[Any] | AbstractAsyncContextManager[Any]])
 T = TypeVar("T")
+S = TypeVar("S", bound="OwnScanner")
 U = TypeVar("U", bound=Estimator)
 
 
@@ -61,6 +64,7 @@ class App:
 
     def __init__(self) -> None:
         self.definitions: dict[str, Definition] = {}
+        self.scanners: dict[str, OwnScanner] = {}  # scanners of results by name
         self.services: list[Declared] = []  # services and groups, in the order of their declaration
         self.opening: Opening | None = None  # makes the lifespan of an executor process
         self.estimator: Estimator | None = None  # says how much of its window a session has used
@@ -209,6 +213,22 @@ class App:
         check_estimator(function)
         self.estimator = function
         return function
+
+    def scanner(self, name: str) -> Callable[[S], S]:
+        """Declare a scanner of your own, which a policy names as `{scanner: python, name: …}`. Its function takes a
+        text of a result, and returns a list of `(start, end, kind)`, true if the whole text is a finding, or nothing.
+
+        It runs in a process of its own, with the lowest priority; one result may take as long as `output.timeout`.
+        """
+        SCANNER_NAME.check(name, Place("name"))
+
+        def define(function: S) -> S:
+            if name in self.scanners:
+                raise BadUse("scanner", f"{name!r} is declared twice")
+            self.scanners[name] = function
+            return function
+
+        return define
 
     def service(
         self,

@@ -63,12 +63,14 @@ def test_runs_that_wait_are_listed(server: Server) -> None:
 @pytest.mark.behaviour("POL-8", "RUN-21")
 def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
     server.local.ended(server.local.submit("echo"))
-    run_id = asked(server, value={"api_key": "swordfish", "amount": 5})
+    payload, labels = {"value": {"api_key": "swordfish", "amount": 5}}, {"note": "a\nasked by      ann"}
+    run_id = server.local.submit(ASKS, payload, labels=labels)
     ended = ann(server, "approve", run_id[:20], "--reason", "looked at", "--yes")
     assert ended.stdout.split("\t")[0] == run_id
     facts = {line[:14].strip(): line[14:] for line in ended.stderr.splitlines()}
     assert (facts["job"], facts["reason"], facts["rule"].split()[0]) == (ASKS, "money moves", "money")
     assert facts["payload"] == '{"value":{"api_key":"•••","amount":5}}'
+    assert facts["labels"] == "note=a asked by      ann"
     assert facts["asked by"].startswith("local, ")
     assert "in the last 24 hours: " in facts["also did"]
     assert "echo 1 succeeded" in facts["also did"]

@@ -11,7 +11,7 @@ import interlock as il
 from interlock.config.job_documents import read_job
 from interlock.config.sources import FromApp, load
 from interlock.model.guard import Constraints
-from interlock.model.job import ExecutorKind, Job, Retry
+from interlock.model.job import ExecutorKind, Job, Retry, Sensitivity
 from interlock.model.schedule import CatchUp, Schedule
 from interlock.model.work import FunctionWork, JobWork, Limits, ProcessWork
 from tests.config.writing import put
@@ -49,6 +49,11 @@ max_runtime: 90m
 max_runtime_per_attempt: true
 max_crashes: 1
 grace: 30s
+topic: backup.nightly
+capabilities: [network, "fs:write"]
+risk_tags: [pii]
+requires: [vault]
+sensitivity: secret
 constraints: {max_concurrent_runs: 2}
 env: {PGHOST: db, PORT: 5432, HOME: null}
 cwd: below
@@ -88,6 +93,11 @@ stdin: false
         max_runtime_per_attempt=True,
         max_crashes=1,
         grace=30.0,
+        topic="backup.nightly",
+        capabilities=("network", "fs:write"),
+        risk_tags=("pii",),
+        requires=("vault",),
+        sensitivity=Sensitivity.SECRET,
         constraints=Constraints(max_concurrent_runs=2),
     )
 

@@ -21,6 +21,7 @@ RUN = {
     "docs/operations.md": {"sh", "yaml"},
     "docs/output-policy.md": {"yaml"},
     "docs/policy-service.md": {"python", "sh", "yaml"},
+    "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},
     "docs/services.md": {"python", "sh", "yaml"},

@@ -24,7 +24,11 @@ from interlock.kernel.access import Access
 from interlock.kernel.codec import from_request, from_verdict, to_request, to_verdict
 from interlock.kernel.policy_pb2_grpc import PolicyServiceStub
 from interlock.model.error import InterlockError, PolicyUnavailable
+from interlock.model.output import OutputMatch, OutputPolicy, OutputRule
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy_document import PolicyDocument
+from interlock.model.scanner import OutputAction, ScannerSpec
+from interlock.policy.policy import compile_policy
 from tests.kernel.services import ONE, allowing, asking, certificate, served
 from tools import proto
 
@@ -99,6 +103,71 @@ def test_any_client_can_check_stream_and_look_around() -> None:
                 _ = [one async for one in stub.CheckBatch([wire.Frame(requests=[wire.Request()] * 101)])]
             assert await _health(channel) == health_pb2.HealthCheckResponse.SERVING
             assert NAME in await _services(channel)
+
+    runtime.run(body())
+
+
+CARD = b'{"note": "card 4111 1111 1111 1111"}'
+OUTPUT = OutputPolicy(
+    rules=(
+        OutputRule(id="large", match=OutputMatch(over=1000), decision=OutputAction.DENY, reason="too large"),
+        OutputRule(
+            id="confidential", match=OutputMatch(sensitivity=("confidential",)), decision=OutputAction.QUARANTINE
+        ),
+    ),
+    scanners=(
+        ScannerSpec(scanner="personal_data", action="redact"),
+        ScannerSpec(scanner="keywords", words=("secret",)),
+    ),
+)
+NO_OUTPUT = PolicyDocument(id="none")
+
+
+@pytest.mark.behaviour("POL-9")
+@pytest.mark.parametrize(
+    ("document", "asked", "decision", "rest"),
+    [
+        (NO_OUTPUT, {"size": 5000, "content": CARD}, "ALLOW", {}),
+        (OUTPUT, {"size": 1000}, "ALLOW", {}),
+        (OUTPUT, {"size": 1001}, "DENY", {"rule": "large", "reason": "too large"}),
+        (OUTPUT, {"size": 1, "content": b" " * 1001}, "DENY", {"rule": "large", "reason": "too large"}),
+        (OUTPUT, {"sensitivity": "confidential", "content": CARD}, "QUARANTINE", {"rule": "confidential"}),
+        (OUTPUT, {"content": b'{"note": "fine"}'}, "ALLOW", {}),
+        (OUTPUT, {"content": b"the secret", "content_type": "text/plain"}, "QUARANTINE", {}),
+        (OUTPUT, {"content": CARD}, "REDACT", {"redacted": b'{"note": "card [redacted:card]"}'}),
+    ],
+)
+def test_results_are_judged_by_metadata_and_content(
+    document: PolicyDocument | OutputPolicy, asked: dict[str, Any], decision: str, rest: dict[str, Any]
+) -> None:
+    policy = compile_policy(
+        document if isinstance(document, PolicyDocument) else PolicyDocument(id="o", output=document)
+    )
+
+    async def body() -> Any:
+        async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
+            return await PolicyServiceStub(channel).CheckOutput(wire.Output(**asked))
+
+    answer = runtime.run(body())
+    assert (answer.digest, wire.OutputDecision.Name(answer.decision)) == (policy.digest, f"OUTPUT_DECISION_{decision}")
+    assert {"rule": answer.rule, "reason": answer.reason, "redacted": answer.redacted} == {
+        "rule": "", "reason": "", "redacted": b"", **rest
+    }  # fmt: skip
+    assert bool(answer.findings) == (decision != "ALLOW" and not answer.rule)
+    assert not any(b"4111" in one.SerializeToString() for one in answer.findings)
+
+
+def test_a_scanner_of_an_app_is_not_in_the_service() -> None:
+    output = OutputPolicy(scanners=(ScannerSpec(scanner="python", name="own"),))
+
+    async def body() -> None:
+        policy = compile_policy(PolicyDocument(id="o", output=output))
+        async with served(policy) as (_, address), grpc.aio.insecure_channel(address) as channel:
+            stub = PolicyServiceStub(channel)
+            assert (await stub.CheckOutput(wire.Output(size=1))).decision == wire.OUTPUT_DECISION_ALLOW
+            with pytest.raises(grpc.aio.AioRpcError, match=r"'own' is not the name of a function") as caught:
+                await stub.CheckOutput(wire.Output(content=b"{}"))
+            assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
 
     runtime.run(body())
 

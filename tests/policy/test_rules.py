@@ -4,6 +4,7 @@ from itertools import product
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.model.error import BadUse, MissingField
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
@@ -27,7 +28,10 @@ def policy_of(*rules: Rule, **more: Any) -> Policy:
 
 
 def judged(policy: Policy, asked: PolicyRequest | None = None) -> Verdict:
-    return policy.judge(asked or request(), None, 0.0)
+    """The verdict, without the digest, which every verdict has."""
+    verdict = policy.judge(asked or request(), None, 0.0)
+    assert verdict.policy == policy.digest
+    return replace(verdict, policy="")
 
 
 @pytest.mark.behaviour("POL-2")

@@ -26,7 +26,7 @@ def request_of_run(client: Client, run: RunDetail) -> PolicyRequest:
         job=run.job_id,
         topic=run.job_id if job is None else job.topic,
         tenant=run.tenant,
-        actor=client.history(run.id)[0].actor,
+        actor=run.created_by,
         priority=str(priority or (Priority.INTERACTIVE if job is None else job.priority)),
         lane=run.lane,
         session=run.session,

@@ -59,19 +59,33 @@ def _unknown_rules(policy: PolicyDocument) -> Iterator[tuple[str, str]]:
 
 
 def only_policy(
-    declared: Sequence[tuple[Document, DeclaredPolicy]], jobs: Collection[Job], faults: Faults
+    declared: Sequence[tuple[Document, DeclaredPolicy]],
+    jobs: Collection[Job],
+    faults: Faults,
+    scanners: Collection[str] | None,
 ) -> Policy | None:
-    """Return the policy; refuse a second one, and warn of names in it that no job has."""
+    """Return the policy; refuse a second one and scanners that the app does not have, if there is one. Warn of names
+    that no job has."""
     if not declared:
         return None
     document, first = declared[0]
     for _, one in declared[1:]:
         before = f"{shown(first.name)} at {first.spot}"
         faults.add(one.spot, f"id: {shown(one.name)} is a second policy, after {before}; only one can be in force")
+    if first.policy is not None and scanners is not None:
+        for path, fault in _unknown_scanners(first.policy.document, scanners):
+            document.refuse(path, f"{path}: {fault}")
     if first.policy is not None and jobs and not faults.incomplete:
         for path, warning in unknown_names(first.policy.document, jobs):
             faults.warn(document.spot(path), f"{path}: {warning}")
     return first.policy
+
+
+def _unknown_scanners(policy: PolicyDocument, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    for place, one in enumerate(() if policy.output is None else policy.output.scanners):
+        if one.name is not None and one.name not in known:
+            hint = f"{did_you_mean(one.name, known)}; declare it with @app.scanner"
+            yield f"output.scanners[{place}].name", f"the app has no scanner {shown(one.name)}{hint}"
 
 
 def unknown_names(policy: PolicyDocument, jobs: Collection[Job]) -> Iterator[tuple[str, str]]:

@@ -66,6 +66,7 @@ class FromApp(msgspec.Struct, frozen=True, kw_only=True):
     target: str = ""  # MODULE:VARIABLE
     definitions: Mapping[str, Definition] = {}
     services: Sequence[Declared] = ()
+    scanners: Collection[str] = ()  # names of its own scanners
 
 
 NO_APP = FromApp()
@@ -74,7 +75,7 @@ NO_APP = FromApp()
 def of_app(target: str, again: bool = False) -> FromApp:
     """Import the app; raise `CannotImport`."""
     app = load_app_again(target) if again else load_app(target)
-    return FromApp(target=target, definitions=app.definitions, services=app.services)
+    return FromApp(target=target, definitions=app.definitions, services=app.services, scanners=app.scanners)
 
 
 def load(
@@ -122,7 +123,7 @@ def build(
             faults.warn(document.spot(path), warning)
     policies = [(document, one) for document, one in found if isinstance(one, DeclaredPolicy)]
     every = [*(one.job for one in app.definitions.values()), *(one.job for _, one in jobs)]
-    policy = policy_documents.only_policy(policies, every, faults)
+    policy = policy_documents.only_policy(policies, every, faults, app.scanners if app.target else None)
     bound = [_bound(document, one, app.definitions) for document, one in jobs]
     _check_app(app.definitions, faults, now, known, every_job)
     return Loaded(

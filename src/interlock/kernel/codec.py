@@ -4,6 +4,8 @@ from msgspec.structs import asdict
 
 from interlock.kernel import policy_pb2 as wire
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.policy.output import Metadata
+from interlock.policy.scan import Scan
 
 _NUMBERS = {one: wire.Ruling.Value(f"RULING_{one.upper()}") for one in Ruling}
 _RULINGS = {number: one for one, number in _NUMBERS.items()}
@@ -62,4 +64,25 @@ def from_verdict(message: wire.Verdict, digest: str) -> Verdict:
         limits=limits,
         policy=digest,
         notes=tuple(message.notes),
+    )
+
+
+def from_output(message: wire.Output) -> Metadata:
+    return Metadata(
+        topic=message.topic,
+        tenant=message.tenant,
+        sensitivity=message.sensitivity,
+        size=max(message.size, len(message.content)),
+        exit_code=message.exit_code if message.HasField("exit_code") else None,
+    )
+
+
+def to_output_answer(digest: str, scan: Scan, rule: str = "", reason: str = "") -> wire.OutputAnswer:
+    return wire.OutputAnswer(
+        digest=digest,
+        decision=f"OUTPUT_DECISION_{scan.decision.upper()}",
+        rule=rule,
+        reason=reason,
+        findings=[wire.Finding(**asdict(one)) for one in scan.findings],
+        redacted=scan.redacted,
     )

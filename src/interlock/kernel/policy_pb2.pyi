@@ -15,12 +15,25 @@ class Ruling(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RULING_REQUIRE_APPROVAL: _ClassVar[Ruling]
     RULING_THROTTLE: _ClassVar[Ruling]
     RULING_DENY: _ClassVar[Ruling]
+
+class OutputDecision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OUTPUT_DECISION_UNSPECIFIED: _ClassVar[OutputDecision]
+    OUTPUT_DECISION_ALLOW: _ClassVar[OutputDecision]
+    OUTPUT_DECISION_REDACT: _ClassVar[OutputDecision]
+    OUTPUT_DECISION_QUARANTINE: _ClassVar[OutputDecision]
+    OUTPUT_DECISION_DENY: _ClassVar[OutputDecision]
 RULING_UNSPECIFIED: Ruling
 RULING_ALLOW: Ruling
 RULING_ALLOW_WITH_CONSTRAINTS: Ruling
 RULING_REQUIRE_APPROVAL: Ruling
 RULING_THROTTLE: Ruling
 RULING_DENY: Ruling
+OUTPUT_DECISION_UNSPECIFIED: OutputDecision
+OUTPUT_DECISION_ALLOW: OutputDecision
+OUTPUT_DECISION_REDACT: OutputDecision
+OUTPUT_DECISION_QUARANTINE: OutputDecision
+OUTPUT_DECISION_DENY: OutputDecision
 
 class Request(_message.Message):
     __slots__ = ("job", "topic", "tenant", "actor", "priority", "lane", "session", "origin", "capabilities", "risk_tags", "requires", "labels", "job_version", "payload", "secrets")
@@ -128,3 +141,53 @@ class Answers(_message.Message):
     digest: str
     verdicts: _containers.RepeatedCompositeFieldContainer[Verdict]
     def __init__(self, id: _Optional[int] = ..., digest: _Optional[str] = ..., verdicts: _Optional[_Iterable[_Union[Verdict, _Mapping]]] = ...) -> None: ...
+
+class Output(_message.Message):
+    __slots__ = ("topic", "tenant", "sensitivity", "size", "exit_code", "content", "content_type")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    TENANT_FIELD_NUMBER: _ClassVar[int]
+    SENSITIVITY_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    tenant: str
+    sensitivity: str
+    size: int
+    exit_code: int
+    content: bytes
+    content_type: str
+    def __init__(self, topic: _Optional[str] = ..., tenant: _Optional[str] = ..., sensitivity: _Optional[str] = ..., size: _Optional[int] = ..., exit_code: _Optional[int] = ..., content: _Optional[bytes] = ..., content_type: _Optional[str] = ...) -> None: ...
+
+class Finding(_message.Message):
+    __slots__ = ("scanner", "kind", "path", "start", "end", "note")
+    SCANNER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    scanner: str
+    kind: str
+    path: str
+    start: int
+    end: int
+    note: str
+    def __init__(self, scanner: _Optional[str] = ..., kind: _Optional[str] = ..., path: _Optional[str] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., note: _Optional[str] = ...) -> None: ...
+
+class OutputAnswer(_message.Message):
+    __slots__ = ("digest", "decision", "rule", "reason", "findings", "redacted")
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    RULE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FINDINGS_FIELD_NUMBER: _ClassVar[int]
+    REDACTED_FIELD_NUMBER: _ClassVar[int]
+    digest: str
+    decision: OutputDecision
+    rule: str
+    reason: str
+    findings: _containers.RepeatedCompositeFieldContainer[Finding]
+    redacted: bytes
+    def __init__(self, digest: _Optional[str] = ..., decision: _Optional[_Union[OutputDecision, str]] = ..., rule: _Optional[str] = ..., reason: _Optional[str] = ..., findings: _Optional[_Iterable[_Union[Finding, _Mapping]]] = ..., redacted: _Optional[bytes] = ...) -> None: ...

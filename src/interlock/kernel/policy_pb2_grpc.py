@@ -44,6 +44,11 @@ class PolicyServiceStub:
                 request_serializer=interlock_dot_kernel_dot_policy__pb2.Frame.SerializeToString,
                 response_deserializer=interlock_dot_kernel_dot_policy__pb2.Answers.FromString,
                 _registered_method=True)
+        self.CheckOutput = channel.unary_unary(
+                '/interlock.policy.v1.PolicyService/CheckOutput',
+                request_serializer=interlock_dot_kernel_dot_policy__pb2.Output.SerializeToString,
+                response_deserializer=interlock_dot_kernel_dot_policy__pb2.OutputAnswer.FromString,
+                _registered_method=True)
 
 
 class PolicyServiceServicer:
@@ -64,6 +69,13 @@ class PolicyServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CheckOutput(self, request, context):
+        """Judge a result: by its metadata, and then by its content if that is given.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PolicyServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -76,6 +88,11 @@ def add_PolicyServiceServicer_to_server(servicer, server):
                     servicer.CheckBatch,
                     request_deserializer=interlock_dot_kernel_dot_policy__pb2.Frame.FromString,
                     response_serializer=interlock_dot_kernel_dot_policy__pb2.Answers.SerializeToString,
+            ),
+            'CheckOutput': grpc.unary_unary_rpc_method_handler(
+                    servicer.CheckOutput,
+                    request_deserializer=interlock_dot_kernel_dot_policy__pb2.Output.FromString,
+                    response_serializer=interlock_dot_kernel_dot_policy__pb2.OutputAnswer.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -132,6 +149,33 @@ class PolicyService:
             '/interlock.policy.v1.PolicyService/CheckBatch',
             interlock_dot_kernel_dot_policy__pb2.Frame.SerializeToString,
             interlock_dot_kernel_dot_policy__pb2.Answers.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CheckOutput(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/interlock.policy.v1.PolicyService/CheckOutput',
+            interlock_dot_kernel_dot_policy__pb2.Output.SerializeToString,
+            interlock_dot_kernel_dot_policy__pb2.OutputAnswer.FromString,
             options,
             channel_credentials,
             insecure,

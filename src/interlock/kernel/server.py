@@ -1,21 +1,27 @@
 """The policy served over gRPC."""
 
+import asyncio
 from collections.abc import AsyncIterator
+from functools import lru_cache
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from interlock.kernel import policy_pb2 as wire
-from interlock.kernel.codec import from_request, to_verdict
+from interlock.kernel.codec import from_output, from_request, to_output_answer, to_verdict
 from interlock.kernel.policy_pb2_grpc import PolicyServiceServicer, add_PolicyServiceServicer_to_server
-from interlock.model.error import CannotListen
+from interlock.model.error import CannotListen, InterlockError
+from interlock.model.scanner import ScannerSpec
 from interlock.policy.policy import Policy
+from interlock.policy.scan import Scan, Scanners, compile_scanners
+from interlock.policy.scan.finding import CLEAN
 from interlock.policy.velocity import Windows
 from interlock.ports.clock import Clock, SystemClock
 
 NAME: str = wire.DESCRIPTOR.services_by_name["PolicyService"].full_name
 MOST = 100  # requests in a frame
+MOST_SCANS = 2  # at once, in threads beside the verdicts
 LARGEST = 32 * 1024 * 1024  # bytes of a message
 GRACE = 2.0  # seconds for calls under way at a stop: as long as their clients wait
 OPTIONS = (("grpc.max_receive_message_length", LARGEST), ("grpc.so_reuseport", 0))
@@ -27,6 +33,7 @@ class PolicyServer(PolicyServiceServicer):
     def __init__(self, policy: Policy, clock: Clock | None = None) -> None:
         self.policy = policy
         self._windows = Windows()
+        self._scanning = asyncio.Semaphore(MOST_SCANS)
         self._clock = clock or SystemClock()
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(options=OPTIONS)
@@ -66,5 +73,31 @@ class PolicyServer(PolicyServiceServicer):
             verdicts = [self._judge(one, windows) for one in frame.requests]
             yield wire.Answers(id=frame.id, digest=self.policy.digest, verdicts=verdicts)
 
+    async def CheckOutput(  # noqa: N802 - named by gRPC
+        self, request: wire.Output, context: "grpc.aio.ServicerContext"
+    ) -> wire.OutputAnswer:
+        output, digest = self.policy.output, self.policy.digest
+        if output is None:
+            return to_output_answer(digest, CLEAN)
+        rule = output.judge(from_output(request))
+        if rule is not None:
+            return to_output_answer(digest, Scan(decision=rule.decision), rule.id, rule.reason)
+        if not request.HasField("content"):
+            return to_output_answer(digest, CLEAN)
+        try:
+            scanners = _scanners(output.document.scanners)
+        except InterlockError as error:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error))
+            raise
+        async with self._scanning:
+            scan = await asyncio.to_thread(scanners.scan, request.content, request.content_type or "application/json")
+        return to_output_answer(digest, scan)
+
     def _judge(self, request: wire.Request, windows: Windows | None) -> wire.Verdict:
         return to_verdict(self.policy.judge(from_request(request), windows, self._clock.now().wall))
+
+
+@lru_cache(maxsize=1)
+def _scanners(specs: tuple[ScannerSpec, ...]) -> Scanners:
+    """Raise for a scanner in Python: only an app has it."""
+    return compile_scanners(specs)

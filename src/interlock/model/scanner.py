@@ -108,6 +108,7 @@ PATTERN = Pattern(
     f"a regular expression of up to {LONGEST_PATTERN:,} characters",
     accepts=lambda text: len(text) <= LONGEST_PATTERN,
 )
+SCANNER_NAME = Word(NAME, NAME_RULE.format(64))
 KEYWORD = Word(r"[^\x00-\x1f]*[^\x00-\x20][^\x00-\x1f]*", "a word or phrase on one line")
 GLOB = Word(r"[\w.+*?/\[\]!-]{1,200}", "a content type such as text/*")
 PERSONAL_KIND = Word("|".join(PERSONAL), f"one of {', '.join(PERSONAL)}")
@@ -161,7 +162,7 @@ class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
     ] = ()  # fmt: skip
     name: Annotated[
         str | None, doc("For `python`: name of a function declared with `@app.scanner`."),
-        Word(NAME, NAME_RULE.format(64)),
+        SCANNER_NAME,
     ] = None  # fmt: skip
 
     def check(self) -> None:

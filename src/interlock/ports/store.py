@@ -153,6 +153,10 @@ class Reader(ABC):
         """Return a run with payload and result."""
 
     @abstractmethod
+    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        """Return the results of those of these runs that are succeeded."""
+
+    @abstractmethod
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         """Return the tenant of a pruned run whose key or occurrence is kept; None for any other id."""
 

@@ -211,6 +211,10 @@ class MemoryStore(port.Store, Leases):
     async def digests(self, run_ids: Sequence[str]) -> dict[str, bytes]:
         return {one: self._submitted[one].digest for one in run_ids if one in self._submitted}
 
+    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        found = (self.runs_by_id[one] for one in run_ids if one in self.runs_by_id)
+        return {one.id: one.result for one in found if one.state is State.SUCCEEDED and one.result is not None}
+
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         return self._submitted[run_id].tenant if run_id in self._submitted and run_id not in self.runs_by_id else None
 

@@ -32,6 +32,7 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
+from interlock.wiring.inspector import inspector_child
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
@@ -133,7 +134,7 @@ class Scheduler:
         self._watch: FileWatch | None = None
         self._target = target
         self._worker_budget = worker_budget
-        self._has_sender = False
+        self._has_sender = self._has_inspector = False
         self._policy: RemotePolicy | None = None  # the policy service
         self._own_workers: set[str] = set()  # `name-pid` of every worker started here
         self._bringing_up: asyncio.Task[None] | None = None
@@ -228,6 +229,7 @@ class Scheduler:
                 self._tasks.begin(self._renew_workers())
         if self._has_work:
             self.services.have_workers()
+        self._have_inspector()
         return difference
 
     async def _reload(self) -> None:
@@ -251,13 +253,20 @@ class Scheduler:
         """Start the sender when there is something to send for the first time."""
         if not self._has_sender:
             self._has_sender = True
-            self._tasks.begin(self._add_sender())
+            self._tasks.begin(self._add(sender_child(self.settings, self.store)))
 
-    async def _add_sender(self) -> None:
+    def _have_inspector(self) -> None:
+        """Start the inspector when a policy has scanners for the first time."""
+        output = None if self.engine.catalog.policy is None else self.engine.catalog.policy.output
+        if output is not None and output.document.scanners and not self._has_inspector:
+            self._has_inspector = True
+            self._tasks.begin(self._add(inspector_child(self.settings, self.store)))
+
+    async def _add(self, child: Child) -> None:
         try:
-            await self.tree.add(sender_child(self.settings, self.store), under=SENDING)
+            await self.tree.add(child, under=SENDING)
         except InterlockError as error:
-            logger.error("the sender cannot be started: %s", error)
+            logger.error("the %s cannot be started: %s", child.name, error)
 
     async def _run_engine(self, context: ChildContext) -> None:
         """Run the engine, which ends by itself only with an error."""
@@ -328,6 +337,7 @@ class Scheduler:
             await self.tree.start()
             if await self.store.owed_hosts():
                 self._have_sender()
+            self._have_inspector()
         except BaseException:
             await self._close()
             raise

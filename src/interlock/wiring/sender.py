@@ -7,9 +7,10 @@ other process can read, it runs in the scheduler's process.
 import asyncio
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -62,10 +63,17 @@ async def run_sender(options: SenderOptions) -> None:
     """Run a sender until TERM; its guard ends it with the scheduler's process."""
     reader = SqliteReader(options.database)
     await reader.open()
-    sending = asyncio.ensure_future(run_inside(reader, options.socket, options.webhook_allow))
+    try:
+        await until_stopped(run_inside(reader, options.socket, options.webhook_allow))
+    finally:
+        await reader.close()
+
+
+async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
+    """Do the work until TERM or Ctrl-C."""
+    task = asyncio.ensure_future(work)
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, sending.cancel)
-    await asyncio.wait([sending])
-    await reader.close()
-    if not sending.cancelled():
-        sending.result()
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()

@@ -312,6 +312,9 @@ SELECT id FROM runs WHERE number IN (SELECT value FROM json_each(:numbers))
 -- name: put_checkpoint
 INSERT INTO checkpoints (run_id, value) VALUES (?, ?) ON CONFLICT (run_id) DO UPDATE SET value = excluded.value;
 
+-- name: get_result
+SELECT result FROM runs WHERE id = ? AND state = 'succeeded' AND result IS NOT NULL;
+
 -- name: get_inputs
 SELECT runs.payload, checkpoints.value FROM runs LEFT JOIN checkpoints ON checkpoints.run_id = runs.id WHERE runs.id = ?;
 

@@ -5,7 +5,7 @@ import logging
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -135,6 +135,13 @@ class SqliteReader(port.Reader):
 
     async def run(self, run_id: str) -> Run | None:
         return await self._first("get_run", run_id, read_run)
+
+    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        def work(connection: sqlite3.Connection) -> dict[str, bytes]:
+            rows = ((one, connection.execute(QUERIES["get_result"], (one,)).fetchone()) for one in run_ids)
+            return {one: row[0] for one, row in rows if row is not None}
+
+        return await self._read(work)
 
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         return await self._first("get_tenant_of_pruned", run_id, lambda row: str(row[0]))

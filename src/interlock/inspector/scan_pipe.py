@@ -1,0 +1,89 @@
+"""The process that runs the scanners, as its parent sees it: it is given results, and killed if one takes too long.
+
+Scanners may be code of users. A scan that hangs, or takes all memory, costs one result its scan and nothing else.
+"""
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from interlock.model.duration import checked, span
+from interlock.model.output import OutputPolicy, Scanned
+from interlock.model.scanner import OutputAction
+
+STARTING = 60.0  # seconds in which the process must have loaded the app
+_scanned = msgspec.msgpack.Decoder(Scanned)
+
+
+class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process is started with."""
+
+    policy: OutputPolicy
+    app: str | None  # with scanners of one's own
+    path: Sequence[str]
+
+
+class ScanPipe:
+    def __init__(self, app: str | None, path: Sequence[str]) -> None:
+        self._app, self._path = app, path
+        self._policy: OutputPolicy | None = None
+        self._process: Process | None = None
+
+    async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> list[Scanned]:
+        """Return the scans that found something or failed."""
+        if policy != self._policy:
+            await self.close()
+            self._policy = policy
+        found, left = list[Scanned](), list(results.items())
+        while left:
+            answers, error = await self._send(policy, left)
+            found += [one for one in answers if one.findings or one.error]
+            if error and len(answers) < len(left):
+                found.append(Scanned(left[len(answers)][0], OutputAction.ALLOW, error=error))
+            left = left[len(answers) + bool(error) :]
+        return found
+
+    async def _send(self, policy: OutputPolicy, results: list[tuple[str, bytes]]) -> tuple[list[Scanned], str]:
+        """Return the scans of the first results, and why the next one could not be scanned."""
+        answers: list[Scanned] = []
+        limit = checked(policy.timeout)
+        try:
+            process = self._process or await self._start(policy)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(framed(msgspec.msgpack.encode(results)))
+            for _ in results:
+                answers.append(_scanned.decode(await asyncio.wait_for(read_frame(process.stdout), limit)))
+        except TimeoutError:
+            await self.close()
+            return answers, f"it took longer than {span(limit)}"
+        except (OSError, EOFError, asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
+            await self.close()
+            return answers, f"the scanning process ended ({error or type(error).__name__})"
+        return answers, ""
+
+    async def _start(self, policy: OutputPolicy) -> Process:
+        options = ScanOptions(policy=policy, app=self._app, path=self._path)
+        command = [sys.executable, "-m", "interlock.inspector.scan_process", msgspec.json.encode(options).decode()]
+        process = self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        assert process.stdout is not None
+        await asyncio.wait_for(read_frame(process.stdout), STARTING)
+        return process
+
+    async def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+def framed(content: bytes) -> bytes:
+    return len(content).to_bytes(4, "big") + content
+
+
+async def read_frame(stream: asyncio.StreamReader) -> bytes:
+    return await stream.readexactly(int.from_bytes(await stream.readexactly(4), "big"))
