@@ -60,9 +60,9 @@ class ScanPipe:
         except TimeoutError:
             await self.close()
             return answers, f"it took longer than {span(limit)}"
-        except (OSError, EOFError, asyncio.IncompleteReadError, msgspec.MsgspecError) as error:
+        except (OSError, EOFError, msgspec.MsgspecError):
             await self.close()
-            return answers, f"the scanning process ended ({error or type(error).__name__})"
+            return answers, "the process that scanned it ended"
         return answers, ""
 
     async def _start(self, policy: OutputPolicy) -> Process:

@@ -21,7 +21,7 @@ from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
 from interlock.model.child_info import Change, ChildInfo
 from interlock.model.command import NoteTokens
-from interlock.model.error import CannotImport, InterlockError
+from interlock.model.error import BadConfig, CannotImport, InterlockError
 from interlock.model.field import copy_fields
 from interlock.model.reload_report import Difference, Reloaded
 from interlock.model.state import State
@@ -218,6 +218,11 @@ class Scheduler:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
         of_app = entries_of(definitions, self.settings.secret_names)
         of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
+        if loaded.policy is not None and loaded.policy.rules and self.settings.policy_service is not None:
+            raise BadConfig(
+                f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
+                "move the rules to that service, or remove the setting"
+            )
         return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes), loaded.policy)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
