@@ -24,13 +24,9 @@ def server() -> Iterator[Server]:
             yield running
 
 
-def as_ann(server: Server) -> dict[str, str]:
-    return {"INTERLOCK_URL": server.url, "INTERLOCK_TOKEN": TOKEN}
-
-
 def ann(server: Server, *arguments: str) -> "subprocess.CompletedProcess[str]":
     """Ask over TCP, with the token of an approver."""
-    return interlock(server.folder, *arguments, **as_ann(server))
+    return interlock(server.folder, *arguments, INTERLOCK_URL=server.url, INTERLOCK_TOKEN=TOKEN)
 
 
 def drawn(server: Server, *arguments: str) -> list[str]:
@@ -67,12 +63,14 @@ def test_runs_that_wait_are_listed(server: Server) -> None:
 @pytest.mark.behaviour("POL-8", "RUN-21")
 def test_a_run_is_approved_as_it_was_shown(server: Server) -> None:
     server.local.ended(server.local.submit("echo"))
-    run_id = asked(server, value={"api_key": "swordfish", "amount": 5})
+    payload, labels = {"value": {"api_key": "swordfish", "amount": 5}}, {"note": "a\nasked by      ann"}
+    run_id = server.local.submit(ASKS, payload, labels=labels)
     ended = ann(server, "approve", run_id[:20], "--reason", "looked at", "--yes")
     assert ended.stdout.split("\t")[0] == run_id
-    facts = dict((line[:14].strip(), line[14:]) for line in ended.stderr.splitlines())
+    facts = {line[:14].strip(): line[14:] for line in ended.stderr.splitlines()}
     assert (facts["job"], facts["reason"], facts["rule"].split()[0]) == (ASKS, "money moves", "money")
     assert facts["payload"] == '{"value":{"api_key":"•••","amount":5}}'
+    assert facts["labels"] == "note=a asked by      ann"
     assert facts["asked by"].startswith("local, ")
     assert "in the last 24 hours: " in facts["also did"]
     assert "echo 1 succeeded" in facts["also did"]
@@ -96,7 +94,7 @@ def test_a_terminal_is_asked_first(server: Server) -> None:
     arguments = ("approve", "latest", "--reason", "fine")
     for typed, code in (("n\n", 1), ("y\n", 0)):
         assert server.local.get(f"/api/v1/runs/{run_id}").json["state"] == "approval_required"
-        with Terminal(server.folder, *arguments, **as_ann(server)) as terminal:
+        with Terminal(server.folder, *arguments, INTERLOCK_URL=server.url, INTERLOCK_TOKEN=TOKEN) as terminal:
             terminal.wait_for("Approve it? [y/N]: ")
             terminal.enter(typed)
             assert terminal.ended() == code

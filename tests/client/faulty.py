@@ -15,7 +15,7 @@ from interlock.model.state import State
 DETAIL = RunDetail(
     id="r1", job_id="echo", tenant="default", session=None, idempotency_key=None, created_at=1.0, scheduled_at=1.0,
     deadline_at=None, job_version="v", lane="main", state=State.SUCCEEDED, previous=None, reason="done", actor="worker",
-    changed_at=2.0, attempt=1, failures=0, crashes=0, worker_id="w", due_at=None, started_at=1.5,
+    created_by="ann", changed_at=2.0, attempt=1, failures=0, crashes=0, worker_id="w", due_at=None, started_at=1.5,
     attempt_started_at=1.5, stop=None, stop_reason=None, ended_at=2.0, outcome="success", exit_code=0,
     internals=RunInternals(seq=5, fence=1, stop_actor=None),
     heartbeats=0, has_checkpoint=False, origin="submit", error=None, payload={}, result={"sum": 3},

@@ -44,7 +44,7 @@ def test_what_is_asked() -> None:
 def test_a_reason_is_needed(reason: Any) -> None:
     operations: Any = Played(policy())
     for name in ("approve", "reject"):
-        with pytest.raises(il.BadValue, match="^reason: "):
+        with pytest.raises(il.BadValue, match=r"^reason: "):
             next(getattr(operations, name)("r1", reason))
 
 

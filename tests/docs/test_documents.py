@@ -11,6 +11,8 @@ from tests.docs.blocks import ROOT, blocks
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 RUN = {
     "README.md": {"sh", "yaml"},
+    "docs/approvals.md": {"sh", "yaml"},
+    "docs/audit.md": {"python", "sh"},
     "docs/getting-started.md": {"python", "sh", "yaml"},
     "docs/guards.md": {"python", "yaml"},
     "docs/http.md": {"sh"},

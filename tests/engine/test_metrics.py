@@ -10,11 +10,12 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from interlock.core.decisions import Decisions
 from interlock.core.step import Command
-from interlock.engine.metrics import SECONDS, Histogram, Metrics
+from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
 from interlock.model.error import LeaseLost, StoreUnavailable
 from interlock.model.exposition import Family, exposition
 from interlock.model.job import Job
 from interlock.model.message import LogLine
+from interlock.model.policy import Ruling
 from interlock.model.state import TERMINAL, State
 from tests.core.machine import Machine, retrying_job
 
@@ -244,3 +245,19 @@ def test_a_help_text_may_have_line_breaks_and_backslashes() -> None:
     assert family.documentation == "a \\ b\nc"
     assert text.endswith("interlock_thing 1.5\n")
     assert exposition([]) == ""
+
+
+@pytest.mark.behaviour("OBS-1", "POL-11")
+def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
+    machine = Counted(Job(id="work"))
+    decisions = machine.step()
+    many = [(f"topic{number}", Ruling.DENY) for number in range(MOST_JOBS + 5)]
+    decisions.rulings[:] = [("pay", Ruling.ASK), ("pay", Ruling.ASK), ("pay", Ruling.DENY), *many]
+    decisions.bypassed[:] = ["pay", "new", "newer"]
+    machine.metrics.add(decisions, 0.001)
+    assert machine.value("verdicts_total", topic="pay", ruling="require_approval") == 2
+    assert machine.value("verdicts_total", topic="pay", ruling="deny") == 1
+    assert machine.value("verdicts_total", topic=OTHERS, ruling="deny") == 6
+    assert machine.value("input_fail_open_total", topic="pay") == 1
+    assert machine.value("input_fail_open_total", topic=OTHERS) == 2
+    assert machine.value("approvals_waiting") == 0

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from interlock.cli import completion
 from interlock.cli.format import counted, exact, span
 from interlock.cli.options import FINDING, Flags, JsonOption, option, takes
-from interlock.cli.output import safe, say
+from interlock.cli.output import say
 from interlock.cli.server import at_least_one, client_of
-from interlock.cli.tables import columns_of, json_text, plain, present, rich_table, tabbed
+from interlock.cli.tables import columns_of, json_text, on_one_line, plain, present, rich_table, tabbed
 from interlock.model.approval import ApprovalDetail, ApprovalInfo, VerdictInfo
 from interlock.model.duration import brief
 
@@ -69,7 +69,8 @@ def facts(one: ApprovalDetail, now: float) -> Iterator[str]:
         ("rule", rule), ("reason", one.reason), ("asked by", f"{one.created_by}, {span(now - one.asked_at)} ago"),
         ("also did", _recent(one)), ("expires in", _left(one, now)),
     )  # fmt: skip
-    return (f"{name:<14}{safe(text)}" for name, text in pairs if text)
+    # On one line each: a submitter must not be able to forge another fact.
+    return (f"{name:<14}{on_one_line(text)}" for name, text in pairs if text)
 
 
 def _recent(one: ApprovalDetail) -> str:

@@ -36,7 +36,7 @@ def command(
         found = client.approval(run_of(client, run))
         if found.state is not State.APPROVAL_REQUIRED:
             raise AlreadyResolved(found.run_id, found.state, "" if found.answer is None else found.answer.by)
-        if not json:
+        if not (json and yes):
             say("\n".join(facts(found, time.time())))  # standard output may be a pipe
         if not yes:
             _ask()
