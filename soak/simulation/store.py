@@ -215,6 +215,10 @@ class FaultyStore(Store, Leases):
         await self._work(self._faults.longest_read)
         return await self._disk.digests(run_ids)
 
+    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        await self._work(self._faults.longest_read)
+        return await self._disk.results(run_ids)
+
     async def tenant_of_pruned(self, run_id: str) -> str | None:
         await self._work(self._faults.longest_read)
         return await self._disk.tenant_of_pruned(run_id)
