@@ -1,0 +1,48 @@
+"""A job whose result is its argument, and scanners of results that do everything a scanner should not."""
+
+import os
+import re
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import interlock as il
+
+if "interlock.inspector.scan_process" in sys.orig_argv and Path("broken").exists():
+    raise RuntimeError("this app cannot be imported")
+
+app = il.App()
+
+
+@app.job("say")
+async def say(value: Any = None) -> Any:
+    return value
+
+
+@app.scanner("names")
+def names(text: str) -> list[tuple[int, int, str]]:
+    return [(found.start(), found.end(), "name") for found in re.finditer("Ada|Grace", text)]
+
+
+@app.scanner("trap")
+def trap(text: str) -> bool:
+    """Act on the first word."""
+    sys.stdout.write(f"a scanner writes, and reads {sys.stdin.read()!r}\n")
+    match text.split()[:1]:
+        case ["hang"]:
+            while True:
+                time.sleep(1)
+        case ["exit"]:
+            os._exit(3)
+        case ["leave"]:
+            sys.exit(0)
+        case ["grow"]:
+            bytearray(1 << 42)
+        case ["raise"]:
+            raise ValueError(text)
+        case ["wait"]:
+            Path("scanning").touch()
+            while not Path("go").exists():
+                time.sleep(0.01)
+    return False
