@@ -20,6 +20,25 @@ async def say(value: Any = None) -> Any:
     return value
 
 
+RECEIVER = os.environ.get("RECEIVER", "http://127.0.0.1:9")
+AFTER = il.Action(action="webhook", url=f"{RECEIVER}/end")
+
+
+@app.job("leak", on_success=AFTER, on_failure=AFTER)
+async def leak(times: int = 1) -> dict[str, str]:
+    """Return what is not in its payload."""
+    return {"text": "Falcon hunter2-" * times}
+
+
+@app.job("opinion")
+async def opinion() -> str:
+    return "hunter2-" * 500
+
+
+@app.job("checked", constraints=il.Constraints(checks=["opinion"]))
+async def checked() -> None: ...
+
+
 @app.scanner("names")
 def names(text: str) -> list[tuple[int, int, str]]:
     return [(found.start(), found.end(), "name") for found in re.finditer("Ada|Grace", text)]
