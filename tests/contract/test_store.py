@@ -199,6 +199,22 @@ def test_a_batch_with_something_of_everything(with_store: WithStore) -> None:
 
 
 @pytest.mark.behaviour("RUN-15")
+@pytest.mark.behaviour("OUT-3")
+def test_results_are_read_of_runs_that_are_still_succeeded(with_store: WithStore) -> None:
+    async def body(store: AnyStore) -> None:
+        lease = await take(store)
+        ends = {"done": State.SUCCEEDED, "held": State.OUTPUT_QUARANTINED, "bad": State.FAILED, "none": State.SUCCEEDED}
+        runs = [
+            make_run(name, state=state, result=None if name == "none" else b'"%b"' % name.encode())
+            for name, state in ends.items()
+        ]
+        await store.commit(created(*runs), NAME, lease.epoch)
+        assert await store.results([*ends, "unknown"]) == {"done": b'"done"'}
+        assert await store.results([]) == {}
+
+    with_store(body)
+
+
 def test_a_batch_committed_again_changes_nothing(with_store: WithStore) -> None:
     async def body(store: AnyStore) -> None:
         lease = await take(store)

@@ -34,13 +34,13 @@ class InspectorOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_format: str
 
 
-def inspector_child(settings: Settings, reader: Reader) -> Child:
-    """Return the inspector as a child of the tree."""
+def inspector_child(settings: Settings, app: str | None, reader: Reader) -> Child:
+    """Return the inspector as a child of the tree; `app` has the scanners of one's own."""
     socket, path = settings.socket_path(), [part or os.getcwd() for part in sys.path]
     if settings.database == MEMORY:
-        pipe = ScanPipe(settings.app, path)
+        pipe = ScanPipe(app, path)
         return Function(name=INSPECTOR, run=lambda _: run_inside(reader, socket, pipe), backoff=BACKOFF)
-    options = copy_fields(InspectorOptions, settings, socket=str(socket), path=path)
+    options = copy_fields(InspectorOptions, settings, socket=str(socket), app=app, path=path)
     command = [sys.executable, "-m", "interlock.cli.inspector_process", msgspec.json.encode(options).decode()]
     return Process(name=INSPECTOR, command=command, backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
 

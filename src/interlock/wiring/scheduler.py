@@ -19,7 +19,7 @@ from interlock.engine.catalog import PYTHON, Catalog, Entry, any_object
 from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping, Keep
 from interlock.engine.service_book import ServiceBook
-from interlock.model.child_info import Change, ChildInfo
+from interlock.model.child_info import Change, ChildInfo, ServiceAction
 from interlock.model.command import NoteTokens
 from interlock.model.error import BadConfig, CannotImport, InterlockError
 from interlock.model.field import copy_fields
@@ -32,7 +32,7 @@ from interlock.supervision import Backoff, Budget, Child, ChildContext, Function
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
-from interlock.wiring.inspector import inspector_child
+from interlock.wiring.inspector import INSPECTOR, inspector_child
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
@@ -247,10 +247,12 @@ class Scheduler:
         await self._renew_workers()
 
     async def _renew_workers(self) -> None:
-        """Restart the workers one after the other, with the present code of the app."""
+        """Restart the workers one after the other, and the inspector, with the present code of the app."""
         async with self._renewing:
             try:
                 await self.services.restart_workers()
+                if self._has_inspector:
+                    await self.tree.act(f"{SENDING}/{INSPECTOR}", ServiceAction.RESTART)
             except InterlockError as error:
                 logger.error("the workers could not be restarted: %s", error)
 
@@ -265,7 +267,7 @@ class Scheduler:
         output = None if self.engine.catalog.policy is None else self.engine.catalog.policy.output
         if output is not None and output.document.scanners and not self._has_inspector:
             self._has_inspector = True
-            self._tasks.begin(self._add(inspector_child(self.settings, self.store)))
+            self._tasks.begin(self._add(inspector_child(self.settings, self._target, self.store)))
 
     async def _add(self, child: Child) -> None:
         try:

@@ -1,0 +1,187 @@
+"""The real inspector beside a real scheduler: what it finds, and scanners that misbehave."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.config import Settings
+from interlock.config.sources import load, of_app
+from interlock.inspector.inspector import AT_ONCE
+from interlock.model.state import State
+from interlock.stores.memory import MemoryStore
+from interlock.wiring.scheduler import Scheduler
+from tests.helpers.http import Http
+from tests.helpers.places import clean_folder, run_async, until
+from tests.helpers.processes import wait_until
+from tests.helpers.scanned import (
+    APP,
+    KEYWORD,
+    client_of,
+    in_state,
+    inspectors,
+    metric,
+    record_of,
+    say,
+    scanning,
+    scans_done,
+    write_policy,
+)  # fmt: skip
+from tests.helpers.server import Server, interlock
+
+PASSWORD = "postgres://app:correct-horse-9@db/app"
+S = State
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with clean_folder() as place, scanning(place, timeout="500ms") as running:
+        yield running
+
+
+@pytest.mark.behaviour("OUT-1", "OUT-2", "OUT-3", "OUT-4", "OUT-7")
+@pytest.mark.parametrize(
+    ("value", "state", "result", "kinds"),
+    [
+        ({"a": [1, "fine"]}, S.SUCCEEDED, {"a": [1, "fine"]}, None),
+        (None, S.SUCCEEDED, None, None),
+        ({"a": f"about {KEYWORD}"}, S.OUTPUT_QUARANTINED, None, ["keyword"]),
+        ({"url": PASSWORD, "n": 5}, S.SUCCEEDED,
+         {"url": "postgres://app:[redacted:connection_password]@db/app", "n": 5}, ["connection_password"]),
+        (["Ada and Grace"], S.SUCCEEDED, ["[redacted:name] and [redacted:name]"], ["name", "name"]),
+        ("ada@example.com", S.SUCCEEDED, "ada@example.com", ["email"]),
+        ({"a": "Ada", "b": KEYWORD}, S.OUTPUT_QUARANTINED, None, ["keyword", "name"]),
+        ("x" * 2000, S.OUTPUT_QUARANTINED, None, []),
+    ],
+)  # fmt: skip
+def test_what_is_found(server: Server, value: Any, state: State, result: Any, kinds: list[str] | None) -> None:
+    with client_of(server) as client:
+        run = say(client, value)
+        run.wait(30)
+        scans_done(client)
+        found = client.get(run.id)
+        assert (found.state, found.result) == (state, result)
+        record = record_of(client, run.id)
+        assert (record.get("findings") and sorted(one["kind"] for one in record["findings"])) == (kinds or None)
+        assert bool(record) is (kinds is not None)
+        if kinds is not None:
+            assert record["phase"] == (2 if kinds else 1)
+
+
+@pytest.mark.behaviour("OUT-2", "OUT-3")
+def test_scanners_that_misbehave_cost_one_result_its_scan(server: Server) -> None:
+    texts = {"hang": "it took longer than 0.5s", "exit": "the process that scanned it ended",
+             "leave": "the process that scanned it ended", "grow": "MemoryError in trap (scanning_jobs.py, line",
+             "raise": "ValueError in trap (scanning_jobs.py, line"}  # fmt: skip
+    with client_of(server) as client:
+        for mode, state in (("open", S.SUCCEEDED), ("closed", S.OUTPUT_QUARANTINED)):
+            write_policy(server.folder, mode, "500ms")
+            client.reload()
+            skipped = metric(server.local, "output_skipped_total")
+            runs = {text: say(client, f"{text} hunter2") for text in texts}
+            for run in runs.values():
+                run.wait(30)
+            scans_done(client)
+            for text, reason in texts.items():
+                found = client.get(runs[text].id)
+                assert found.state is state
+                assert f"the result could not be scanned: {reason}" in found.reason or mode == "open"
+                assert "hunter2" not in found.reason
+            assert metric(server.local, "output_skipped_total") == skipped + len(texts)
+        write_policy(server.folder, timeout="500ms")
+        client.reload()
+
+
+@pytest.mark.behaviour("OBS-1")
+def test_scans_are_counted_and_their_lag_is_shown(server: Server) -> None:
+    with client_of(server) as client:
+        http = server.local
+        before = [
+            metric(http, f"output_{name}_total", phase=phase) for phase in "12" for name in ("checked", "quarantined")
+        ]
+        scans_done(client)
+        say(client, "x" * 2000).wait(30)
+        wait_until(lambda: metric(http, "output_scan_lag") == 0, "no scan is behind")
+        after = [
+            metric(http, f"output_{name}_total", phase=phase) for phase in "12" for name in ("checked", "quarantined")
+        ]
+        assert [now - then for now, then in zip(after, before, strict=True)] == [2, 1, 1, 1]
+        assert metric(http, "output_check_seconds_count", phase="2") == after[2]
+        assert 0 < metric(http, "output_check_seconds_sum", phase="2") < 60
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_a_policy_that_changes_during_a_scan_is_the_one_that_counts(folder: Path) -> None:
+    with scanning(folder) as server, client_of(server) as client:
+        run = say(client, "wait for Eagle")
+        run.wait(30)
+        wait_until((folder / "scanning").exists, "the scan is under way")
+        write_policy(folder, words="Eagle")
+        client.reload()
+        (folder / "go").touch()
+        in_state(client, run.id, S.OUTPUT_QUARANTINED)
+        assert record_of(client, run.id)["reason"] == "keyword found"
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
+    (folder / "broken").touch()
+    with scanning(folder, mode="closed") as server, client_of(server) as client:
+        run, clean = say(client, KEYWORD), say(client, "fine")
+        run.wait(30)
+        wait_until(lambda: server.said.count("scanners: could not be started") > 1, "it was started again")
+        assert "this app cannot be imported" in server.said
+        assert client.get(run.id).state is S.SUCCEEDED
+        (folder / "broken").unlink()
+        in_state(client, run.id, S.OUTPUT_QUARANTINED)
+        scans_done(client)
+        assert clean.result(30) == "fine"
+
+
+class Counting(MemoryStore):
+    """Notes how many results are asked for at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int] = []
+
+    async def results(self, run_ids: Sequence[str]) -> dict[str, bytes]:
+        self.asked.append(len(run_ids))
+        return await super().results(run_ids)
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_a_flood_is_read_in_parts_also_in_memory(folder: Path) -> None:
+    count = 10 * AT_ONCE + 1
+
+    async def body() -> None:
+        settings = Settings(database=":memory:", socket=str(folder / "s"), http="off", slots=8)
+        store, app, path = Counting(), of_app(APP), write_policy(folder)
+        scheduler = Scheduler(app.definitions, APP, settings, store, lambda: load([path], app))
+        await scheduler.start()
+        try:
+            from tests.helpers.scanning_jobs import app as jobs
+
+            async with jobs.connected(str(folder / "s")):
+                handles = await jobs.submit_many([("say", {"value": KEYWORD})] * count)
+                await asyncio.gather(*(one.wait() for one in handles))
+            await until(lambda: len(store.letters) == count, "every result is quarantined")
+            assert max(store.asked) == AT_ONCE
+        finally:
+            await scheduler.stop()
+
+    run_async(body())
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_the_server_in_memory_scans_too(folder: Path) -> None:
+    place = "--db", ":memory:", "--socket", str(folder / "interlock.db.sock")
+    with scanning(folder, *place, "--http", "127.0.0.1:0") as server:
+        http: Http = server.http
+        run_id = http.submit("say", {"value": KEYWORD})
+        http.ended(run_id)
+        wait_until(lambda: http.get(f"/api/v1/runs/{run_id}").json["state"] == "output_quarantined", "it is scanned")
+        assert inspectors(folder) == []
+        assert interlock(folder, "show", run_id, "--url", server.url).returncode == 0
