@@ -5,7 +5,7 @@ import time
 import pytest
 
 import interlock as il
-from interlock.config.sources import FromApp, load
+from interlock.config.sources import NO_APP, FromApp, load
 from interlock.model.error import BadConfig
 from interlock.model.policy import PolicyRequest, Ruling
 from tests.config.writing import put
@@ -16,9 +16,9 @@ RULE = POLICY + "- id: b\n  decision: deny\n"
 """what a test adds to the second rule begins on line 7"""
 
 
-def faults(*paths: str) -> list[str]:
+def faults(*paths: str, app: FromApp = NO_APP) -> list[str]:
     with pytest.raises(BadConfig) as caught:
-        load(paths)
+        load(paths, app)
     lines = str(caught.value).split("\n")
     return lines if len(lines) == 1 else lines[1:]
 
@@ -118,6 +118,49 @@ cases:
 def test_each_fault_names_its_file_and_line(text: str, says: str) -> None:
     (line,) = faults(put(text))
     assert line.startswith(says)
+
+
+OUTPUT = POLICY + "output:\n"
+
+
+@pytest.mark.behaviour("OUT-4")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (POLICY + "output_fail_mode: maybe\n", "a.yaml:5: output_fail_mode: 'maybe' is not one of open, closed"),
+        (OUTPUT + "  rule: []\n", "a.yaml:6: output.rule: unknown field; did you mean 'rules'?"),
+        (OUTPUT + "  timeout: 31s\n", "a.yaml:6: output.timeout: '31s' is not"),
+        (OUTPUT + "  rules:\n  - {id: a, decision: redact}\n",
+         "a.yaml:7: output.rules[0].decision: 'redact' is not possible only for a scanner"),
+        (OUTPUT + "  rules:\n  - {id: a, decision: block}\n", "a.yaml:7: output.rules[0].decision: 'block' is not"),
+        (OUTPUT + "  rules:\n  - id: a\n    decision: deny\n    match: {sensitivity: [hot]}\n",
+         "a.yaml:9: output.rules[0].match.sensitivity[0]: 'hot' is not one of"),
+        (OUTPUT + "  rules:\n  - {id: a, decision: deny}\n  - id: a\n    decision: allow\n",
+         "a.yaml:8: output.rules[1].id: 'a' is the id of an earlier rule"),
+        (OUTPUT + "  scanners:\n  - secrets\n  - secret\n", "a.yaml:8: output.scanners[1].scanner: 'secret' is not one of"),
+        (OUTPUT + "  scanners:\n  - {scanner: secrets, action: hide}\n",
+         "a.yaml:7: output.scanners[0].action: 'hide' is not one of"),
+        (OUTPUT + "  scanners:\n  - scanner: regex\n    patterns: [a, '(?=x)']\n",
+         "a.yaml:8: output.scanners[0].patterns[1]: RE2 refuses the pattern '(?=x)'"),
+        (OUTPUT + "  scanners:\n  - scanner: size\n    max: 1MB\n    action: redact\n",
+         "a.yaml:9: output.scanners[0].action: 'redact' is not possible for size"),
+        (OUTPUT + "  scanners:\n  - {scanner: keywords}\n", "a.yaml:7: output.scanners[0].words: missing"),
+        (OUTPUT + "  scanners:\n  - secrets\n  - scanner: python\n    name: names\n",
+         "a.yaml:9: output.scanners[1].name: the app has no scanner 'names'; did you mean 'nemes'?"),
+    ],
+)  # fmt: skip
+def test_each_fault_of_the_output_policy_names_its_file_and_line(text: str, says: str) -> None:
+    (line,) = faults(put(text), app=FromApp(target="a:app", scanners=["nemes"]))
+    assert line.startswith(says)
+
+
+def test_scanners_of_an_app_need_the_app() -> None:
+    path = put(OUTPUT + "  scanners:\n  - scanner: python\n    name: names\n")
+    assert load([path], FromApp(target="a:app", scanners=["names"])).warnings == []
+    [warning] = load([path]).warnings
+    assert (
+        warning == f"{path}:8: output.scanners[0].name: no result is scanned without the app (-A) that has this scanner"
+    )
 
 
 def test_all_faults_are_named_at_once() -> None:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from interlock.core.decisions import Failed
 from interlock.model.approval_request import ReleaseOutput
@@ -11,7 +12,7 @@ from interlock.model.failure import Failure
 from interlock.model.job import Job, Sensitivity
 from interlock.model.message import LogLine
 from interlock.model.output import FailMode, Finding, OutputMatch, OutputPolicy, OutputRule, Scanned
-from interlock.model.output_request import ReportScans
+from interlock.model.output_request import ReportScans, ScansStored
 from interlock.model.policy import Ruling
 from interlock.model.policy_document import PolicyDocument
 from interlock.model.scanner import OutputAction, ScannerKind, ScannerSpec
@@ -42,9 +43,19 @@ def succeeded(machine: Machine, **fields: Any) -> str:
     return run_id
 
 
+def digest(machine: Machine) -> str:
+    assert machine.state.policy is not None
+    return machine.state.policy.digest
+
+
 def report(machine: Machine, *found: Scanned, position: int | None = None) -> None:
     place = (machine.state.scanned or 0) + 1 if position is None else position
-    machine.step(("scanner", ReportScans(1, place, 10, 0.5, list(found))))
+    machine.step(
+        (
+            "scanner",
+            ReportScans(1, place, digest(machine), 10, 0.5, list(found)),
+        )
+    )
 
 
 def letters(machine: Machine) -> list[str]:
@@ -169,7 +180,7 @@ def test_only_a_run_that_is_still_succeeded_is_downgraded() -> None:
 def test_a_success_is_quarantined_also_in_the_pass_it_ends_in() -> None:
     machine = Machine(policy=policy(scanners=(SECRETS,)))
     run_id = machine.running()
-    scan = ReportScans(1, 5, 1, 0.1, [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
+    scan = ReportScans(1, 5, digest(machine), 1, 0.1, [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
     machine.step(machine.finish_command(run_id), ("scanner", scan))
     machine.step(("scanner", scan))
     assert machine.path(run_id)[4:] == ["terminating", "succeeded", "output_quarantined"]
@@ -190,6 +201,21 @@ def test_scans_continue_after_a_restart_where_the_last_report_ended() -> None:
     assert machine.state.scanned is None
     machine.restart()
     assert machine.state.scanned is None
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_scans_for_another_policy_do_not_count() -> None:
+    machine = Machine(policy=policy(scanners=(SECRETS,)))
+    run_id = succeeded(machine)
+    scan = ReportScans(1, 5, digest(machine), 1, 0.1, [Scanned(run_id, A.QUARANTINE, FOUND, 1)])
+    machine.policy = policy(scanners=(SECRETS,), timeout=5.0)
+    machine.step(("", machine.define()))
+    for report, position, state in (
+        (scan, 0, S.SUCCEEDED),
+        (replace(scan, digest=digest(machine)), 5, S.OUTPUT_QUARANTINED),
+    ):
+        [(_, answer)] = machine.step(("scanner", report)).answers
+        assert (answer, machine.state_of(run_id)) == (ScansStored(1, position), state)
 
 
 # ── release ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -14,13 +14,14 @@ from interlock.model.access import EVERY_TENANT, Caller
 from interlock.model.approval import (
     ApprovalDetail,
     ApprovalPage,
+    ReleaseBody,
     ResolveBody,
     RunCount,
     approval_of,
     detail_of,
     info_of,
 )
-from interlock.model.approval_request import Resolve
+from interlock.model.approval_request import ReleaseOutput, Resolve
 from interlock.model.bodies import ActedOn
 from interlock.model.run import Run
 from interlock.model.state import State
@@ -85,4 +86,9 @@ class Approvals:
         run, body = await self._runs.find(call.path["run_id"], call.caller), call.body
         message = Resolve(0, run.id, approve, body.reason, call.caller.name, body.seen or "")
         report = await ask(self._connection, message)
+        return ActedOn(id=report.run_id, state=report.state)
+
+    async def release_output(self, call: Call[Any, ReleaseBody]) -> ActedOn:
+        run = await self._runs.find(call.path["run_id"], call.caller)
+        report = await ask(self._connection, ReleaseOutput(0, run.id, call.body.reason, call.caller.name))
         return ActedOn(id=report.run_id, state=report.state)

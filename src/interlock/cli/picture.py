@@ -1,4 +1,5 @@
-"""One run as `show` presents it: facts, the timeline of its states, violations, deliveries, error, result, log."""
+"""One run as `show` presents it: facts, the timeline of its states, violations, findings, deliveries, error, result,
+log."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +17,7 @@ from interlock.cli.tables import columns_of, json_text, on_one_line, plain, rich
 from interlock.model.approval import VerdictInfo, verdict_of
 from interlock.model.delivery import DeliveryInfo
 from interlock.model.facets import Judged
+from interlock.model.output import OutputRecord
 from interlock.model.run_view import HistoryEntry, LogLine, RunDetail, ServiceLine
 from interlock.model.session import SOME_OPTIONS
 from interlock.model.state import TERMINAL, State
@@ -91,8 +93,9 @@ def facts(run: RunDetail, when: Callable[[float | None], str]) -> list[tuple[str
         ("progress", None if run.progress is None else f"{run.progress.percent:.0f}% {run.progress.text}".strip()),
         ("stop", None if run.stop is None else f"{run.stop}: {run.stop_reason} (by {run.internals.stop_actor})"),
         ("exit code", run.exit_code),
-        *((name, facet(fields)) for name, fields in run.facets.items() if name not in ("failure", "policy")),
+        *((name, facet(fields)) for name, fields in run.facets.items() if name not in ("failure", "policy", "output")),
         *verdict_facts(_verdict(run), when),
+        *_output_facts(output_of(run), when),
         ("payload", json_text(run.payload)),
     )
     return [(name, safe(str(value))) for name, value in pairs if value not in (None, "")]
@@ -103,6 +106,26 @@ def _verdict(run: RunDetail) -> VerdictInfo | None:
     return None if judged is None else verdict_of(msgspec.convert(judged, Judged))
 
 
+def output_of(run: RunDetail) -> OutputRecord | None:
+    return None if "output" not in run.facets else msgspec.convert(run.facets["output"], OutputRecord)
+
+
+def _output_facts(record: OutputRecord | None, when: Callable[[float | None], str]) -> Iterator[tuple[str, str]]:
+    if record is None:
+        return
+    what = "metadata" if record.phase == 1 else "content"
+    rule = f"rule {record.rule}: " if record.rule else ""
+    yield "output", f"{record.decision} for its {what}, {when(record.at)}: {rule}{record.reason or record.decision}"
+    if record.released_at is not None:
+        yield "released", f"by {record.released_by}, {when(record.released_at)}: {record.release_reason}"
+
+
+def _findings(record: OutputRecord | None) -> list[list[str]]:
+    """Return a row for each finding: scanner, kind, place and remark."""
+    found = () if record is None else record.findings
+    return [[one.scanner, one.kind, one.path or "(whole result)", one.note] for one in found]
+
+
 def lines_of(picture: Picture) -> Iterator[str]:
     """Yield uncut lines with tabs for programs: fields, then states, then the rest."""
     run = picture.run
@@ -110,7 +133,7 @@ def lines_of(picture: Picture) -> Iterator[str]:
         yield tabbed(name, value)
     if picture.waits_for:
         yield tabbed("waits for", picture.waits_for)
-    if run.state is State.SUCCEEDED:
+    if _has_result(run):
         yield f"result\t{json_text(run.result)}"
     for line in (run.error or "").splitlines():
         yield f"error\t{on_one_line(line)}"
@@ -119,10 +142,17 @@ def lines_of(picture: Picture) -> Iterator[str]:
         yield tabbed("state", entry.after, exact(entry.at), lasted, entry.attempt, entry.reason)
     for violation in picture.violations:
         yield tabbed("violation", violation["constraint"], exact(violation["at"]), violation["message"])
+    for row in _findings(output_of(run)):
+        yield tabbed("finding", *row)
     for delivery in picture.deliveries:
         yield f"delivery\t{delivery_line(delivery)}"
     for one in picture.logs[-LAST_LINES:]:
         yield f"log\t{exact(one.at)}\t{one.level}\t{on_one_line(one.text)}"
+
+
+def _has_result(run: RunDetail) -> bool:
+    record = output_of(run)
+    return run.state is State.SUCCEEDED or (record is not None and record.released_at is not None)
 
 
 def drawing(picture: Picture) -> Any:
@@ -146,10 +176,18 @@ def drawing(picture: Picture) -> Any:
     if picture.violations:
         parts.append(Text("\nviolations", style="bold"))
         parts += [_violation_text(one) for one in picture.violations]
+    if rows := _findings(record := output_of(run)):
+        more = (
+            f" (the first {len(rows)} of {record.found:,})" if record is not None and record.found > len(rows) else ""
+        )
+        parts.append(Text.assemble(("\nfindings", "bold"), (more, "dim")))
+        parts.append(
+            rich_table(columns_of("scanner, kind, ~place, note"), [[plain(cell) for cell in row] for row in rows])
+        )
     if picture.deliveries:
         parts.append(Text("\ndeliveries", style="bold"))
         parts += [_delivery_text(one, now) for one in picture.deliveries]
-    if run.state is State.SUCCEEDED:
+    if _has_result(run):
         parts += [Text("\nresult", style="bold"), Text(json_text(run.result, indent=True))]
     if run.error and run.error.strip():
         parts += [Text("\nerror", style="bold"), Text(safe(run.error.rstrip()), style="red")]

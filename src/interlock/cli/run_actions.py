@@ -18,6 +18,7 @@ from interlock.model.error import InterlockError, RunNotEnded, UnknownJob, Unkno
 from interlock.model.run_action import RunAction
 from interlock.model.run_filter import UNSUCCESSFUL
 from interlock.model.run_view import BulkInfo
+from interlock.model.state import State
 
 MOST_COUNTED = 1000  # runs counted before the question
 
@@ -54,7 +55,18 @@ def command_of(action: RunAction) -> Callable[..., None]:
         "you wait, and finishes it after a restart; runs created later are not touched. In a pipe, the output is one "
         f"line with tabs: request id, runs {action.done}, running runs asked to stop, and `finished` or `under way`."
     )
+    if action is RunAction.RELEASE:
+        command.__doc__ += (
+            "\n\nFor a run that you name and that is `output_quarantined`, this hands out its result. It needs "
+            "`--reason`, and the role approver or admin."
+        )
     return takes(*FINDING)(takes_filter(command))
+
+
+def _release_output(client: Client, run_id: str, reason: str) -> State:
+    if reason == RunAction.RELEASE.done:
+        raise WrongUsage(f"add --reason: it is needed to release the quarantined result of run {run_id}")
+    return client.release_output(run_id, reason)
 
 
 def _reached(action: RunAction, asked: dict[str, Any]) -> dict[str, Any]:
@@ -117,6 +129,8 @@ def _act(client: Client, action: RunAction, named: list[str], reason: str, json:
                 run_id = run_of(client, name)
                 if action is RunAction.RETRY:
                     one = {"id": client.retry(run_id, reason).id, "retry_of": run_id}
+                elif action is RunAction.RELEASE and client.get(run_id).state is State.OUTPUT_QUARANTINED:
+                    one = {"id": run_id, "state": _release_output(client, run_id, reason)}
                 else:
                     one = {"id": run_id, "state": client.act_on_run(action, run_id, reason)}
             except (UnknownRun, UnknownJob, RunNotEnded) as error:

@@ -31,7 +31,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     def unpack(self) -> Any:
         """Return the result, or raise the error of this end. Its message is the last line of text, or the reason."""
-        if self.state is State.SUCCEEDED or self.facets.get("output", {}).get("released_by"):
+        if self.state is State.SUCCEEDED or "released_at" in self.facets.get("output", {}):
             return self.result
         text = (self.error or "").strip()
         end = self.run_id, self.state, text.splitlines()[-1] if text else self.reason
@@ -113,8 +113,11 @@ class RunHandle(Generic[T]):
         return (await self._end(timeout)).state
 
     async def _end(self, timeout: Duration | None) -> Ending:
-        limit = limit_of(timeout)
-        return self._ending or await self._access.ending(self.id, limit)
+        limit, known = limit_of(timeout), self._ending
+        # A quarantined result may have been released since.
+        if known is not None and known.state is not State.OUTPUT_QUARANTINED:
+            return known
+        return await self._access.ending(self.id, limit)
 
     async def cancel(self, reason: str = "") -> State:
         """Ask the run to stop; return its state then. A run that executes ends later: `wait` for it."""

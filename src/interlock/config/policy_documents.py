@@ -64,17 +64,22 @@ def only_policy(
     faults: Faults,
     scanners: Collection[str] | None,
 ) -> Policy | None:
-    """Return the policy; refuse a second one and scanners that the app does not have, if there is one. Warn of names
-    that no job has."""
+    """Return the policy; refuse a second one and scanners that the app does not have. Warn of names that no job has, and
+    of scanners without an app."""
     if not declared:
         return None
     document, first = declared[0]
     for _, one in declared[1:]:
         before = f"{shown(first.name)} at {first.spot}"
         faults.add(one.spot, f"id: {shown(one.name)} is a second policy, after {before}; only one can be in force")
-    if first.policy is not None and scanners is not None:
-        for path, fault in _unknown_scanners(first.policy.document, scanners):
-            document.refuse(path, f"{path}: {fault}")
+    if first.policy is not None:
+        for path, fault in _unknown_scanners(first.policy.document, scanners or ()):
+            if scanners is not None:
+                document.refuse(path, f"{path}: {fault}")
+            else:
+                faults.warn(
+                    document.spot(path), f"{path}: no result is scanned without the app (-A) that has this scanner"
+                )
     if first.policy is not None and jobs and not faults.incomplete:
         for path, warning in unknown_names(first.policy.document, jobs):
             faults.warn(document.spot(path), f"{path}: {warning}")

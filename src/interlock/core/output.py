@@ -95,24 +95,24 @@ def report_needs(state: SchedulerState, command: ReportScans, needs: Needs) -> N
 
 
 def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
-    """Act on what scans found, unless the run has left its success since; repeated, it changes nothing."""
-    output = output_of(p.state)
-    if output is not None and p.state.scanned is not None and command.position >= p.state.scanned:
+    """Act on what scans found, unless the run has left its success since; repeated, it changes nothing. Scans for
+    another policy do not count: they are made again."""
+    policy, scanned = p.state.policy, p.state.scanned
+    if policy is not None and scanned is not None and command.digest == policy.digest and command.position > scanned:
         for one in command.found:
             run = p.find(one.run_id)
             if run is not None and run.state is State.SUCCEEDED and (run.facets is None or run.facets.output is None):
-                _act(p, run, one)
+                _act(p, run, one, policy.document.output_fail_mode)
         p.scans.append((command.checked, command.seconds))
         _note_position(p, command.position)
-    p.answers.append((origin, ScansStored(command.request)))
+    p.answers.append((origin, ScansStored(command.request, p.state.scanned or 0)))
 
 
-def _act(p: Pass, run: Run, found: Scanned) -> None:
+def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
     decision, reason = found.decision, ", ".join(sorted({one.kind for one in found.findings})) + " found"
     if found.error:
         p.scans_skipped += 1
-        assert p.state.policy is not None
-        if p.state.policy.document.output_fail_mode is FailMode.OPEN:
+        if fail_mode is FailMode.OPEN:
             return
         decision, reason = OutputAction.QUARANTINE, f"the result could not be scanned: {found.error}"
     record = OutputRecord(2, decision, p.now, "", reason, found.findings[:MOST_KEPT], found.found, found.took)

@@ -268,6 +268,8 @@ class Engine:
             self._stall.notice(now, commands)
             commands[:0] = self.delivery.take_sent()
             decisions = self.decide(self.state, commands, now, self._rng, found)
+            if decisions.outputs_checked:
+                self.metrics.judged(decisions.outputs_checked, self._clock.now().elapsed - now.elapsed)
             if not self.is_settled:
                 self.is_settled = True
                 self.requests.settled()

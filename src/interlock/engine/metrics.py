@@ -63,6 +63,7 @@ class Metrics:
         self._verdicts: Counter[tuple[str, str]] = Counter()  # topic and decision → verdicts
         self._lag = Histogram(SECONDS)
         self._jobs: set[str] = set()  # jobs and topics with a label of their own
+        self._output: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))  # phase → seconds of its checks
         self._durations: dict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
         self._commit_seconds = Histogram(SECONDS)
         self._commit_rows = Histogram(ROWS)
@@ -130,10 +131,24 @@ class Metrics:
         self._dead_letters += len(batch.dead_letters)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
-        if decisions.rulings or decisions.bypassed:
-            topics = self._labels(topic for topic, _ in decisions.rulings)
-            self._verdicts.update(zip(topics, (ruling for _, ruling in decisions.rulings), strict=True))
-            self._counts["bypassed"].update(self._labels(decisions.bypassed))
+        if decisions.rulings or decisions.bypassed or decisions.quarantined or decisions.scans:
+            self._add_policy(decisions)
+
+    def judged(self, results: int, seconds: float) -> None:
+        """Count results whose metadata was judged in a pass of `seconds`."""
+        self._output["1"].add(seconds, results)
+
+    def _add_policy(self, decisions: Decisions) -> None:
+        topics = self._labels(topic for topic, _ in decisions.rulings)
+        self._verdicts.update(zip(topics, (ruling for _, ruling in decisions.rulings), strict=True))
+        self._counts["bypassed"].update(self._labels(decisions.bypassed))
+        for run in decisions.quarantined:
+            if run.facets is not None and run.facets.output is not None:
+                self._counts["quarantined"][str(run.facets.output.phase)] += 1
+        for results, seconds in decisions.scans:
+            if results:
+                self._output["2"].add(seconds / results, results)
+        self._counts["scans"]["skipped"] += decisions.scans_skipped
 
     def _add_guards(self, decisions: Decisions) -> None:
         for _, violation in decisions.violations:
@@ -193,7 +208,11 @@ class Metrics:
         states = Counter(run.state for run in state.runs.values())
         live = {str(one): states[one] for one in State if one not in TERMINAL}
         stale, dropped = self._stale_before + state.stale_messages, self._dropped_before + state.log_lines_dropped
+        behind = 0 if state.scanned is None else max(0, position - state.scanned)
+        checked = {phase: sum(one.counts) for phase, one in self._output.items()}
         numbers = (
+            ("counter", "output_skipped_total", "Results that could not be scanned.", counts["scans"]["skipped"]),
+            ("gauge", "output_scan_lag", "Entries of the store that the scans have not reached.", behind),
             ("counter", "runs_pruned_total", "Runs that were pruned.", self._pruned),
             ("gauge", "pruning_behind_seconds", "Time since pruning last kept up; 0 while it does.", self._behind),
             ("counter", "dead_letters_total", "Runs put among the dead letters.", self._dead_letters),
@@ -237,6 +256,14 @@ class Metrics:
                 "topic",
                 counts["bypassed"],
             ),
+            ("counter", "output_checked_total", "Results that the output policy checked, by phase.", "phase", checked),
+            (
+                "counter",
+                "output_quarantined_total",
+                "Results that were quarantined, by phase.",
+                "phase",
+                counts["quarantined"],
+            ),
             ("counter", "submits_refused_total", "Submits that were refused.", "code", counts["refused"]),
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
@@ -245,7 +272,9 @@ class Metrics:
             ("gauge", "lane_waiting", "Runs that wait for a slot.", "lane", {k: v.waiting for k, v in lanes.items()}),
         )
         durations = [sample for job_id, one in self._durations.items() for sample in one.samples({"job": job_id})]
+        checks = [sample for phase, one in self._output.items() for sample in one.samples({"phase": phase})]
         histograms = (
+            ("output_check_seconds", "Scan of a result (phase 2), or pass that judged its metadata (1).", checks),
             ("dispatch_latency_seconds", "From a run's due time to its first dispatch.", self._latency.samples({})),
             ("schedule_lag_seconds", "From an occurrence's time until it leaves prerun.", self._lag.samples({})),
             ("commit_duration_seconds", "Duration of a commit.", self._commit_seconds.samples({})),

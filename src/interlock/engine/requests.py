@@ -9,7 +9,6 @@ import msgspec
 
 from interlock.core import job_queries
 from interlock.core.explain import explain
-from interlock.core.output import output_of
 from interlock.core.session import Session, memo_name, read_memo
 from interlock.core.session_view import session_info
 from interlock.core.state import SchedulerState
@@ -214,10 +213,10 @@ def _report(request: int, run: Run, progress: tuple[float, str] | None = None) -
 
 
 def _scan_plan(state: SchedulerState, message: AskScanPlan) -> ScanPlan:
-    output = output_of(state)
-    if output is None or state.scanned is None:
+    policy = state.policy
+    if policy is None or state.scanned is None:
         return ScanPlan(message.request, 0, None)
-    return ScanPlan(message.request, state.scanned, output.document)
+    return ScanPlan(message.request, state.scanned, policy.document.output, policy.digest)
 
 
 def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]:

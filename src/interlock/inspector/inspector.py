@@ -1,17 +1,18 @@
 """The inspector: reads new results from the store, has them scanned, and reports to the scheduler.
 
-The store is the queue: a report holds the position up to which results are scanned. So a restart leaves out nothing,
-and scans again what was not reported. However many results wait, only a few are in memory.
+The store is the queue, and the scheduler keeps the position up to which results are scanned. So a restart leaves out
+nothing, and scans again what was not reported. However many results wait, only `AT_ONCE` are in memory.
 """
 
 import asyncio
 import logging
 from time import perf_counter
 
+from msgspec.structs import replace
+
 from interlock.client.connection import Connection
 from interlock.inspector.scan_pipe import ScanPipe
 from interlock.model.error import StoreUnavailable
-from interlock.model.output import Scanned
 from interlock.model.output_request import AskScanPlan, ReportScans
 from interlock.model.state import State
 from interlock.ports.store import Reader, StoredEvent
@@ -19,9 +20,8 @@ from interlock.ports.store import Reader, StoredEvent
 logger = logging.getLogger("interlock.inspector")
 
 PAGE = 1000  # events read at once
-AT_ONCE = 50  # results read at once
+AT_ONCE = 16  # results read and reported at once: with 1 MiB each, they fit into one frame
 BETWEEN_LOOKS = 0.2  # seconds, if nothing is new
-BETWEEN_REPORTS = 1.0  # seconds, if nothing was scanned
 
 
 class Inspector:
@@ -29,50 +29,52 @@ class Inspector:
         self._reader = reader
         self._connection = connection
         self._pipe = pipe
-        self._reached = 0  # position up to which results are scanned
-        self._reported = 0
-        self._reported_at = 0.0
+        self._reached = 0  # position up to which nothing is left to do
 
     async def run(self) -> None:
-        """Scan until cancelled."""
+        """Scan until cancelled. Raise if the scanners cannot be loaded."""
         try:
             while True:
                 try:
-                    is_more = await self._look()
+                    is_new = await self._look()
                 except StoreUnavailable as error:
                     logger.warning("%s", error)
-                    is_more = False
-                if not is_more:
+                    is_new = False
+                if not is_new:
                     await asyncio.sleep(BETWEEN_LOOKS)
         finally:
             await self._pipe.close()
 
     async def _look(self) -> bool:
-        """Scan the results of one page; return whether there may be more."""
-        if await self._reader.position() <= max(self._reached, self._reported):
+        """Scan the results of one page; return whether there was anything new."""
+        newest = await self._reader.position()
+        if newest <= self._reached:
             return False
         plan = await self._connection.ask(AskScanPlan(0))
         if plan.policy is None:
-            self._reached = self._reported = await self._reader.position()
+            # A policy that comes later begins at a later position.
+            self._reached = newest
             return False
-        # The scheduler may have begun anew, with an earlier position or a later one.
-        self._reached = plan.position if plan.position != self._reported else self._reached
-        self._reported = plan.position
-        page = await self._reader.events(self._reached, PAGE)
-        run_ids = [one.run_id for one in page.events if isinstance(one, StoredEvent) and _succeeds(one)]
-        began, checked, found = perf_counter(), 0, list[Scanned]()
-        for first in range(0, len(run_ids), AT_ONCE):
-            results = await self._reader.results(run_ids[first : first + AT_ONCE])
-            checked += len(results)
-            found += await self._pipe.scan(plan.policy, results)
-        is_more = page.reached > self._reached
-        self._reached = page.reached
-        now = asyncio.get_running_loop().time()
-        if checked or (self._reached > self._reported and now - self._reported_at > BETWEEN_REPORTS):
-            report = ReportScans(0, self._reached, checked, perf_counter() - began if checked else 0.0, found)
-            await self._connection.ask(report)
-            self._reported, self._reported_at = self._reached, now
-        return is_more
+        page = await self._reader.events(plan.position, PAGE)
+        ends = [one for one in page.events if isinstance(one, StoredEvent) and _succeeds(one)]
+        report = ReportScans(0, page.reached, plan.digest, 0, 0.0, [])
+        for first in range(0, len(ends), AT_ONCE):
+            some, began = ends[first : first + AT_ONCE], perf_counter()
+            results = await self._reader.results([one.run_id for one in some])
+            found = await self._pipe.scan(plan.policy, results)
+            checked, seconds = report.checked + len(results), report.seconds + perf_counter() - began
+            report = replace(report, checked=checked, seconds=seconds)
+            if found:
+                if not await self._report(replace(report, position=some[-1].position, found=found)):
+                    return True
+                report = replace(report, checked=0, seconds=0.0)
+        await self._report(report)
+        return True
+
+    async def _report(self, report: ReportScans) -> bool:
+        """Have a part of a page stored; return False if the policy has changed, and it must be scanned again."""
+        self._reached = (await self._connection.ask(report)).position
+        return self._reached == report.position
 
 
 def _succeeds(event: StoredEvent) -> bool:

@@ -4,13 +4,17 @@ Scanners may be code of users. A scan that hangs, or takes all memory, costs one
 """
 
 import asyncio
+import os
+import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import msgspec
 
 from interlock.model.duration import checked, span
+from interlock.model.error import CannotStart
 from interlock.model.output import OutputPolicy, Scanned
 from interlock.model.scanner import OutputAction
 
@@ -33,7 +37,7 @@ class ScanPipe:
         self._process: Process | None = None
 
     async def scan(self, policy: OutputPolicy, results: Mapping[str, bytes]) -> list[Scanned]:
-        """Return the scans that found something or failed."""
+        """Return the scans that found something or failed. Raise `CannotStart` if the scanners cannot be loaded."""
         if policy != self._policy:
             await self.close()
             self._policy = policy
@@ -50,8 +54,8 @@ class ScanPipe:
         """Return the scans of the first results, and why the next one could not be scanned."""
         answers: list[Scanned] = []
         limit = checked(policy.timeout)
+        process = self._process or await self._start(policy)
         try:
-            process = self._process or await self._start(policy)
             assert process.stdin is not None
             assert process.stdout is not None
             process.stdin.write(framed(msgspec.msgpack.encode(results)))
@@ -68,16 +72,23 @@ class ScanPipe:
     async def _start(self, policy: OutputPolicy) -> Process:
         options = ScanOptions(policy=policy, app=self._app, path=self._path)
         command = [sys.executable, "-m", "interlock.inspector.scan_process", msgspec.json.encode(options).decode()]
-        process = self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE)
+        # In a group of its own, to be killed with everything that scanners have started.
+        process = self._process = await asyncio.create_subprocess_exec(
+            *command, stdin=PIPE, stdout=PIPE, start_new_session=True
+        )
         assert process.stdout is not None
-        await asyncio.wait_for(read_frame(process.stdout), STARTING)
+        try:
+            await asyncio.wait_for(read_frame(process.stdout), STARTING)
+        except (TimeoutError, EOFError) as error:
+            await self.close()
+            raise CannotStart("scanners", "their process was not ready; its error is in the log") from error
         return process
 
     async def close(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            if process.returncode is None:
-                process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
 
 

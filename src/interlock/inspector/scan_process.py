@@ -1,8 +1,9 @@
 """The process that runs the scanners; its argument is the options, as JSON. It ends when its parent does."""
 
 import os
-import resource
 import sys
+import traceback
+from pathlib import Path
 from time import perf_counter
 from typing import BinaryIO
 
@@ -10,29 +11,33 @@ import msgspec
 
 from interlock.inspector.scan_pipe import ScanOptions, framed
 from interlock.model.output import MOST_KEPT, Scanned
+from interlock.model.payload import LIMIT
 from interlock.model.scanner import OutputAction
 from interlock.policy.scan import Scanners, compile_scanners
 from interlock.worker.app_loader import load_app
+from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom
 
-MOST_MEMORY = 4 << 30  # bytes of address space
+MOST_MEMORY = 1 << 30  # bytes beyond those that the app has
 KINDNESS = 19  # the lowest priority: no scan takes a processor that a run could use
-LONGEST_ERROR = 500
 _results = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
 
 
 def main() -> None:
     options = msgspec.json.decode(sys.argv[1], type=ScanOptions)
+    end_with_parent()
+    prefer_for_oom()
     os.nice(KINDNESS)
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    # Whatever a scanner prints goes to the log, not between the answers.
-    answers = os.fdopen(os.dup(1), "wb")
+    # Scanners cannot reach the pipes: whatever they print goes to the log, and they read nothing.
+    given, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     sys.path[:] = options.path
     own = {} if options.app is None else load_app(options.app).scanners
     scanners = compile_scanners(options.policy.scanners, own)
+    limit_memory(MOST_MEMORY)
     _write(answers, b"")
-    while head := sys.stdin.buffer.read(4):
-        for run_id, content in _results.decode(sys.stdin.buffer.read(int.from_bytes(head, "big"))):
+    while head := given.read(4):
+        for run_id, content in _results.decode(given.read(int.from_bytes(head, "big"))):
             _write(answers, msgspec.msgpack.encode(_scan(scanners, run_id, content)))
 
 
@@ -41,10 +46,17 @@ def _scan(scanners: Scanners, run_id: str, content: bytes) -> Scanned:
     try:
         found = scanners.scan(content, "application/json")
     except Exception as error:  # noqa: BLE001 - a scanner of one's own may raise anything
-        text = f"{type(error).__name__}: {error}"[:LONGEST_ERROR]
-        return Scanned(run_id, OutputAction.ALLOW, took=perf_counter() - began, error=text)
+        return Scanned(run_id, OutputAction.ALLOW, took=perf_counter() - began, error=_place(error))
     took, findings = perf_counter() - began, found.findings
-    return Scanned(run_id, found.decision, findings[:MOST_KEPT], len(findings), found.redacted, took)
+    # A redacted result that is larger than any result may be is left out, which quarantines the original.
+    redacted = found.redacted if len(found.redacted or b"") <= LIMIT else None
+    return Scanned(run_id, found.decision, findings[:MOST_KEPT], len(findings), redacted, took)
+
+
+def _place(error: Exception) -> str:
+    """Return the class of an error and its place, without the message, which may quote the result."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {last.name} ({Path(last.filename).name}, line {last.lineno})"
 
 
 def _write(stream: BinaryIO, content: bytes) -> None:

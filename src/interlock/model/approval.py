@@ -95,11 +95,14 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
     next: Cursor
 
 
-class ResolveBody(Body, frozen=True, kw_only=True):
+class ReleaseBody(Body, frozen=True, kw_only=True):
     reason: Annotated[
         Annotated[str, Meta(min_length=1, max_length=LONGEST_REASON, pattern=r"\S")],
         doc("Reason, kept with the run and in the audit; up to 500 characters."),
     ]
+
+
+class ResolveBody(ReleaseBody, frozen=True, kw_only=True):
     seen: Annotated[
         Annotated[str, Meta(max_length=200)] | None,
         doc("`seen` of the approval that you looked at; `stale` if request or policy have changed since."),

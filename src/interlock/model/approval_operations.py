@@ -1,11 +1,11 @@
-"""The HTTP operations on approvals, a part of the table in `operations.py`."""
+"""The HTTP operations of approvers, a part of the table in `operations.py`."""
 
 from typing import Any
 
 from interlock.model import error as e
 from interlock.model import queries as q
-from interlock.model.approval import ApprovalDetail, ApprovalPage, ResolveBody
-from interlock.model.approval_request import Resolve
+from interlock.model.approval import ApprovalDetail, ApprovalPage, ReleaseBody, ResolveBody
+from interlock.model.approval_request import ReleaseOutput, Resolve
 from interlock.model.bodies import ActedOn
 from interlock.model.operation import API, Operation
 
@@ -46,5 +46,15 @@ reject = Operation(
     name="reject",
     raises=REFUSED,
 )
+release_output = Operation(
+    f"POST {RUN}/release-output",
+    "Release a quarantined result. The run keeps its state, and its original result is handed out from then on. "
+    "Nothing runs again.",
+    ActedOn,
+    body=ReleaseBody,
+    asks=ReleaseOutput,
+    name="release_output",
+    raises=(e.NotQuarantined,),
+)
 
-APPROVAL_OPERATIONS: tuple[Operation[Any], ...] = (approvals, approval, approve, reject)
+APPROVAL_OPERATIONS: tuple[Operation[Any], ...] = (approvals, approval, approve, reject, release_output)

@@ -47,6 +47,7 @@ class ReasonKind(StrEnum):
     DELIVERY = "delivery"  # a webhook that it owes, or that was given up
     ENDED = "ended"
     COLLECTED = "collected"  # another run got its payload
+    OUTPUT = "output"  # its result is withheld, or was released
     RETRIED = "retried"  # another run does its work again
 
 
@@ -150,6 +151,8 @@ def explain_end(run: Run) -> Explanation:
     if facets is not None and facets.collapsed_into is not None:
         other = facets.collapsed_into.run_id
         reasons.append(Reason(kind=ReasonKind.COLLECTED, text=f"left its payload to run {other}", runs=[other]))
+    if run.state is State.OUTPUT_QUARANTINED:
+        reasons.append(_withheld(run))
     if facets is not None and facets.retried_as is not None:
         other = facets.retried_as.run_id
         reasons.append(Reason(kind=ReasonKind.RETRIED, text=f"was run again as {other}", runs=[other]))
@@ -165,7 +168,17 @@ _ENDS = {
     State.DENIED: "was denied",
     State.SKIPPED: "was skipped",
     State.ORPHANED: "was given up",
+    State.OUTPUT_QUARANTINED: "succeeded, but its result was quarantined",
 }
+
+
+def _withheld(run: Run) -> Reason:
+    record = None if run.facets is None else run.facets.output
+    if record is None or record.released_at is None:
+        text = f"shows its result to nobody until an approver releases it: interlock release {run.id} --reason TEXT"
+        return Reason(kind=ReasonKind.OUTPUT, text=text)
+    text = f"shows its result since {record.released_by} released it: {record.release_reason}"
+    return Reason(kind=ReasonKind.OUTPUT, text=text, name=record.released_by, since=record.released_at)
 
 
 def _ended(run: Run, error: list[str]) -> str:

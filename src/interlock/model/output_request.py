@@ -7,6 +7,7 @@ from interlock.model.request import Answer, Change, Request
 class ScanPlan(Answer, frozen=True):
     position: int  # up to which results are scanned
     policy: OutputPolicy | None  # None if nothing is to be scanned
+    digest: str = ""  # of the whole policy
 
 
 class AskScanPlan(Request[ScanPlan], frozen=True):
@@ -14,13 +15,16 @@ class AskScanPlan(Request[ScanPlan], frozen=True):
 
 
 class ScansStored(Answer, frozen=True):
-    """The report is stored."""
+    """The report is stored, or refused because the policy has changed."""
+
+    position: int  # up to which results are scanned
 
 
 class ReportScans(Change[ScansStored], frozen=True):
     """Store that results are scanned up to a position."""
 
     position: int
+    digest: str  # of the policy that they were scanned for
     checked: int  # results
     seconds: float  # that their scans took
     found: list[Scanned]  # those with a finding or an error

@@ -25,8 +25,9 @@ class Output:
     def __init__(self, document: OutputPolicy) -> None:
         self.document = document
         self.redact: Callable[[str], str] = redact_secrets  # for the errors and logs of runs
+        # So that a fault, or a missing library, is found as the policy is loaded.
+        redact_secrets("")
         if document.scanners:
-            # So that a fault is found as the policy is loaded.
             compile_scanners(document.scanners, {str(one.name): lambda _: None for one in document.scanners})
         self._rules = [(rule, _tests(rule.match)) for rule in document.rules]
 

@@ -131,6 +131,7 @@ class Client(BaseClient):
     approval = blocking(Operations.approval)
     approve = blocking(Operations.approve)
     reject = blocking(Operations.reject)
+    release_output = blocking(Operations.release_output)
     audit = blocking_iterator(Operations.audit)
     verify_audit = blocking(Operations.verify_audit)
     job_log = blocking(Operations.job_log)

@@ -19,7 +19,7 @@ from interlock.model import lane_operations as lane_table
 from interlock.model import operations as table
 from interlock.model import payload as payloads
 from interlock.model import queries as q
-from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ResolveBody
+from interlock.model.approval import ApprovalDetail, ApprovalInfo, ApprovalPage, ReleaseBody, ResolveBody
 from interlock.model.audit import AuditEntry, AuditKind, AuditPage, AuditReport, Chain
 from interlock.model.bodies import BackfillBody, JobsBody, LaneBody, LaneChangeBody
 from interlock.model.delivery import DeliveryInfo, DeliveryPage, DeliveryState
@@ -181,6 +181,12 @@ class JobOperations(RunAccess):
     async def reject(self, run_id: str, reason: str) -> State:
         """End a run that waits for an approval as denied; return its state. Not repeated, like `approve`."""
         return (await self._call(approval_table.reject, run_id, body=filled(ResolveBody, reason=reason))).state
+
+    async def release_output(self, run_id: str, reason: str) -> State:
+        """Hand out the result of a run that is output_quarantined; return its state, which stays. `NotQuarantined` for
+        any other run."""
+        body = filled(ReleaseBody, reason=reason)
+        return (await self._call(approval_table.release_output, run_id, body=body)).state
 
     async def audit(
         self,

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import ClassVar
 
 from interlock.model.error.base import (
     BadDefinition,
@@ -270,8 +271,10 @@ class InvalidTransition(InterlockError, code="invalid_transition"):
 class RunEnded(InterlockError, code="run_not_succeeded", exit_code=ExitCode.NOT_SUCCEEDED):
     """`result()` was called for a run that did not succeed. The cause is a `RemoteError` if its handler raised."""
 
+    advice: ClassVar[str] = ""
+
     def __init__(self, run_id: str, state: str, reason: str) -> None:
-        super().__init__(f"run {run_id} ended as {state}: {reason}")
+        super().__init__(f"run {run_id} ended as {state}: {reason}{self.advice.format(run_id)}")
         self.run_id, self.state, self.reason = run_id, state, reason
 
 
@@ -309,6 +312,8 @@ class RunOrphaned(RunEnded):
 
 class RunQuarantined(RunEnded):
     """The run succeeded, but its output is withheld."""
+
+    advice: ClassVar = "; an approver can release the result: interlock release {} --reason TEXT"
 
 
 ENDS: dict[str, type[RunEnded]] = {
