@@ -675,6 +675,21 @@ def test_an_approval_is_stale_while_a_new_policy_is_asked() -> None:
     assert resolve(machine, run_id) == "stale"
 
 
+@pytest.mark.behaviour("POL-7")
+def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched() -> None:
+    machine = Machine(limits=REMOTE)
+    machine.remote = lambda _: YES
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is S.SCHEDULED
+    machine.remote = None
+    machine.restart()
+    machine.worker_up()
+    assert (machine.state_of(run_id), machine.dispatched()) == (S.PENDING, [])
+    machine.remote = lambda _: NO
+    machine.advance(10)
+    assert machine.state_of(run_id) is S.DENIED
+
+
 def test_a_request_has_what_a_rule_may_ask_for() -> None:
     job = Job(id="work", topic="t", capabilities=("c",), risk_tags=("r",), requires=("q",), secrets=("key",))
     machine = judged_by(None, job, limits=REMOTE)

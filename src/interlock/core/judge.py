@@ -304,15 +304,19 @@ def _end_pause(p: Pass, run: Run) -> None:
     p.entering.append(run)
 
 
-def adopt_policy(p: Pass, policy: Policy | None) -> None:
+def adopt_policy(p: Pass, policy: Policy | None, is_start: bool) -> None:
     """Take the declared policy, and judge waiting runs again if it is another one. The store cannot show which policy
-    judged a run that its constraints or its worker have: it is judged again if they let it go."""
+    judged a run that its constraints or its worker have: it is judged again if they let it go. Nor can it show whether
+    a remote policy has changed before a start."""
     state = p.state
     state.policy = policy
     if policy is not None or state.limits.remote_policy:
         state.unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
     if not state.limits.remote_policy:
         _note_digest(p, "" if policy is None else policy.digest)
+    elif is_start:
+        for run in [run for run in state.runs.values() if run.state is State.SCHEDULED]:
+            p.move(run, State.PENDING, "the policy may have changed")
 
 
 def policy_moved(p: Pass, origin: str, command: PolicyMoved) -> None:
