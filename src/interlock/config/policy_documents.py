@@ -64,8 +64,8 @@ def only_policy(
     faults: Faults,
     scanners: Collection[str] | None,
 ) -> Policy | None:
-    """Return the policy; refuse a second one and scanners that the app does not have. Warn of names that no job has,
-    and of scanners without an app."""
+    """Return the policy; refuse a second one and scanners that the app does not have. Warn of names that no job has, and
+    of scanners without an app."""
     if not declared:
         return None
     document, first = declared[0]
