@@ -1,6 +1,7 @@
 """The real inspector beside a real scheduler: what it finds, and scanners that misbehave."""
 
 import asyncio
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ import pytest
 from interlock.config import Settings
 from interlock.config.sources import load, of_app
 from interlock.inspector.inspector import AT_ONCE
+from interlock.inspector.scan_pipe import ScanPipe
+from interlock.model.output import OutputPolicy
+from interlock.model.scanner import ScannerKind, ScannerSpec
 from interlock.model.state import State
 from interlock.stores.memory import MemoryStore
 from interlock.wiring.scheduler import Scheduler
@@ -138,6 +142,22 @@ def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
         in_state(client, run.id, S.OUTPUT_QUARANTINED)
         scans_done(client)
         assert clean.result(30) == "fine"
+
+
+@pytest.mark.behaviour("OUT-3")
+def test_a_policy_larger_than_a_command_line_can_be() -> None:
+    words = [f"{number} {KEYWORD * 10}" for number in range(4000)]
+    policy = OutputPolicy(scanners=(ScannerSpec(scanner=ScannerKind.KEYWORDS, words=tuple(words)),))
+
+    async def body() -> None:
+        pipe = ScanPipe(None, sys.path)
+        try:
+            (found,) = await pipe.scan(policy, {"run": f'"{words[-1]}"'.encode(), "other": b'"fine"'})
+            assert (found.run_id, found.found) == ("run", 1)
+        finally:
+            await pipe.close()
+
+    run_async(body())
 
 
 class Counting(MemoryStore):

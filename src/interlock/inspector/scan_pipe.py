@@ -23,7 +23,7 @@ _scanned = msgspec.msgpack.Decoder(Scanned)
 
 
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the process is started with."""
+    """The first frame that the process gets."""
 
     policy: OutputPolicy
     app: str | None  # with scanners of one's own
@@ -71,12 +71,14 @@ class ScanPipe:
 
     async def _start(self, policy: OutputPolicy) -> Process:
         options = ScanOptions(policy=policy, app=self._app, path=self._path)
-        command = [sys.executable, "-m", "interlock.inspector.scan_process", msgspec.json.encode(options).decode()]
+        command = [sys.executable, "-m", "interlock.inspector.scan_process"]
         # In a group of its own, to be killed with everything that scanners have started.
         process = self._process = await asyncio.create_subprocess_exec(
             *command, stdin=PIPE, stdout=PIPE, start_new_session=True
         )
+        assert process.stdin is not None
         assert process.stdout is not None
+        process.stdin.write(framed(msgspec.msgpack.encode(options)))
         try:
             await asyncio.wait_for(read_frame(process.stdout), STARTING)
         except (TimeoutError, EOFError) as error:

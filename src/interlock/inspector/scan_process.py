@@ -1,4 +1,4 @@
-"""The process that runs the scanners; its argument is the options, as JSON. It ends when its parent does."""
+"""The process that runs the scanners; its first frame is the options. It ends when its parent does."""
 
 import os
 import sys
@@ -18,26 +18,26 @@ from interlock.worker.app_loader import load_app
 from interlock.worker.limits import end_with_parent, limit_memory, prefer_for_oom
 
 MOST_MEMORY = 1 << 30  # bytes beyond those that the app has
-KINDNESS = 19  # the lowest priority: no scan takes a processor that a run could use
+NICENESS = 19  # the lowest priority: no scan takes a processor that a run could use
 _results = msgspec.msgpack.Decoder(list[tuple[str, bytes]])
 
 
 def main() -> None:
-    options = msgspec.json.decode(sys.argv[1], type=ScanOptions)
     end_with_parent()
     prefer_for_oom()
-    os.nice(KINDNESS)
+    os.nice(NICENESS)
     # Scanners cannot reach the pipes: whatever they print goes to the log, and they read nothing.
     given, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    options = msgspec.msgpack.decode(_read(given), type=ScanOptions)
     sys.path[:] = options.path
     own = {} if options.app is None else load_app(options.app).scanners
     scanners = compile_scanners(options.policy.scanners, own)
     limit_memory(MOST_MEMORY)
     _write(answers, b"")
-    while head := given.read(4):
-        for run_id, content in _results.decode(given.read(int.from_bytes(head, "big"))):
+    while frame := _read(given):
+        for run_id, content in _results.decode(frame):
             _write(answers, msgspec.msgpack.encode(_scan(scanners, run_id, content)))
 
 
@@ -57,6 +57,11 @@ def _place(error: Exception) -> str:
     """Return the class of an error and its place, without the message, which may quote the result."""
     last = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__} in {last.name} ({Path(last.filename).name}, line {last.lineno})"
+
+
+def _read(stream: BinaryIO) -> bytes:
+    """Return the next frame; none is empty, so empty means the end."""
+    return stream.read(int.from_bytes(stream.read(4), "big"))
 
 
 def _write(stream: BinaryIO, content: bytes) -> None:
