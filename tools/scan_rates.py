@@ -5,44 +5,45 @@ They are measured on the corpus of the tests. The prose around the two marks sta
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-from interlock.model.scanner import ScannerSpec
+from interlock.model.output import Finding
+from interlock.model.scanner import ScannerKind, ScannerSpec
 from interlock.policy.scan import compile_scanners
-from tests.policy.corpus import look_alikes, samples
+from tests.policy.corpus import PERSONAL_DATA, PHRASES, SECRETS, look_alikes, samples
 
 DOCUMENT = Path("docs/output-policy.md")
 BEGIN = "<!-- From here written by `python -m tools.scan_rates`; do not edit it by hand. -->"
 END = "<!-- Up to here. -->"
-ALL = compile_scanners(ScannerSpec(scanner=one) for one in ("secrets", "personal_data", "prompt_injection"))
 
-Rates = dict[str, tuple[int, int]]
-"""kind → findings, samples"""
+K = ScannerKind
+SCANNERS = {K.SECRETS: list(SECRETS), K.PERSONAL_DATA: list(PERSONAL_DATA), K.PROMPT_INJECTION: list(PHRASES)}
+ALL = compile_scanners(ScannerSpec(scanner=one) for one in SCANNERS)
 
 
-def rates() -> tuple[Rates, Rates]:
-    """Return how many samples are found, and how many look-alikes are taken for something."""
-    found, total, wrong, alike = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+def rates() -> tuple[Counter[str], Counter[str], Counter[str], int]:
+    """Return the findings and the samples of each kind, the false positives of each scanner, and the look-alikes."""
+    found, total, wrong, alike = Counter[str](), Counter[str](), Counter[str](), list(look_alikes())
     for kind, _, text in samples():
         total[kind] += 1
-        found[kind] += kind in {one.kind for one in ALL.scan(json.dumps({"text": text}).encode()).findings}
-    for kind, _, text in look_alikes():
-        alike[kind] += 1
-        wrong[kind] += bool(ALL.scan(json.dumps({"text": text}).encode()).findings)
-    return {one: (found[one], total[one]) for one in total}, {one: (wrong[one], alike[one]) for one in alike}
+        found[kind] += kind in {one.kind for one in _findings(text)}
+    for _, _, text in alike:
+        wrong.update({one.scanner for one in _findings(text)})
+    return found, total, wrong, len(alike)
+
+
+def _findings(text: str) -> tuple[Finding, ...]:
+    return ALL.scan(json.dumps({"text": text}).encode()).findings
 
 
 def table() -> str:
-    return "\n".join(_lines()) + "\n"
-
-
-def _lines() -> Iterator[str]:
-    found, wrong = rates()
-    yield "| kind | found | of |\n|---|---|---|"
-    yield from (f"| `{kind}` | {hits} | {total} |" for kind, (hits, total) in found.items())
-    yield "\n| look-alike | taken for a finding | of |\n|---|---|---|"
-    yield from (f"| {kind} | {hits} | {total} |" for kind, (hits, total) in wrong.items())
+    found, total, wrong, alike = rates()
+    lines = ["| scanner | kinds | samples | found | look-alikes | false positives |", "|---|---|---|---|---|---|"]
+    for scanner, kinds in SCANNERS.items():
+        hits, count = (sum(counter[kind] for kind in kinds) for counter in (found, total))
+        rate, false = hits / count, wrong[scanner] / alike
+        lines.append(f"| `{scanner}` | {len(kinds)} | {count} | {rate:.1%} | {alike} | {false:.1%} |")
+    return "\n".join(lines) + "\n"
 
 
 def document() -> str:

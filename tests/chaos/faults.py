@@ -93,7 +93,7 @@ class Faults:
             "stop scheduler": (3, lambda: self._stop(server.pid)),
             "kill gateway": (2, lambda: self._kill("interlock.cli.gateway_process")),
             "stop gateway": (2, lambda: self._stop(self._find("interlock.cli.gateway_process"))),
-            "kill worker": (6, lambda: self._kill("interlock.cli.worker_process")),
+            "kill worker": (6, lambda: self._kill("interlock.wiring.worker:run_worker")),
             "stop worker": (12, self._stop_worker),
             "kill executor": (6, lambda: self._kill("interlock.worker.executor_process")),
             "stop executor": (6, lambda: self._stop(self._find("interlock.worker.executor_process"))),
@@ -141,7 +141,7 @@ class Faults:
 
     async def _stop_worker(self) -> None:
         """Stop it mostly for so long that it counts as lost, with runs on their way to it."""
-        await self._stop(self._find("interlock.cli.worker_process"), (0.3, 5, 8))
+        await self._stop(self._find("interlock.wiring.worker:run_worker"), (0.3, 5, 8))
         await self._last(self._burst())
 
     async def _stop_for(self, pid: int, seconds: float) -> None:

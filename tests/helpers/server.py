@@ -189,7 +189,7 @@ class Server(Command):
 
     def workers(self) -> list[int]:
         """The worker processes, those of an earlier start included."""
-        return [one.pid for one in processes_of(self.folder) if "interlock.cli.worker_process" in one.command]
+        return [one.pid for one in processes_of(self.folder) if "interlock.wiring.worker:run_worker" in one.command]
 
     def own_workers(self) -> list[int]:
         mine = set(tree_of(self.pid))

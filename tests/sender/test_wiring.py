@@ -11,7 +11,7 @@ from interlock.buses.socket import SocketBus
 from interlock.model.delivery import Delivery
 from interlock.model.delivery_request import HookAnswered
 from interlock.ports.store import Reader
-from interlock.wiring.sender import run_inside
+from interlock.wiring.sender import SenderOptions, send
 from tests.sender.http import at, receiver
 from tests.sender.stage import Outbox, Scheduler, hook
 
@@ -33,7 +33,10 @@ def test_deliveries_and_hooks_go_out_over_real_sockets(tmp_path: Path) -> None:
             request = at(port)
             for name in (f"d{n}" for n in range(COUNT)):
                 outbox.rows[name] = Delivery(name, "r", "j", "t", "run.failed", request.host, None, 0, 9e9, request)
-            sending = asyncio.ensure_future(run_inside(cast(Reader, outbox), tmp_path / "s", []))
+            options = SenderOptions(
+                database="", socket=str(tmp_path / "s"), webhook_allow=[], log_level="info", log_format="text"
+            )
+            sending = asyncio.ensure_future(send(cast(Reader, outbox), options))
             await scheduler.until(lambda: scheduler.registered)
             scheduler.send(hook("r", host=request.host))
             await scheduler.until(lambda: scheduler.answers and not outbox.pending())

@@ -43,7 +43,7 @@ def others(keeper: Keeper) -> list[Found]:
         one
         for one in processes_of(keeper.folder)
         if not any(
-            name in one.command for name in ("interlock.cli.worker_process", "interlock.worker.executor_process")
+            name in one.command for name in ("interlock.wiring.worker:run_worker", "interlock.worker.executor_process")
         )
     ]
 

@@ -1,5 +1,7 @@
 """The JSON Schemas of the settings file and of documents, made from the declarations of their fields."""
 
+import json
+import sys
 from typing import Any
 
 from interlock.config.settings import DEFAULTS, SETTINGS
@@ -46,8 +48,14 @@ def documents_schema() -> Schema:
     }
 
 
-if __name__ == "__main__":
-    import json
-    import sys
+def written() -> str:
+    """Return the schema of documents as JSON, with one line for each kind and definition."""
+    schema = documents_schema()
+    kinds = ",\n".join(json.dumps(one) for one in schema.pop("oneOf"))
+    parts = ",\n".join(f"{json.dumps(name)}: {json.dumps(one)}" for name, one in schema.pop("$defs").items())
+    head = json.dumps(schema).removesuffix("}")
+    return f'{head},\n"oneOf": [\n{kinds}\n],\n"$defs": {{\n{parts}\n}}}}\n'
 
-    sys.stdout.write(json.dumps(documents_schema(), indent=2) + "\n")
+
+if __name__ == "__main__":
+    sys.stdout.write(written())

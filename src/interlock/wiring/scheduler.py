@@ -30,13 +30,14 @@ from interlock.stores.memory import MemoryStore
 from interlock.stores.sqlite import SqliteStore
 from interlock.supervision import Backoff, Budget, Child, ChildContext, Function, Group, Process, Restart, Supervisor
 from interlock.task_set import TaskSet
+from interlock.wiring.child import command_of
 from interlock.wiring.file_watch import DEV_EVERY, FileWatch
 from interlock.wiring.front import Front
 from interlock.wiring.inspector import INSPECTOR, inspector_child
 from interlock.wiring.policy import remote_policy
 from interlock.wiring.sender import SENDING, sender_child
 from interlock.wiring.service_tree import SERVICES, WORKERS, Load, Services, TreeHandover, service_of
-from interlock.wiring.worker import WorkerOptions
+from interlock.wiring.worker import WorkerOptions, run_worker
 from interlock.worker.app_loader import source_folders
 from interlock.worker.definition import Definition
 
@@ -205,7 +206,7 @@ class Scheduler:
             drain=min(self.settings.drain, DEV_DRAIN) if self.settings.dev else self.settings.drain,
             echo=self.settings.echo or self.settings.dev,
         )
-        return [sys.executable, "-m", "interlock.cli.worker_process", msgspec.json.encode(options).decode()]
+        return command_of(run_worker, options)
 
     def _load(self) -> Loaded:
         loaded = self._read()

@@ -1,0 +1,58 @@
+"""Children of the scheduler that read its store: each runs in a process of its own, so that it does not slow down the
+scheduler. With a store in memory, which no other process can read, it runs in the scheduler's process."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from interlock.config import MEMORY
+from interlock.ports.store import Reader
+from interlock.stores.sqlite import SqliteReader
+from interlock.supervision import Backoff, Child, Function, Process
+
+BACKOFF = Backoff(initial=0.1, max=5.0, reset_after=10.0)
+PATIENCE = 5.0  # seconds that its process has to end
+
+
+class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
+    database: str
+    socket: str  # of the scheduler
+    log_level: str
+    log_format: str
+
+
+O = TypeVar("O", bound=ChildOptions)  # noqa: E741 - the options of one kind of child
+Work = Callable[[Reader, O], Coroutine[Any, Any, None]]
+
+
+def child_of(
+    name: str, run: Callable[[O], Coroutine[Any, Any, None]], work: Work[O], options: O, reader: Reader
+) -> Child:
+    """Return a child that does the work; `run` does it in a process of its own."""
+    if options.database == MEMORY:
+        return Function(name=name, run=lambda _: work(reader, options), backoff=BACKOFF)
+    return Process(name=name, command=command_of(run, options), backoff=BACKOFF, stop_timeout=PATIENCE, capture=False)
+
+
+def command_of(run: Callable[..., object], options: msgspec.Struct) -> list[str]:
+    target = f"{run.__module__}:{run.__name__}"
+    return [sys.executable, "-m", "interlock.cli.child_process", target, msgspec.json.encode(options).decode()]
+
+
+async def until_stopped(work: Work[O], options: O) -> None:
+    """Do the work until TERM or Ctrl-C; its guard ends the process with the scheduler's."""
+    reader = SqliteReader(options.database)
+    await reader.open()
+    try:
+        task = asyncio.ensure_future(work(reader, options))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.result()
+    finally:
+        await reader.close()
