@@ -158,6 +158,12 @@ def test_recorded_runs(server: Server, tmp_path: Path) -> None:
     assert "1 allow → require_approval" in done.stderr
     found = printed(server, "policy", "diff", "--json", "--old", str(old), "-n", "4", str(new))
     assert (found["judged"], [one["run"] for one in found["changes"]]) == (4, ids[1:])
+    velocity = "velocity: {max_requests: 3, window: 1h}"
+    old.write_text(
+        f"kind: Policy\nid: p\nrules: [{{id: fast, {velocity}, decision: deny}}, {{id: a, decision: allow}}]\n"
+    )
+    found = printed(server, "policy", "diff", "--json", "-n", "4", str(old))
+    assert [(one["run"], one["rule"]) for one in found["changes"]] == [(ids[3], "fast")]
     explained = ask(server, "policy", "explain", ids[2], str(new))
     assert (explained.stdout.splitlines()[0], explained.stderr) == ("require_approval\tmoney\trule 'money'", "")
     hidden = ask(server, "submit", "keep.secret", "-p", "value=hunter2").stdout.strip()

@@ -236,7 +236,7 @@ def test_the_command_serves_reloads_and_stops(file: Path) -> None:
             assert await rulings(remote) == [Ruling.ALLOW]
             write(POLICY.format("other"))
             command.process.send_signal(signal.SIGHUP)
-            assert command.line().startswith("reloaded policy test of 1 rule")
+            assert command.line().startswith("reloaded policy: test (")
             assert await rulings(remote) == [Ruling.DENY]
             command.process.terminate()
             assert command.line() == "stopped"
@@ -246,7 +246,7 @@ def test_the_command_serves_reloads_and_stops(file: Path) -> None:
 
     with serving(str(file), "--listen", "127.0.0.1:0") as command:
         line = command.line()
-        assert line.startswith("interlock: policy test of 1 rule (")
+        assert line.startswith("policy: test (")
         assert line.endswith("without encryption")
         runtime.run(body(command, address_of(line)))
 

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from interlock.model.policy import PolicyRequest, Ruling
 from interlock.model.policy_document import Case, Match, PolicyDocument, Rule, TenantLists, ToolFilter, Velocity
-from interlock.policy.diff import compare
 from interlock.policy.digest import request_hash
 from interlock.policy.explain import explain
 from interlock.policy.policy import compile_policy
@@ -58,22 +57,6 @@ def test_expressions_velocities_the_default_lists_and_filters() -> None:
         ("lists", True, "tenants.acme: deny_topics has 'billing.*', which fits the topic 'billing.pay': deny"),
         ("lists", True, "tools: allow_tools does not have the tool 'rm': deny"),
     ]
-
-
-@pytest.mark.behaviour("POL-12")
-def test_two_policies_on_the_same_requests() -> None:
-    fast = Rule(id="fast", velocity=Velocity(max_requests=1, window="10s"), decision=Ruling.THROTTLE)
-    old = policy_of(Rule(id="a", decision=Ruling.ALLOW))
-    new = policy_of(
-        Rule(id="z", match=Match(topics=["z"]), decision=Ruling.DENY), fast, Rule(id="b", decision=Ruling.ALLOW)
-    )
-    asked = [(request(), 0.0), (request(), 1.0), (request(topic="z"), 2.0), (request(), 20.0)]
-    found = list(compare(old, new, asked))
-    assert [(one.before.rule, one.after.rule, one.differs) for one in found] == [
-        ("a", "b", False), ("a", "fast", True), ("a", "z", True), ("a", "b", False),
-    ]  # fmt: skip
-    assert [one.after.ruling for one in compare(old, None, asked)] == [Ruling.ALLOW] * 4
-    assert [one.differs for one in compare(None, old, asked)] == [False] * 4
 
 
 def test_the_digest_of_a_policy_changes_with_everything_but_its_cases() -> None:

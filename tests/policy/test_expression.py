@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from interlock.model.error import MissingLibrary
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.policy_document import PolicyDocument, Rule
 from interlock.policy import expression
@@ -139,7 +140,7 @@ def test_without_the_library_only_expressions_are_refused(monkeypatch: pytest.Mo
     expression._environment.cache_clear()
     compiled.cache_clear()
     try:
-        with pytest.raises(BadExpression, match=r"pip install 'interlock\[policy\]'"):
+        with pytest.raises(MissingLibrary, match=r"pip install 'interlock\[policy\]'"):
             compiled("tenant == 'a'")
         compile_policy(PolicyDocument(id="p", rules=(Rule(id="a", decision=Ruling.ALLOW),)))
     finally:

@@ -10,7 +10,7 @@ from interlock.api.patience import ask
 from interlock.api.runs import Runs
 from interlock.client.connection import Connection
 from interlock.model import queries as q
-from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.access import Caller
 from interlock.model.approval import (
     ApprovalDetail,
     ApprovalPage,
@@ -40,11 +40,11 @@ class Approvals:
         self.handlers: Handlers = handlers_of(self)
 
     async def approvals(self, call: Call[q.ApprovalsQuery, None]) -> ApprovalPage:
-        query, own = call.query, call.caller.tenant
+        query, caller = call.query, call.caller
         before = read_cursor(APPROVALS, query.cursor)
-        if own != EVERY_TENANT and query.tenant not in (None, own):
+        if query.tenant is not None and not caller.sees(query.tenant):
             return ApprovalPage(approvals=[], next=None)
-        tenant = query.tenant if own == EVERY_TENANT else own
+        tenant = caller.only_tenant or query.tenant
         wanted = RunFilter(states=WAITING, job_id=query.job, tenant=tenant)
         found = await self._reader.runs(wanted, before, query.limit)
         return ApprovalPage(
@@ -60,7 +60,7 @@ class Approvals:
         return detail_of(
             run,
             payload=await self._runs.payload_of(run),
-            topic=run.job_id if job is None else job.topic or job.id,
+            topic=run.job_id if job is None else job.policy_topic,
             capabilities=() if job is None else job.capabilities,
             risk_tags=() if job is None else job.risk_tags,
             requires=() if job is None else job.requires,
@@ -70,8 +70,7 @@ class Approvals:
 
     async def _recent(self, run: Run, caller: Caller) -> tuple[list[RunCount], bool]:
         """Count other runs of the submitter that the caller may see; return whether these are all."""
-        tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
-        wanted = RunFilter(created_by=run.created_by, tenant=tenant, since=time.time() - RECENT)
+        wanted = RunFilter(created_by=run.created_by, tenant=caller.only_tenant, since=time.time() - RECENT)
         found = await self._reader.runs(wanted, None, MOST_RECENT)
         counts = Counter((one.job_id, one.state) for one in found.runs if one.id != run.id)
         return [RunCount(job_id=job, state=state, count=n) for (job, state), n in counts.most_common()], not found.next

@@ -3,7 +3,6 @@
 from interlock.api.call import Call, Handlers, handlers_of, moment_of
 from interlock.api.cursors import AUDIT, cursor_of, read_cursor
 from interlock.model import queries as q
-from interlock.model.access import EVERY_TENANT
 from interlock.model.audit import AuditFilter, AuditPage
 from interlock.ports.store import Reader
 
@@ -14,16 +13,16 @@ class AuditReader:
         self.handlers: Handlers = handlers_of(self)
 
     async def audit(self, call: Call[q.AuditQuery, None]) -> AuditPage:
-        query, own = call.query, call.caller.tenant
+        query, caller = call.query, call.caller
         after = read_cursor(AUDIT, query.cursor) or 0
-        if own != EVERY_TENANT and query.tenant not in (None, own):
+        if query.tenant is not None and not caller.sees(query.tenant):
             return AuditPage(entries=[], next=None, head=None)
-        tenant = query.tenant if own == EVERY_TENANT else own
+        tenant = caller.only_tenant or query.tenant
         since = moment_of(query.since, "since")
         wanted = AuditFilter(query.kind, query.actor, tenant, query.subject, since)
         found = await self._reader.audit(after, query.limit, wanted, query.last)
         return AuditPage(
             entries=found.entries,
             next=None if found.next is None else cursor_of(AUDIT, found.next),
-            head=found.head if own == EVERY_TENANT else None,
+            head=found.head if caller.only_tenant is None else None,
         )

@@ -7,7 +7,7 @@ from interlock.api.cursors import DELIVERIES, cursor_of, read_cursor
 from interlock.api.patience import ask
 from interlock.client.connection import Connection
 from interlock.model import queries as q
-from interlock.model.access import EVERY_TENANT, Caller
+from interlock.model.access import Caller
 from interlock.model.delivery import DeliveryFilter, DeliveryInfo, DeliveryPage, info_of
 from interlock.model.delivery_request import Redeliver
 from interlock.model.error import UnknownDelivery
@@ -21,11 +21,11 @@ class Deliveries:
         self.handlers: Handlers = handlers_of(self)
 
     async def deliveries(self, call: Call[q.DeliveriesQuery, None]) -> DeliveryPage:
-        query, own = call.query, call.caller.tenant
+        query, caller = call.query, call.caller
         before = read_cursor(DELIVERIES, query.cursor)
-        if own != EVERY_TENANT and query.tenant not in (None, own):
+        if query.tenant is not None and not caller.sees(query.tenant):
             return DeliveryPage(deliveries=[], next=None)
-        tenant = query.tenant if own == EVERY_TENANT else own
+        tenant = caller.only_tenant or query.tenant
         wanted = DeliveryFilter(query.run, query.job, tenant, query.state, query.id_prefix)
         found = await self._reader.deliveries(wanted, before, query.limit)
         return DeliveryPage(

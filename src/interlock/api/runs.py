@@ -196,8 +196,7 @@ class Runs:
         if run.state in TERMINAL:
             rows = await self._reader.deliveries(DeliveryFilter(run_id=run.id), None, MOST_NAMED)
             return with_deliveries(explain_end(run), rows.deliveries, time.time())
-        tenant = None if caller.tenant == EVERY_TENANT else caller.tenant
-        return (await ask(self._connection, r.AskExplanation(0, run.id, tenant))).explanation
+        return (await ask(self._connection, r.AskExplanation(0, run.id, caller.only_tenant))).explanation
 
     async def history(self, call: Call[Any, None]) -> v.History:
         run_id = call.path["run_id"]
@@ -217,12 +216,11 @@ class Runs:
 
     async def runs(self, call: Call[q.RunsQuery, None]) -> v.RunPage:
         query, caller = call.query, call.caller
-        wanted = msgspec.structs.replace(_filter(query), live=query.live, id_prefix=query.id_prefix)
+        tenant = caller.only_tenant or query.tenant
+        wanted = msgspec.structs.replace(_filter(query), tenant=tenant, live=query.live, id_prefix=query.id_prefix)
         before = read_cursor(RUNS, query.cursor)
-        if caller.tenant != EVERY_TENANT:
-            if wanted.tenant not in (None, caller.tenant):
-                return v.RunPage(runs=[], next=None)
-            wanted = msgspec.structs.replace(wanted, tenant=caller.tenant)
+        if query.tenant is not None and not caller.sees(query.tenant):
+            return v.RunPage(runs=[], next=None)
         async with self._listing:
             if call.connection.lost:
                 raise e.ConnectionLost("the list")

@@ -4,11 +4,9 @@ import sys
 import time
 from typing import Annotated
 
-import typer
-
 from interlock.cli.approvals import facts
 from interlock.cli.options import FINDING, Flags, JsonOption, option, switch, takes
-from interlock.cli.output import WrongUsage, say
+from interlock.cli.output import WrongUsage, ask, say
 from interlock.cli.server import RunArgument, client_of, run_of
 from interlock.cli.tables import present
 from interlock.model.error import AlreadyResolved
@@ -25,8 +23,8 @@ def command(
     yes: Annotated[bool, switch("Do not ask for confirmation.", "--yes", "-y")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Approve a run that waits for it, after showing what will run: the job with its payload, without secrets, the rule
-    and its reason, who asked, and what else they did.
+    """Show what a waiting run will do, then approve it. You see the job with its payload, without secrets, the rule and
+    its reason, who asked, and what else they did.
 
     The approval is for exactly what was shown: if the request or the policy has changed meanwhile, it is refused as
     `stale`. You cannot approve a run that you submitted. Piped: id and state, separated by a tab."""
@@ -39,14 +37,7 @@ def command(
         if not (json and yes):
             say("\n".join(facts(found, time.time())))  # standard output may be a pipe
         if not yes:
-            _ask()
+            ask("Approve it?")
         state = client.approve(found.run_id, reason, found.seen)
     told = {"id": found.run_id, "state": state}
     present(json, lambda: told, lambda: ["\t".join(told.values())], lambda: f"approved {found.run_id}")
-
-
-def _ask() -> None:
-    sys.stderr.write("Approve it? [y/N]: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise typer.Abort

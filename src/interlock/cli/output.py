@@ -47,6 +47,16 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this is the command line's voice
 
 
+def ask(question: str) -> None:
+    """Ask on standard error, because standard output may be a pipe; raise unless the answer is yes."""
+    import typer  # child processes do without it
+
+    sys.stderr.write(f"{question} [y/N]: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise typer.Abort
+
+
 def say_error(message: str, code: str, in_json: bool = False) -> ExitCode:
     """Print an error, and return its exit code."""
     if in_json:

@@ -7,13 +7,15 @@ from typing import Annotated, Any
 from interlock.cli.options import FINDING, Flags, JsonOption, option, takes
 from interlock.cli.output import say
 from interlock.cli.policy_files import policy_of
-from interlock.cli.policy_runs import MASKED_NOTE, is_masked, recorded_verdict, request_of_run
+from interlock.cli.policy_runs import MASKED_NOTE, recorded_verdict, request_of_run
 from interlock.cli.policy_test import FilesArgument
 from interlock.cli.server import at_least_one, client_of, since
 from interlock.cli.tables import columns_of, plain, present, rich_table, tabbed
 from interlock.model.policy import Verdict
 from interlock.model.run_view import RunDetail
-from interlock.policy.diff import Change, compare
+from interlock.policy.velocity import Windows
+
+Change = tuple[RunDetail, Verdict, Verdict]  # a run, and its verdicts before and after
 
 
 @takes("app", "strict", *FINDING)
@@ -33,36 +35,39 @@ def command(
     Piped: run, job, tenant, decision and rule before, decision and rule after, and reason, separated by tabs."""
     at_least_one("--limit", limit)
     new, _ = policy_of(flags, paths)
-    before = None if old is None else policy_of(flags, [old])[0]
+    earlier = None if old is None else policy_of(flags, [old])[0]
     with client_of(flags) as client:
         listed = list(client.runs(since=since(begin, "--since", time.time()), limit=limit))
         runs = [client.get(one.id) for one in reversed(listed)]
-        requests = [(request_of_run(client, one), one.created_at) for one in runs]
-    changes = list(compare(before, new, requests))
-    if before is None:
-        changes = [Change(recorded_verdict(run), one.after) for run, one in zip(runs, changes, strict=True)]
-    found = [(run, one) for run, one in zip(runs, changes, strict=True) if one.differs]
-    masked = new.needs_payload and any(is_masked(request) for request, _ in requests)
+        requests = [request_of_run(client, one) for one in runs]
+    found, of_old, of_new = list[Change](), Windows(), Windows()
+    for run, request in zip(runs, requests, strict=True):
+        at = run.created_at
+        before = recorded_verdict(run) if earlier is None else earlier.judge(request, of_old, at)
+        after = new.judge(request, of_new, at)
+        # Another rule with the same decision does not count.
+        if (before.ruling, before.limits) != (after.ruling, after.limits):
+            found.append((run, before, after))
+    masked = new.needs_payload and any(one.secrets for one in requests)
     present(
         json,
         lambda: {
             "policy": new.id, "digest": new.digest, "judged": len(runs), "masked": masked,
-            "changes": [_fields(run, one) for run, one in found],
+            "changes": [_fields(*one) for one in found],
         },
-        lambda: [tabbed(*_fields(run, one).values()) for run, one in found],
+        lambda: [tabbed(*_fields(*one).values()) for one in found],
         lambda: _table(found),
     )  # fmt: skip
     if json:
         return
-    counts = Counter(f"{one.before.ruling} → {one.after.ruling}" for _, one in found)
+    counts = Counter(f"{before.ruling} → {after.ruling}" for _, before, after in found)
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in counts.most_common())
     say(f"{len(found):,} of {len(runs):,} runs would change{f': {kinds}' if kinds else ''}")
     if masked:
         say(MASKED_NOTE)
 
 
-def _fields(run: RunDetail, change: Change) -> dict[str, str]:
-    before, after = change.before, change.after
+def _fields(run: RunDetail, before: Verdict, after: Verdict) -> dict[str, str]:
     return {
         "run": run.id, "job": run.job_id, "tenant": run.tenant, "before": str(before.ruling),
         "before_rule": before.rule, "after": str(after.ruling), "rule": after.rule,
@@ -70,12 +75,12 @@ def _fields(run: RunDetail, change: Change) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _table(found: list[tuple[RunDetail, Change]]) -> Any:
+def _table(found: list[Change]) -> Any:
     def by(verdict: Verdict) -> str:
         return plain(f"{verdict.ruling} ({verdict.rule})" if verdict.rule else str(verdict.ruling))
 
     rows = [
-        [run.id, run.job_id, plain(run.tenant), by(one.before), by(one.after), plain(one.after.reason)]
-        for run, one in found
+        [run.id, run.job_id, plain(run.tenant), by(before), by(after), plain(after.reason)]
+        for run, before, after in found
     ]
     return rich_table(columns_of("run, job, tenant, before, after, ~reason"), rows)

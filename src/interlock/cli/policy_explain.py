@@ -7,7 +7,7 @@ from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, 
 from interlock.cli.output import WrongUsage, safe, say
 from interlock.cli.payloads import read_one
 from interlock.cli.policy_files import policy_of
-from interlock.cli.policy_runs import MASKED_NOTE, is_masked, request_of_run
+from interlock.cli.policy_runs import MASKED_NOTE, request_of_run
 from interlock.cli.run_options import pairs
 from interlock.cli.server import client_of, run_of
 from interlock.cli.submit import ParameterOption, PayloadOption
@@ -27,10 +27,10 @@ def command(
         list[str] | None,
         argument("RUN PATH", "A recorded run, unless --job is given; then files and folders with the policy."),
     ] = None,
-    job: Annotated[str | None, option("JOB", "Explain a run of this job that does not exist.")] = None,
+    job: Annotated[str | None, option("JOB", "Explain a hypothetical run of this job.")] = None,
     tenant: Annotated[str, option("TEXT", "Its tenant.")] = "default",
     actor: Annotated[str | None, option("TEXT", "Its submitter.")] = None,
-    label: Annotated[list[str] | None, option("NAME=TEXT", "Label of it; may be repeated.")] = None,
+    label: Annotated[list[str] | None, option("NAME=TEXT", "Label of the run; may be repeated.")] = None,
     payload: PayloadOption = None,
     parameter: ParameterOption = None,
     json: JsonOption = False,
@@ -54,7 +54,7 @@ def command(
             name=job, job=job, tenant=tenant, actor=actor or "", labels=labels, payload=arguments, expect=Ruling.ALLOW
         )
         request = request_of(case, jobs)
-    masked = policy.needs_payload and is_masked(request)
+    masked = policy.needs_payload and request.secrets
     verdict, steps = policy.judge(request, None, 0.0), explain(policy, request)
     present(
         json,

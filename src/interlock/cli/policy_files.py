@@ -6,7 +6,7 @@ from contextlib import redirect_stdout
 
 from interlock.cli.options import Flags
 from interlock.cli.output import WrongUsage, safe, say
-from interlock.config.sources import NO_APP, load, of_app
+from interlock.config.sources import NO_APP, Loaded, load, of_app
 from interlock.model.error import BadConfig
 from interlock.model.job import Job
 from interlock.policy.policy import Policy
@@ -22,7 +22,12 @@ def policy_of(flags: Flags, paths: Sequence[str] | None) -> tuple[Policy, dict[s
     loaded = load(settings.files, app, settings.strict)
     for warning in loaded.warnings:
         say(f"warning: {safe(warning)}")
-    if loaded.policy is None:
-        raise BadConfig(f"{', '.join(settings.files)}: no document has 'kind: Policy'")
+    policy = required(loaded, settings.files)
     jobs = [*(one.job for one in app.definitions.values()), *(one.job for one in loaded.jobs)]
-    return loaded.policy, {job.id: job for job in jobs}
+    return policy, {job.id: job for job in jobs}
+
+
+def required(loaded: Loaded, files: Sequence[str]) -> Policy:
+    if loaded.policy is None:
+        raise BadConfig(f"{', '.join(files)}: no document has 'kind: Policy'")
+    return loaded.policy

@@ -1,13 +1,13 @@
 """Requests to a policy, rebuilt from the runs that a server shows."""
 
-from collections.abc import Mapping
 from functools import cache
 
 import msgspec
 
 from interlock.client.http.client import Client
 from interlock.model.error import UnknownJob
-from interlock.model.job import Priority
+from interlock.model.field import copy_fields
+from interlock.model.job import Job
 from interlock.model.job_info import JobInfo
 from interlock.model.policy import PolicyRequest, Ruling, Verdict
 from interlock.model.run_view import RunDetail
@@ -18,39 +18,21 @@ MASKED_NOTE = "note: secrets in payloads are masked, so rules that look at the p
 
 def request_of_run(client: Client, run: RunDetail) -> PolicyRequest:
     """Return the request of a recorded run; tags come from its job as it is now, if there is one."""
-    job = _job(client, run.job_id)
-    facets: Mapping[str, object] = run.facets
-    labels, priority = facets.get("labels"), facets.get("priority")
-    payload = msgspec.json.encode(run.payload)
-    return PolicyRequest(
-        job=run.job_id,
-        topic=run.job_id if job is None else job.topic,
-        tenant=run.tenant,
-        actor=run.created_by,
-        priority=str(priority or (Priority.INTERACTIVE if job is None else job.priority)),
-        lane=run.lane,
-        session=run.session,
-        origin=None if run.origin == "submit" else run.origin,
-        capabilities=() if job is None else job.capabilities,
-        risk_tags=() if job is None else job.risk_tags,
-        requires=() if job is None else job.requires,
-        labels={str(name): str(value) for name, value in labels.items()} if isinstance(labels, dict) else {},
-        job_version=run.job_version,
-        payload=payload,
+    job, labels, payload = _job(client, run.job_id), run.facets.get("labels") or {}, msgspec.json.encode(run.payload)
+    return copy_fields(
+        PolicyRequest, run, job=run.job_id, topic=job.topic or job.id, actor=run.created_by,
+        priority=str(run.facets.get("priority") or job.priority), origin=None if run.origin == "submit" else run.origin,
+        capabilities=job.capabilities, risk_tags=job.risk_tags, requires=job.requires, labels=labels, payload=payload,
         secrets=MASK.encode() in payload,
-    )
+    )  # fmt: skip
 
 
 @cache
-def _job(client: Client, job_id: str) -> JobInfo | None:
+def _job(client: Client, job_id: str) -> JobInfo | Job:
     try:
         return client.job(job_id)
     except UnknownJob:
-        return None
-
-
-def is_masked(request: PolicyRequest) -> bool:
-    return request.secrets
+        return Job(id=job_id)
 
 
 def recorded_verdict(run: RunDetail) -> Verdict:

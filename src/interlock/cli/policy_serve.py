@@ -7,8 +7,10 @@ import ssl
 from pathlib import Path
 from typing import Annotated
 
+from interlock.cli.format import policy_line
 from interlock.cli.options import argument, option, switch
 from interlock.cli.output import WrongUsage, say, say_failure
+from interlock.cli.policy_files import required
 from interlock.config.settings import Address
 from interlock.config.sources import load
 from interlock.kernel import prepare_grpc
@@ -16,7 +18,6 @@ from interlock.kernel.access import INSECURE, Access, host_of
 from interlock.model.error import BadConfig, BadValue, InterlockError
 from interlock.model.field_types import Place
 from interlock.model.sockets import is_loopback
-from interlock.policy.policy import Policy
 from interlock.runtime import run
 from interlock.task_set import TaskSet
 from interlock.wiring.file_watch import FileWatch
@@ -69,13 +70,6 @@ def _read(flag: str, path: str) -> bytes:
         raise BadValue(flag, path, f"a file that can be read ({error.strerror})") from None
 
 
-def _policy(files: list[str]) -> Policy:
-    policy = load(files).policy
-    if policy is None:
-        raise BadConfig(f"{', '.join(files)}: no document has 'kind: Policy'")
-    return policy
-
-
 async def _serve(files: list[str], listen: str, tls: Pair | None, watch: bool) -> None:
     # gRPC is loaded only where it is used: it takes long.
     from interlock.kernel.server import PolicyServer
@@ -86,29 +80,24 @@ async def _serve(files: list[str], listen: str, tls: Pair | None, watch: bool) -
     async def reload() -> None:
         async with reloading:
             try:
-                server.policy = await asyncio.to_thread(_policy, files)
+                server.policy = required(await asyncio.to_thread(load, files), files)
             except InterlockError as error:
                 say_failure(error)
                 say("the policy stays as it was")
             else:
-                say(f"reloaded {_shown(server.policy)}")
+                say(f"reloaded {policy_line(server.policy)}")
 
     watching = FileWatch(files, reload) if watch else None
-    server = PolicyServer(_policy(files))
+    server = PolicyServer(required(load(files), files))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: tasks.begin(reload()))
     port = await server.start(listen, tls)
     where = f"{listen.rpartition(':')[0]}:{port}"
-    say(f"interlock: {_shown(server.policy)}, on {where} {'with TLS' if tls else 'without encryption'}")
+    say(f"{policy_line(server.policy)}; serving on {where} {'with TLS' if tls else 'without encryption'}")
     if watching is not None:
         tasks.begin(watching.run())
     await stopped.wait()
     tasks.cancel()
     await server.stop()
     say("stopped")
-
-
-def _shown(policy: Policy) -> str:
-    count = len(policy.rules)
-    return f"policy {policy.id} of {count} rule{'' if count == 1 else 's'} ({policy.digest})"

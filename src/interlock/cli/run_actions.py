@@ -4,12 +4,10 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-import typer
-
 from interlock.cli import completion
 from interlock.cli.format import counted
 from interlock.cli.options import FINDING, Flags, JsonOption, argument, option, switch, takes
-from interlock.cli.output import WrongUsage, say
+from interlock.cli.output import WrongUsage, ask, say
 from interlock.cli.runs import takes_filter
 from interlock.cli.server import RUN_HELP, client_of, run_of
 from interlock.cli.tables import out, present, print_json
@@ -111,11 +109,7 @@ def _ask(action: RunAction, runs: Iterable[object]) -> bool:
     many = f"more than {MOST_COUNTED:,} runs" if count > MOST_COUNTED else counted(count, "run")
     if not sys.stdin.isatty():
         raise WrongUsage(f"add --yes to {action} {many}: standard input is not a terminal")
-    # On standard error: standard output may be a pipe.
-    sys.stderr.write(f"{action.capitalize()} {many}? [y/N]: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise typer.Abort
+    ask(f"{action.capitalize()} {many}?")
     return True
 
 

@@ -77,9 +77,8 @@ def only_policy(
             if scanners is not None:
                 document.refuse(path, f"{path}: {fault}")
             else:
-                faults.warn(
-                    document.spot(path), f"{path}: no result is scanned without the app (-A) that has this scanner"
-                )
+                warning = "this scanner belongs to an app; give it with -A, or results are not scanned"
+                faults.warn(document.spot(path), f"{path}: {warning}")
     if first.policy is not None and jobs and not faults.incomplete:
         for path, warning in unknown_names(first.policy.document, jobs):
             faults.warn(document.spot(path), f"{path}: {warning}")
@@ -95,7 +94,7 @@ def _unknown_scanners(policy: PolicyDocument, known: Collection[str]) -> Iterato
 
 def unknown_names(policy: PolicyDocument, jobs: Collection[Job]) -> Iterator[tuple[str, str]]:
     """Yield the path of each topic and tag that no declared job has, with a warning."""
-    topics = {job.topic or job.id for job in jobs}
+    topics = {job.policy_topic for job in jobs}
     tags = {
         name: {one for job in jobs for one in getattr(job, name)} for name in ("capabilities", "risk_tags", "requires")
     }

@@ -59,7 +59,7 @@ def _info(job: Job, state: SchedulerState) -> JobInfo:
         version=job.version,
         max_concurrent_runs=job.constraints.max_concurrent_runs,
         guards=guards_of(job),
-        topic=job.topic or job.id,
+        topic=job.policy_topic,
         capabilities=tuple(job.capabilities),
         risk_tags=tuple(job.risk_tags),
         requires=tuple(job.requires),

@@ -1,4 +1,4 @@
-"""How plain or how secret the connection to a policy service is, by the variables that say so."""
+"""TLS settings of the connection to a policy service, from environment variables."""
 
 from collections.abc import Mapping
 from pathlib import Path

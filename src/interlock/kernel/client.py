@@ -105,16 +105,16 @@ class RemotePolicy:
         # gRPC gives None for a message that it cannot read.
         answer = answers[0] if len(answers) == 1 else None
         if answer is None or len(answer.verdicts) != count:
-            raise PolicyUnavailable(f"it answers nonsense: not {count} verdicts")
+            raise PolicyUnavailable(f"invalid answer: expected {count} verdicts")
         digest = answer.digest
         if not digest:
-            raise PolicyUnavailable("it answers nonsense: no digest of its policy")
+            raise PolicyUnavailable("invalid answer: no digest of its policy")
         try:
             verdicts = [from_verdict(one, digest) for one in answer.verdicts]
         except KeyError as error:
-            raise PolicyUnavailable(f"it answers nonsense: {error.args[0]} is not a ruling") from None
+            raise PolicyUnavailable(f"invalid answer: {error.args[0]} is not a decision") from None
         except InterlockError as error:
-            raise PolicyUnavailable(f"it answers nonsense: {error}") from None
+            raise PolicyUnavailable(f"invalid answer: {error}") from None
         if call > self._shown_by:
             is_new, self.digest, self._shown_by = digest != self.digest, digest, call
             if is_new or count == 0:

@@ -17,23 +17,10 @@ def to_request(request: PolicyRequest) -> wire.Request:
 
 
 def from_request(message: wire.Request) -> PolicyRequest:
-    return PolicyRequest(
-        job=message.job,
-        topic=message.topic,
-        tenant=message.tenant,
-        actor=message.actor,
-        priority=message.priority,
-        lane=message.lane,
-        session=message.session if message.HasField("session") else None,
-        origin=message.origin if message.HasField("origin") else None,
-        capabilities=tuple(message.capabilities),
-        risk_tags=tuple(message.risk_tags),
-        requires=tuple(message.requires),
-        labels=dict(message.labels),
-        job_version=message.job_version,
-        payload=message.payload,
-        secrets=message.secrets,
-    )
+    given = {name: getattr(message, name) for name in PolicyRequest.__struct_fields__}
+    given |= {name: tuple(given[name]) for name in ("capabilities", "risk_tags", "requires")}
+    given |= {name: None for name in ("session", "origin") if not message.HasField(name)}
+    return PolicyRequest(**given | {"labels": dict(message.labels)})
 
 
 def to_verdict(verdict: Verdict) -> wire.Verdict:

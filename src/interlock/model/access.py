@@ -50,6 +50,10 @@ class Caller(msgspec.Struct, frozen=True):
     def sees(self, tenant: str) -> bool:
         return self.tenant in (EVERY_TENANT, tenant)
 
+    @property
+    def only_tenant(self) -> str | None:
+        return None if self.tenant == EVERY_TENANT else self.tenant
+
     def need_every_tenant(self, what: str) -> None:
         if self.tenant != EVERY_TENANT:
             raise Forbidden(f"tenant: {what} belong to all tenants, and this token to {self.tenant!r} alone")

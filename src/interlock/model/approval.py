@@ -146,7 +146,7 @@ def _asked(run: Run) -> dict[str, Any]:
     return {
         "run_id": run.id, "job_id": run.job_id, "tenant": run.tenant, "rule": judged.rule, "reason": judged.reason,
         "created_by": run.created_by, "asked_at": approval.asked_at, "expires_at": approval.expires_at,
-        "labels": (run.facets and run.facets.labels) or {}, "seen": seen(judged),
+        "labels": run.labels, "seen": seen(judged),
     }  # fmt: skip
 
 

@@ -54,7 +54,6 @@ def notice_of(run: Run, kind: str, violations: Sequence[Violation] = ()) -> Noti
         run,
         type=f"run.{kind}",
         run_id=run.id,
-        labels={} if run.facets is None or run.facets.labels is None else run.facets.labels,
         violations=[f"{one.constraint}: {one.message}" for one in violations],
         error=lines[-1] if lines else None,
     )

@@ -172,7 +172,8 @@ class Choice(Kind):
 
     def check(self, value: Any, place: Place) -> Any:
         if not isinstance(value, str) or value not in self.names:
-            raise BadValue(str(place), value, f"one of {', '.join(self.names)}")
+            hint = did_you_mean(value, map(str, self.names)) if isinstance(value, str) else ""
+            raise BadValue(str(place), value, f"one of {', '.join(self.names)}{hint}")
         return self.make(value)
 
     def schema(self) -> Schema:

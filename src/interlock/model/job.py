@@ -232,6 +232,10 @@ class Job(Checked, frozen=True, kw_only=True, omit_defaults=True, gc=False):
         if self.on_late and constraints.max_expected_run_time is None:
             raise BadUse("on_late", "needs constraints.max_expected_run_time")
 
+    @property
+    def policy_topic(self) -> str:
+        return self.topic or self.id
+
     def actions(self, event: str) -> tuple[Action, ...]:
         found: tuple[Action, ...] = getattr(self, event)
         return found

@@ -18,7 +18,8 @@ MOST_RULES = 1000
 MOST_SCANNERS = 100
 MOST_KEPT = 20  # findings that the record of a run keeps
 
-GLOBS = Texts(Word(r"[^\x00-\x1f]{1,200}", "a name or a glob, up to 200 characters"), make=tuple)
+GLOB = Word(r"[^\x00-\x1f]{1,200}", "a name or a glob such as 'billing.*', up to 200 characters")
+GLOBS = Texts(GLOB, expected="a list of names or globs", make=tuple)
 SENSITIVITIES = Texts(Word("|".join(Sensitivity), f"one of {', '.join(Sensitivity)}"), make=tuple)
 
 

@@ -21,7 +21,7 @@ from interlock.model.field_types import (
 )
 from interlock.model.guard import ACTIONS, Action, AnyTime, Names, Payload, check_actions
 from interlock.model.job import TAGS, Priority
-from interlock.model.output import FailMode, OutputPolicy
+from interlock.model.output import GLOBS, FailMode, OutputPolicy
 from interlock.model.policy import LARGEST_OUTPUT, Ruling, RunLimits
 
 MOST_RULES = 10_000
@@ -31,10 +31,7 @@ MOST_REQUESTS = 100_000  # of one window: each is remembered
 TOOL_LABELS = {"servers": "mcp.server", "tools": "mcp.tool", "resources": "mcp.resource", "actions": "mcp.action"}
 """end of a field of a tool filter → the label it looks at"""
 
-GLOB = Word(r"[^\x00-\x1f]{1,200}", "a name or a glob such as 'billing.*', up to 200 characters")
-GLOBS = Texts(GLOB, expected="a list of names or globs", make=tuple)
-RULE_ID = Word(JOB_NAME, NAME_RULE.format(128))
-JOB_ID = Word(JOB_NAME, NAME_RULE.format(128))
+ID = Word(JOB_NAME, NAME_RULE.format(128))
 LINE = Word(r"[^\x00-\x1f]{1,500}", "one line of up to 500 characters")
 FACT = Word(r"[^\x00-\x1f]{0,500}", "one line of up to 500 characters")
 
@@ -118,7 +115,7 @@ class Velocity(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class Rule(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A rule: the first whose conditions hold decides."""
 
-    id: Annotated[str, doc("Name of the rule, unique in the policy."), RULE_ID]
+    id: Annotated[str, doc("Name of the rule, unique in the policy."), ID]
     match: Annotated[Match, doc("Conditions; without any, every request matches.")] = Match()
     when: Annotated[
         str | None, doc("Condition in CEL, such as `payload.amount > 100`."),
@@ -144,8 +141,8 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A request and the verdict expected for it. What it leaves out comes from the job, if that is declared."""
 
     name: Annotated[str, doc("Name of the case."), LINE]
-    job: Annotated[str, doc("Job of the run."), JOB_ID]
-    topic: Annotated[str | None, doc("Topic."), JOB_ID] = None
+    job: Annotated[str, doc("Job of the run."), ID]
+    topic: Annotated[str | None, doc("Topic."), ID] = None
     tenant: Annotated[str, doc("Tenant."), LINE] = "default"
     actor: Annotated[str, doc("Submitter."), FACT] = ""
     priority: Annotated[Priority | None, doc("Priority.")] = None
@@ -165,7 +162,7 @@ class Case(Checked, frozen=True, kw_only=True, omit_defaults=True):
 class PolicyDocument(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A policy."""
 
-    id: Annotated[str, doc("Name of the policy."), RULE_ID]
+    id: Annotated[str, doc("Name of the policy."), ID]
     default_decision: Annotated[
         Ruling, doc("Decision if no rule matches: `deny`, `allow`, `require_approval` or `throttle`."),
         Default(*(one for one in Ruling if one is not Ruling.CONSTRAIN), make=Ruling),

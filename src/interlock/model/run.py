@@ -93,6 +93,10 @@ class Run(msgspec.Struct, gc=False):
         return None if self.facets is None else self.facets.failure
 
     @property
+    def labels(self) -> dict[str, str]:
+        return {} if self.facets is None or self.facets.labels is None else self.facets.labels
+
+    @property
     def session_facet(self) -> SessionFacet:
         return PLAIN_SESSION if self.facets is None or self.facets.session is None else self.facets.session
 

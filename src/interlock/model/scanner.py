@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from interlock.model.doc import doc
 from interlock.model.error import BadUse, BadValue, MissingField, MissingLibrary, shown
 from interlock.model.field import Checked, fields_of
-from interlock.model.field_types import NAME, NAME_RULE, Choice, Place, Size, Text, Texts, Word, did_you_mean
+from interlock.model.field_types import NAME, NAME_RULE, Choice, Place, Size, Text, Texts, Word
 
 LONGEST_PATTERN = 2000
 LARGEST = 1024**4
@@ -47,16 +47,6 @@ if TYPE_CHECKING:  # as you may give them
     Bytes = int | str
 else:  # as they are kept
     AnyScanner, AnyOutputAction, Names, Bytes = ScannerKind, OutputAction, tuple[str, ...], int
-
-
-class Known(Choice):
-    """One of some words; the error for any other suggests the nearest."""
-
-    def check(self, value: Any, place: Place) -> Any:
-        if isinstance(value, str) and value not in self.names:
-            rule = f"one of {', '.join(self.names)}{did_you_mean(value, map(str, self.names))}"
-            raise BadValue(str(place), value, rule)
-        return super().check(value, place)
 
 
 @cache
@@ -131,11 +121,11 @@ REQUIRED = {K.REGEX: "patterns", K.KEYWORDS: "words", K.SIZE: "max", K.PYTHON: "
 class ScannerSpec(Checked, frozen=True, kw_only=True, omit_defaults=True):
     """A scanner of results, and the action on its findings."""
 
-    scanner: Annotated[AnyScanner, doc("Scanner: " + ", ".join(f"`{one}`" for one in K) + "."), Known(*K, make=K)]
+    scanner: Annotated[AnyScanner, doc("Scanner: " + ", ".join(f"`{one}`" for one in K) + "."), Choice(*K, make=K)]
     action: Annotated[
         AnyOutputAction,
         doc("Action on a finding: `redact` it, `quarantine` or `deny` the result, or `allow` it and only record it."),
-        Known(*OutputAction, make=OutputAction),
+        Choice(*OutputAction, make=OutputAction),
     ] = OutputAction.QUARANTINE
     entropy: Annotated[bool, doc("For `secrets`: whether random-looking text after a telling name is a secret.")] = True
     kinds: Annotated[

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from interlock.model.field import copy_fields
 from interlock.model.job import Job
 from interlock.model.policy import PolicyRequest, Verdict
 from interlock.model.policy_document import Case
@@ -24,22 +25,10 @@ def request_of(case: Case, jobs: Mapping[str, Job]) -> PolicyRequest:
     """Return the request of a case; what it leaves out comes from its job, if that is declared."""
     job = jobs.get(case.job) or Job(id=case.job)
     payload = case.payload if case.payload is not None else job.payload or {}
-    return PolicyRequest(
-        job=case.job,
-        topic=case.topic or job.topic or job.id,
-        tenant=case.tenant,
-        actor=case.actor,
-        priority=case.priority or job.priority,
-        lane=case.lane or job.lane,
-        session=case.session,
-        capabilities=tuple(job.capabilities if case.capabilities is None else case.capabilities),
-        risk_tags=tuple(job.risk_tags if case.risk_tags is None else case.risk_tags),
-        requires=tuple(job.requires if case.requires is None else case.requires),
-        labels=case.labels,
-        job_version=job.version,
-        payload=msgspec.json.encode(payload),
-        secrets=case.secrets,
-    )
+    own = {name: value for name in PolicyRequest.__struct_fields__ if (value := getattr(case, name, None)) is not None}
+    own |= {"topic": case.topic or job.policy_topic, "session": case.session, "origin": None}
+    own |= {"job_version": job.version, "payload": msgspec.json.encode(payload)}
+    return copy_fields(PolicyRequest, job, **own)
 
 
 def run_cases(policy: Policy, jobs: Mapping[str, Job]) -> Iterator[Outcome]:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any
 
-from interlock.model.error import InterlockError
+from interlock.model.error import InterlockError, MissingLibrary
 from interlock.model.policy import PolicyRequest, decoded
 from interlock.model.policy_document import MOST_RULES
 
@@ -14,6 +14,8 @@ _STRINGS = re.compile(r"""[rR]?("{3}[\s\S]*?"{3}|'{3}[\s\S]*?'{3}|"(?:\\.|[^"\\\
 _MACRO = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter)\s*\(")
 _LARGE_NUMBER = re.compile(rb"[0-9]{18}")
 _RESULTS = ("BOOL", "DYN")
+_TEXTS = ("job", "topic", "tenant", "actor", "priority", "lane", "session")
+_LISTS = ("capabilities", "risk_tags", "requires")
 
 
 class BadExpression(InterlockError):
@@ -29,12 +31,9 @@ def _environment() -> Any:
     try:
         from cel_expr_python import cel  # type: ignore[import-untyped] # its types lie beside a compiled module
     except ImportError as error:
-        raise BadExpression("needs a library that is not installed; run: pip install 'interlock[policy]'") from error
-    text, kind = cel.Type.STRING, cel.Type
-    texts = kind.List(text)
-    names = ("job", "topic", "tenant", "actor", "priority", "lane", "session")
-    lists = ("capabilities", "risk_tags", "requires")
-    variables = dict.fromkeys(names, text) | dict.fromkeys(lists, texts) | {"labels": kind.Map(text, text)}
+        raise MissingLibrary("when", "cel-expr-python", "policy") from error
+    kind, text = cel.Type, cel.Type.STRING
+    variables = dict.fromkeys(_TEXTS, text) | dict.fromkeys(_LISTS, kind.List(text)) | {"labels": kind.Map(text, text)}
     variables |= {"payload": kind.DYN, "payload_size": kind.INT, "secrets": kind.BOOL}
     return cel.NewEnv(variables=variables)
 
@@ -100,24 +99,10 @@ class Facts:
                     payload = _within_range(payload)
                 except RecursionError:
                     raise Unevaluated("the payload is nested too deep") from None
-            self._activation = _environment().Activation(
-                {
-                    "job": request.job,
-                    "topic": request.topic,
-                    "tenant": request.tenant,
-                    "actor": request.actor,
-                    "priority": str(request.priority),
-                    "lane": request.lane,
-                    "session": request.session or "",
-                    "labels": request.labels,
-                    "capabilities": list(request.capabilities),
-                    "risk_tags": list(request.risk_tags),
-                    "requires": list(request.requires),
-                    "payload": payload,
-                    "payload_size": len(request.payload),
-                    "secrets": request.secrets,
-                }
-            )
+            values: dict[str, Any] = {name: getattr(request, name) or "" for name in _TEXTS}
+            values |= {name: list(getattr(request, name)) for name in _LISTS}
+            values |= {"labels": request.labels, "payload": payload, "payload_size": len(request.payload)}
+            self._activation = _environment().Activation(values | {"secrets": request.secrets})
         return self._activation
 
 

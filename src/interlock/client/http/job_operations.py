@@ -1,7 +1,7 @@
 """The operations of both clients on jobs, schedules, lanes, sessions, deliveries, approvals and the audit,
 each written once."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeVar, Unpack, cast
 
@@ -67,15 +67,24 @@ class JobOperations(RunAccess):
                 return
             query = msgspec.structs.replace(query, cursor=page.next)
 
+    async def _items(
+        self, operation: Operation[Page], query: Query, items: Callable[[Page], Sequence[T]], limit: int | None = None
+    ) -> AsyncIterator[T]:
+        async for page in self._pages(operation, query):
+            found = items(page)
+            for one in found[:limit]:
+                yield one
+            if limit is not None and (limit := limit - len(found)) <= 0:
+                return
+
     def handle(self, run_id: str) -> RunHandle[Any]:
         """Return a handle on the run with this id."""
         return RunHandle(run_id, self)
 
     async def jobs(self) -> AsyncIterator[JobInfo]:
         """Yield every job, in the order of declaration."""
-        async for page in self._pages(table.jobs, q.JobsQuery(limit=PAGE)):
-            for job in page.jobs:
-                yield job
+        async for one in self._items(table.jobs, q.JobsQuery(limit=PAGE), lambda page: page.jobs):
+            yield one
 
     async def job(self, job_id: str) -> JobInfo:
         """Return a job as it is now."""
@@ -109,9 +118,9 @@ class JobOperations(RunAccess):
 
     async def sessions(self, tenant: str | None = None) -> AsyncIterator[SessionInfo]:
         """Yield the sessions with runs that have not ended, of a tenant or of all, by tenant and key."""
-        async for page in self._pages(lane_table.sessions, filled(q.SessionsQuery, tenant=tenant, limit=PAGE)):
-            for session in page.sessions:
-                yield session
+        query = filled(q.SessionsQuery, tenant=tenant, limit=PAGE)
+        async for one in self._items(lane_table.sessions, query, lambda page: page.sessions):
+            yield one
 
     async def session(self, key: str, tenant: str | None = None) -> SessionInfo:
         """Return the session with this key, with or without runs."""
@@ -139,12 +148,8 @@ class JobOperations(RunAccess):
         check_limit(limit)
         asked = {"run": run, "job": job, "tenant": tenant, "state": state, "id_prefix": id_prefix}
         query = filled(q.DeliveriesQuery, **asked, limit=min(PAGE, limit or PAGE))
-        left = limit
-        async for page in self._pages(delivery_table.deliveries, query):
-            for delivery in page.deliveries[:left]:
-                yield delivery
-            if left is not None and (left := left - len(page.deliveries)) <= 0:
-                return
+        async for one in self._items(delivery_table.deliveries, query, lambda page: page.deliveries, limit):
+            yield one
 
     async def delivery(self, delivery_id: str) -> DeliveryInfo:
         """Return a delivery as it is now."""
@@ -160,12 +165,9 @@ class JobOperations(RunAccess):
     ) -> AsyncIterator[ApprovalInfo]:
         """Yield runs that wait for an approval, newest first: all that match the filter, or `limit` of them."""
         check_limit(limit)
-        query, left = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=min(PAGE, limit or PAGE)), limit
-        async for page in self._pages(approval_table.approvals, query):
-            for approval in page.approvals[:left]:
-                yield approval
-            if left is not None and (left := left - len(page.approvals)) <= 0:
-                return
+        query = filled(q.ApprovalsQuery, job=job, tenant=tenant, limit=min(PAGE, limit or PAGE))
+        async for one in self._items(approval_table.approvals, query, lambda page: page.approvals, limit):
+            yield one
 
     async def approval(self, run_id: str) -> ApprovalDetail:
         """Return what an approver needs to know about a run. `NoApproval` if none was asked for."""
@@ -202,9 +204,8 @@ class JobOperations(RunAccess):
         moment = None if since is None else instant(since, "since")
         asked = {"kind": kind, "actor": actor, "tenant": tenant, "subject": subject, "since": moment}
         query = filled(q.AuditQuery, **asked, last=None if last is None else True, limit=PAGE if last is None else last)
-        async for page in self._pages(audit_table.audit, query):
-            for entry in page.entries:
-                yield entry
+        async for one in self._items(audit_table.audit, query, lambda page: page.entries):
+            yield one
 
     async def verify_audit(self, head: str | None = None) -> AuditReport:
         """Read the whole audit and find entries that were altered, removed or reordered. `head`, the hash of an entry

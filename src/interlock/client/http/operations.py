@@ -229,16 +229,7 @@ class Operations(JobOperations):
         limit = asked.get("limit")
         check_limit(limit)
         query = filled(RunsQuery, **_choice(asked), live=asked.get("live"), limit=min(PAGE, limit or PAGE))
-        return self._runs(query, limit)
-
-    async def _runs(self, query: RunsQuery, limit: int | None) -> AsyncIterator[RunInfo]:
-        count = 0
-        async for page in self._pages(table.runs, query):
-            for run in page.runs:
-                yield run
-                count += 1
-                if count == limit:
-                    return
+        return self._items(table.runs, query, lambda page: page.runs, limit)
 
     async def act_on_many(
         self, action: RunAction | str, reason: str = "", *, everything: bool = False, **asked: Unpack[BulkFilter]

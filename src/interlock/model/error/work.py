@@ -198,10 +198,10 @@ class UnknownDelivery(Missing, code="unknown_delivery"):
 
 
 class NoApproval(Conflict, code="no_approval"):
-    """The run waits for no approval."""
+    """No approval was requested for this run."""
 
     def __init__(self, run_id: str, state: str) -> None:
-        super().__init__(f"run: {shown(run_id)} is {state}, and no approval was asked for")
+        super().__init__(f"run: {shown(run_id)} is {state}; no approval was requested for it")
         self.run_id, self.state = run_id, state
 
 
