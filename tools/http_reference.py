@@ -23,7 +23,7 @@ INSIDE = {
 """types described where they are used"""
 WORDS = {
     "State": "A run's `state`",
-    "Ruling": "The `ruling` of a verdict",
+    "Ruling": "The `decision` of a verdict",
     "AuditKind": "The `kind` of an audit entry",
     "Status": "A service's `status`",
     "CatchUp": "A schedule's `catch_up`",

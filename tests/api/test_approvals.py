@@ -80,7 +80,7 @@ def test_a_run_starts_once_it_is_approved(own: Server) -> None:
     }  # fmt: skip
     assert problem(resolve(judge, run_id, seen=f"{request}:other")) == (409, "stale")
     waiting = clerk.get(f"/api/v1/runs/{run_id}/explanation").json
-    assert (waiting["reasons"][0]["kind"], waiting["verdict"]["ruling"]) == ("approval", "require_approval")
+    assert (waiting["reasons"][0]["kind"], waiting["verdict"]["decision"]) == ("approval", "require_approval")
     approved = resolve(judge, run_id, seen=seen)
     assert (approved.status, approved.json["id"]) == (200, run_id)
     assert clerk.ended(run_id)["state"] == "succeeded"
@@ -113,7 +113,7 @@ def test_a_verdict_is_in_the_explanation(own: Server) -> None:
     assert found[denied]["sentence"] == (
         f"The run was denied before its first attempt: denied by rule never of policy {policy}: it never works."
     )
-    assert (found[denied]["verdict"]["rule"], found[denied]["verdict"]["ruling"]) == ("never", "deny")
+    assert (found[denied]["verdict"]["rule"], found[denied]["verdict"]["decision"]) == ("never", "deny")
     assert found[limited]["verdict"]["limits"] == {"max_runtime": 90, "tools": ["grep", "sed"]}
     assert found[plain]["verdict"] is None
 
@@ -154,8 +154,8 @@ def test_verdicts_are_counted(own: Server) -> None:
     boss.ended(boss.submit(DENIED))
     boss.submit(ASKS)
     text = boss.get("/metrics").body.decode()
-    assert f'interlock_verdicts_total{{topic="{DENIED}",ruling="deny"}}' in text
-    assert f'interlock_verdicts_total{{topic="{ASKS}",ruling="require_approval"}}' in text
+    assert f'interlock_verdicts_total{{topic="{DENIED}",decision="deny"}}' in text
+    assert f'interlock_verdicts_total{{topic="{ASKS}",decision="require_approval"}}' in text
     assert "# TYPE interlock_input_fail_open_total counter" in text
     (waiting,) = [line for line in text.splitlines() if line.startswith("interlock_approvals_waiting ")]
     assert float(waiting.split()[1]) == len(listed(boss))

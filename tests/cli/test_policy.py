@@ -114,7 +114,7 @@ def test_explanations_without_a_server(policy: Call) -> None:
         ["default", "decides", "no rule matches: deny"],
     ]
     found = json.loads(policy("explain", "--json", "--job", "echo", "--tenant", "acme", "policy.yaml").stdout)
-    assert found["verdict"]["ruling"] == "deny"
+    assert found["verdict"]["decision"] == "deny"
     assert [one["place"] for one in found["steps"]] == ["large", "money", "often", "echo", "default"]
 
 

@@ -159,9 +159,8 @@ def test_scanners_of_an_app_need_the_app() -> None:
     path = put(OUTPUT + "  scanners:\n  - scanner: python\n    name: names\n")
     assert load([path], FromApp(target="a:app", scanners=["names"])).warnings == []
     [warning] = load([path]).warnings
-    assert (
-        warning == f"{path}:8: output.scanners[0].name: no result is scanned without the app (-A) that has this scanner"
-    )
+    says = "this scanner belongs to an app; give it with -A, or results are not scanned"
+    assert warning == f"{path}:8: output.scanners[0].name: {says}"
 
 
 def test_all_faults_are_named_at_once() -> None:

@@ -255,9 +255,9 @@ def test_verdicts_are_counted_by_a_bounded_number_of_topics() -> None:
     decisions.rulings[:] = [("pay", Ruling.ASK), ("pay", Ruling.ASK), ("pay", Ruling.DENY), *many]
     decisions.bypassed[:] = ["pay", "new", "newer"]
     machine.metrics.add(decisions, 0.001)
-    assert machine.value("verdicts_total", topic="pay", ruling="require_approval") == 2
-    assert machine.value("verdicts_total", topic="pay", ruling="deny") == 1
-    assert machine.value("verdicts_total", topic=OTHERS, ruling="deny") == 6
+    assert machine.value("verdicts_total", topic="pay", decision="require_approval") == 2
+    assert machine.value("verdicts_total", topic="pay", decision="deny") == 1
+    assert machine.value("verdicts_total", topic=OTHERS, decision="deny") == 6
     assert machine.value("input_fail_open_total", topic="pay") == 1
     assert machine.value("input_fail_open_total", topic=OTHERS) == 2
     assert machine.value("approvals_waiting") == 0

@@ -92,17 +92,17 @@ def _answer(ruling: Any = wire.RULING_ALLOW, digest: str = "d", count: int = 1, 
 
 
 GARBAGE: list[tuple[Any, str]] = [
-    (_answer(0), "0 is not a ruling"),
-    (_answer(99), "99 is not a ruling"),
+    (_answer(0), "0 is not a decision"),
+    (_answer(99), "99 is not a decision"),
     (_answer(digest=""), "no digest"),
-    (_answer(count=0), "not 1 verdicts"),
-    (_answer(count=2), "not 1 verdicts"),
+    (_answer(count=0), "expected 1 verdicts"),
+    (_answer(count=2), "expected 1 verdicts"),
     (_answer(max_runtime=-1.0), "max_runtime"),
     (_answer(max_retries=-1), "max_retries"),
-    ([], "not 1 verdicts"),
-    ([_answer(), _answer()], "not 1 verdicts"),
-    (wire.Verdict(reason="another message"), "nonsense"),
-    (wire.Frame(id=1, requests=[wire.Request(job="x")]), "nonsense"),
+    ([], "expected 1 verdicts"),
+    ([_answer(), _answer()], "expected 1 verdicts"),
+    (wire.Verdict(reason="another message"), "invalid answer"),
+    (wire.Frame(id=1, requests=[wire.Request(job="x")]), "invalid answer"),
 ]
 
 

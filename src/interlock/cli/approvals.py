@@ -90,7 +90,7 @@ def verdict_facts(verdict: VerdictInfo | None, when: Callable[[float | None], st
         return
     source = f"rule {verdict.rule}" if verdict.rule else "the default"
     reason = f": {verdict.reason}" if verdict.reason else ""
-    yield "verdict", f"{verdict.ruling} by {source} of policy {verdict.policy}{reason}"
+    yield "verdict", f"{verdict.decision} by {source} of policy {verdict.policy}{reason}"
     if verdict.limits:
         yield "limits", ", ".join(f"{name} {_limit(name, value)}" for name, value in verdict.limits.items())
     if (answer := verdict.answer) is not None:

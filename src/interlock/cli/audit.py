@@ -39,7 +39,7 @@ def command(
         ),
     ] = None,
     file: Annotated[
-        str | None, argument("FILE", "File to write, or to verify instead of the server's; - pipes.")
+        str | None, argument("FILE", "File to export to, or to verify; - for standard output or input.")
     ] = None,
     kind: Annotated[
         str | None,

@@ -40,5 +40,4 @@ def recorded_verdict(run: RunDetail) -> Verdict:
     judged = run.facets.get("policy")
     if not isinstance(judged, dict):
         return Verdict(ruling=Ruling.ALLOW)
-    known = {name: judged[name] for name in Verdict.__struct_fields__ if name in judged}
-    return msgspec.convert(known, Verdict)
+    return msgspec.convert(judged, Verdict)

@@ -140,7 +140,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         Choice("closed", "open"),
         Given(variable="POLICY_CHECK_FAIL_MODE"),
     ] = "closed"
-    approval_timeout: Annotated[float, doc("Time for which an approval can be given."), Span("1s", "3650d")] = 86400.0
+    approval_timeout: Annotated[float, doc("Time after which an unanswered run is denied."), Span("1s", "3650d")] = (
+        86400.0
+    )
     max_body: Annotated[int, doc("Largest body of a request."), Size(1024, 2**30)] = 20 * 2**20
     max_connections: Annotated[int, doc("Largest number of HTTP connections."), Whole(1, 1_000_000)] = 4096
     request_timeout: Annotated[float, doc("Time for a client to send a request."), Span("100ms", "1h")] = 30.0

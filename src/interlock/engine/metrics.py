@@ -287,7 +287,8 @@ class Metrics:
             for one, count in states.items()
         ]
         verdicts: list[Sample] = [
-            ("", {"topic": topic, "ruling": ruling}, float(count)) for (topic, ruling), count in self._verdicts.items()
+            ("", {"topic": topic, "decision": ruling}, float(count))
+            for (topic, ruling), count in self._verdicts.items()
         ]
         found: list[tuple[str, str, str, list[Sample]]] = [
             *(

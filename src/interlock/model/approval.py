@@ -35,7 +35,7 @@ class AnswerInfo(msgspec.Struct, frozen=True, kw_only=True):
 class VerdictInfo(msgspec.Struct, frozen=True, kw_only=True):
     """The latest verdict of the policy on a run, unless it is a plain `allow`."""
 
-    ruling: Annotated[Ruling, doc("Decision.")]
+    decision: Annotated[Ruling, doc("Decision.")]
     rule: RuleId
     reason: Why
     policy: Digest
@@ -116,6 +116,7 @@ def verdict_of(judged: Judged | None) -> VerdictInfo | None:
     return copy_fields(
         VerdictInfo,
         judged,
+        decision=judged.ruling,
         limits={} if judged.limits is None else msgspec.to_builtins(judged.limits),
         asked_at=None if asked is None else asked.asked_at,
         expires_at=None if asked is None else asked.expires_at,

@@ -105,7 +105,7 @@ class Approval(msgspec.Struct, frozen=True, omit_defaults=True):
 class Judged(msgspec.Struct, frozen=True, omit_defaults=True):
     """The latest verdict of the policy on a run, unless it is a plain `allow`."""
 
-    ruling: Ruling
+    ruling: Ruling = msgspec.field(name="decision")  # as the API calls it
     rule: str = ""
     reason: str = ""
     policy: str = ""  # digest of the policy

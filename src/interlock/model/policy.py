@@ -69,7 +69,7 @@ class PolicyRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    ruling: Ruling
+    ruling: Ruling = msgspec.field(name="decision")  # as the API, the command line and files call it
     rule: str = ""  # id of the rule that decided; empty for the default, a tenant list or a filter
     reason: str = ""
     limits: RunLimits | None = None

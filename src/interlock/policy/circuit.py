@@ -41,7 +41,7 @@ class Circuit(msgspec.Struct, frozen=True, kw_only=True):
     def begin(self, now: float) -> "Circuit":
         """Count a call. Its result goes with the round of the circuit returned. Raise if none may begin."""
         if not self.lets(now):
-            raise PolicyUnavailable("it has failed too often, and is not asked for a while")
+            raise PolicyUnavailable("circuit open after repeated failures; no calls until the pause ends")
         if self.until is None:
             return self
         if self._is_probing:
