@@ -216,7 +216,7 @@ class Policies:
         return ""
 
     def _request(self, run: Run) -> PolicyRequest:
-        request = request_of(self._disk.job_versions[run.job_version], run, run.payload or b"{}")
+        request = request_of(self._disk.job_versions[run.job_version], run, (run.payload or b"{}",))
         labels = {name: value for name, value in request.labels.items() if name != BYPASSED}
         return msgspec.structs.replace(request, labels=labels)
 

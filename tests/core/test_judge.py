@@ -395,6 +395,52 @@ def test_others_of_a_session_pass_a_run_that_waits(state: str) -> None:
     assert machine.dispatched() == [first, slow]
 
 
+DEBOUNCED = Limits(session_patterns={"*": {"debounce": 5.0, "max_concurrent": 1, "cap": 1000}})
+
+
+@pytest.mark.behaviour("POL-4", "POL-7")
+@pytest.mark.parametrize(
+    ("one", "two", "joins"),
+    [
+        ({}, {}, True),
+        ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, True),
+        ({}, {"labels": {"a": "b"}}, False),
+        ({}, {"priority": "batch"}, False),
+        ({}, {"labels": {"limited": "yes"}}, False),
+        ({"labels": {"limited": "yes"}}, {"labels": {"limited": "yes"}}, False),
+    ],
+)
+def test_runs_of_a_session_join_only_if_the_policy_sees_them_alike(one: Any, two: Any, joins: bool) -> None:
+    """A run that another has collected would otherwise get around its own verdict."""
+    found = policy(rule(Ruling.CONSTRAIN, labels={"limited": "yes"}, limits=SMALL), default=Ruling.ALLOW)
+    machine = judged_by(found, limits=DEBOUNCED)
+    first, second = machine.submit(session="s", **one), machine.submit(session="s", **two)
+    assert machine.run(first).has_collected is joins
+    assert (machine.state_of(second) is S.SKIPPED) is joins
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_run_is_judged_again_by_all_the_payloads_that_it_has_collected() -> None:
+    machine = judged_by(ALLOWS, limits=DEBOUNCED)
+    first, _ = machine.submit(session="s"), machine.submit(session="s", payload=b'{"x":"' + b"y" * 2000 + b'"}')
+    assert machine.run(first).has_collected
+    change(machine, policy(rule(Ruling.DENY, payload_over=1000), default=Ruling.ALLOW))
+    assert machine.state_of(first) is S.DENIED
+    third, fourth = machine.submit(session="s"), machine.submit(session="s")
+    assert machine.run(third).has_collected
+    change(machine, policy(rule(Ruling.DENY, payload_over=999), default=Ruling.ALLOW))
+    machine.advance(10)
+    assert (machine.state_of(third), machine.state_of(fourth)) == (S.DISPATCHED, S.SKIPPED)
+
+
+@pytest.mark.behaviour("POL-9")
+def test_runs_do_not_join_under_a_remote_policy() -> None:
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
+    machine.remote = lambda _: YES
+    machine.submit(session="s")
+    assert machine.state_of(machine.submit(session="s")) is S.SCHEDULED
+
+
 # ── a policy that changes ───────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -10,7 +10,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 `due_at`. When the policy changes, every run that has not been dispatched is judged again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from interlock.core.gates import POLICY_LIMIT
 from interlock.core.guard_actions import ActionFailed, inform
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.access import OWNER
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditKind
 from interlock.model.command import PolicyMoved
@@ -30,6 +31,7 @@ from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfAp
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Approval, Judged, seen
 from interlock.model.job import Job
+from interlock.model.payload import EMPTY
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
@@ -43,6 +45,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not re
 LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
+STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict
 
@@ -59,20 +62,28 @@ def judge(p: Pass, run: Run) -> bool:
     state.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
-    data = p.payloads.get(run.id, run.payload)
+    payloads = p.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
     effect: Effect
-    if data is None:
+    if not payloads:
         effect = ReadPayload(run.id, run.seq)
     elif state.limits.remote_policy:
-        request = request_of(state.job_of(run), run, data)
-        effect = CheckPolicy(run.id, run.seq, request, again=not _is_new(run))
+        effect = CheckPolicy(run.id, run.seq, request_of(state.job_of(run), run, payloads), again=not _is_new(run))
     else:
-        assert state.policy is not None
-        request = request_of(state.job_of(run), run, data)
-        return not _apply(p, run, request, state.policy.judge(request, state.windows if _is_new(run) else None, p.now))
+        return not _apply(p, run, *_verdict(p, run, payloads))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
+
+
+def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, Verdict]:
+    """Return the strictest verdict on a run, which may have collected the payloads of others."""
+    policy, windows = p.state.policy, p.state.windows if _is_new(run) else None
+    assert policy is not None
+    request = request_of(p.state.job_of(run), run, payloads)
+    if len(payloads) == 1:
+        return request, policy.judge(request, windows, p.now)
+    verdicts = [policy.judge(replace(request, payload=one), windows, p.now) for one in payloads]
+    return request, max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
 
 
 def _is_new(run: Run) -> bool:
@@ -83,8 +94,10 @@ def _is_new(run: Run) -> bool:
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
-def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:
+def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
+    """Return what the policy sees of a run; several payloads are one list."""
     facets = run.facets
+    data = payloads[0] if len(payloads) == 1 else b"[%b]" % b",".join(payloads)
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
@@ -105,7 +118,7 @@ def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:
     )
 
 
-def payload_read(p: Pass, run: Run, answer: bytes) -> None:
+def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
     p.payloads[run.id] = answer
     p.entering.append(run)
 
@@ -257,7 +270,7 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
     run = p.find(command.run_id)
     if run is None:
         raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
-    judged, actor = run.judged, command.actor or origin
+    judged, actor = run.judged, command.actor or OWNER.name
     approval = None if judged is None else judged.approval
     if judged is None or approval is None:
         raise NoApproval(run.id, run.state)
@@ -353,9 +366,9 @@ def _stays_allowed(state: SchedulerState, run: Run, now: float) -> bool:
         return False
     if policy is None:
         return True
-    if run.payload is None and policy.needs_payload:
+    if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    request = request_of(state.job_of(run), run, run.payload or b"{}")
+    request = request_of(state.job_of(run), run, (run.payload or EMPTY,))
     return policy.judge(request, None, now).ruling is Ruling.ALLOW
 
 

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.access import OWNER
 from interlock.model.approval_request import ReleaseOutput
 from interlock.model.audit import AuditKind
 from interlock.model.error import NotQuarantined, RunPruned, UnknownRun
@@ -139,7 +140,7 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
     if run.state is not State.OUTPUT_QUARANTINED or record is None:
         raise NotQuarantined(run.id, run.state)
     if record.released_at is None:
-        actor = command.actor or origin
+        actor = command.actor or OWNER.name
         released = replace(record, released_by=actor, released_at=p.now, release_reason=command.reason)
         p.set_facet(run, output=released)
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)

@@ -235,6 +235,11 @@ class SchedulerState:
             raise unknown_job(job_id, self.jobs)
         return job
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether a policy judges runs, here or elsewhere."""
+        return self.policy is not None or self.limits.remote_policy
+
     def job_of(self, run: Run) -> Job:
         return self.versions[run.job_version]
 

@@ -116,7 +116,7 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(effect, inputs[0]) for effect, inputs in await read_inputs(effects, store)]
+    return [(effect, (inputs[0], *inputs[2])) for effect, inputs in await read_inputs(effects, store)]
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:
