@@ -16,7 +16,7 @@ from interlock.model.command import PolicyMoved, StartDraining
 from interlock.model.facets import seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Returned, Stop
+from interlock.model.message import Dispatch, Returned, Stop, Usage
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import ActOnRun, StateReport
@@ -734,6 +734,25 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     machine.remote = lambda _: NO
     machine.advance(10)
     assert machine.state_of(run_id) is S.DENIED
+
+
+def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_judged_again() -> None:
+    patterns = {"*": {"debounce": 0.0, "max_concurrent": 3, "cap": 1000}}
+    machine = Machine(limits=Limits(session_patterns=patterns, remote_policy=True))
+    machine.worker_up(slots=1)
+    machine.remote = lambda _: replace(YES, policy="p2")
+    first, second, third = (machine.submit(session="s") for _ in range(3))
+    machine.started(first)
+    machine.remote = None
+    machine.step(("", PolicyMoved("p2")))
+    assert machine.state_of(second) is machine.state_of(third) is S.PENDING
+    machine.step(("one", Usage(first, machine.run(first).fence, 90, 100)))
+    machine.worker_up(slots=100, held=[machine.held(first)])
+    machine.remote = lambda _: replace(YES, policy="p2")
+    machine.advance(10)
+    assert machine.state_of(second) is machine.state_of(third) is S.SCHEDULED
+    machine.finished(first)
+    assert machine.dispatched() == [first, second]
 
 
 def test_a_request_has_what_a_rule_may_ask_for() -> None:

@@ -40,6 +40,7 @@ from interlock.model.state import GUARDED, State
 
 DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
 INTERRUPTED = "interrupted by a later run"
+NOT_GIVEN = GUARDED | {State.PENDING, State.APPROVAL_REQUIRED, State.SCHEDULED}  # states before a worker has it
 
 
 def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
@@ -259,9 +260,11 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
     usage = (message.tokens, message.window) if message.window else NOTHING.usage
     if usage != session.memo.usage:
         _note(p, session, usage=usage)
-        for one in [one for one in session.active.values() if one.state is State.SCHEDULED and not one.attempt][::-1]:
+        # Those that are judged again are among them.
+        for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
             if session.room < 0:
-                p.state.stir(one.lane).remove(p.state.line_key(one), one)
+                if one.state is State.SCHEDULED:
+                    p.state.stir(one.lane).remove(p.state.line_key(one), one)
                 _wait_again(session, one)
         _proceed(p, session)
 
@@ -366,8 +369,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 def had_turn(run: Run) -> bool:
     """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
     lane or in its session; a start decides anew."""
-    waits = run.state in GUARDED or run.state in (State.SCHEDULED, State.PENDING, State.APPROVAL_REQUIRED)
-    return not waits or (run.attempt > 0 and not run.session_facet.stepped_back)
+    return run.state not in NOT_GIVEN or (run.attempt > 0 and not run.session_facet.stepped_back)
 
 
 def place(state: SchedulerState, run: Run, elapsed: float) -> None:
