@@ -120,7 +120,17 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane"}
     every |= {f"{one}_lane" for one in LaneAction}
     every |= {"sessions", "session", *(f"{one}_session" for one in SessionAction)}
-    every |= {"deliveries", "delivery", "redeliver", "audit", "approvals", "approval", "approve", "reject"}
+    every |= {
+        "deliveries",
+        "delivery",
+        "redeliver",
+        "audit",
+        "approvals",
+        "approval",
+        "approve",
+        "reject",
+        "release_output",
+    }
     assert secured(server.http) == set()
     assert secured(guarded.http) == every
 
