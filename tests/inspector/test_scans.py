@@ -134,6 +134,7 @@ def test_results_wait_for_an_app_that_cannot_be_imported(folder: Path) -> None:
         wait_until(lambda: server.said.count("scanners: could not be started") > 1, "it was started again")
         assert "this app cannot be imported" in server.said
         assert client.get(run.id).state is S.SUCCEEDED
+        wait_until(lambda: "inspector: " in interlock(folder, "doctor").stdout, "doctor names it")
         (folder / "broken").unlink()
         in_state(client, run.id, S.OUTPUT_QUARANTINED)
         scans_done(client)
