@@ -63,6 +63,8 @@ class Chaos:
         cluster.invariants.spans.faults_end()
         if cluster.receivers is not None:
             cluster.receivers.well = True
+        if cluster.invariants.policies.service is not None:
+            cluster.invariants.policies.service.well = True
         cluster.trace.add("the faults are over")
 
     # ── faults ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -27,6 +27,7 @@ from interlock.model.run_action import RunAction
 from interlock.model.run_filter import RunFilter
 from interlock.model.state import ALLOWED, TERMINAL, State
 from soak.simulation import executor as e
+from soak.simulation.approvers import Approvers
 from soak.simulation.cluster import Cluster
 from soak.simulation.guards import GuardClients
 from soak.simulation.link import SimulatedBus
@@ -78,6 +79,8 @@ class Clients:
             Operators(self).start()
         if self._scenario.guards:
             GuardClients(self).start()
+        if self._scenario.policy:
+            Approvers(self).start()
 
     def wait_for(self, name: str, on: bool = True) -> None:
         """Note something that a client waits for, or no longer does."""

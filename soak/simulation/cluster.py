@@ -20,7 +20,7 @@ from interlock.engine.engine import Engine, EngineSettings
 from interlock.engine.housekeeping import Housekeeping
 from interlock.engine.metrics import Metrics
 from interlock.model import message as m
-from interlock.model.command import Answered
+from interlock.model.command import Answered, PolicyMoved
 from interlock.model.effect import Effect
 from interlock.model.error import InterlockError, StoreUnavailable
 from interlock.model.lane import with_limits
@@ -39,7 +39,9 @@ from soak.simulation.invariants import Invariants
 from soak.simulation.link import Network, SimulatedBus
 from soak.simulation.loop import Process, VirtualLoop
 from soak.simulation.negligent import NegligentEngine
+from soak.simulation.policies import POLICIES, PolicyService, ServiceClient
 from soak.simulation.scenario import (
+    APPROVAL_TIMEOUT,
     HEARTBEAT,
     JOBS,
     KEEP,
@@ -82,6 +84,7 @@ class WatchedMetrics(Metrics):
     def add(self, decisions: Decisions, seconds: float) -> None:
         super().add(decisions, seconds)
         self._invariants.lanes.check_slots(self._engine.state)
+        self._invariants.policies.answered(decisions)
         for problem in decisions.problems:
             self._invariants.fail(f"the scheduler tried what it may not: {problem}")
 
@@ -211,6 +214,11 @@ class Cluster:
         self.scheduler: Scheduler | None = None
         self.workers: dict[int, Worker] = {}
         self.timetable = scenario.timetable
+        self.policy = 0
+        self.invariants.policies.is_on = scenario.policy
+        self.invariants.policies.fails_open = scenario.policy_fails_open
+        if scenario.remote_policy:
+            self.invariants.policies.service = PolicyService(self.random("policy"))
         self.sender: Process | None = None
         self.receivers: Receivers | None = None
         self._rng = self.random("cluster")
@@ -264,6 +272,9 @@ class Cluster:
                     lead=LEAD,
                     bulk_runs=self.scenario.bulk_runs,
                     session_patterns=PATTERNS,
+                    approval_timeout=APPROVAL_TIMEOUT,
+                    remote_policy=self.scenario.remote_policy,
+                    policy_fails_open=self.scenario.policy_fails_open,
                 ),
                 lease_ttl=LEASE_TTL,
                 batch_runs=self.scenario.batch_runs,
@@ -284,6 +295,10 @@ class Cluster:
         self.scheduler = Scheduler(process, engine, SimulatedBus(self.network, process))
         self.trace.add(f"{process.name} starts")
         process.spawn(self._schedule(self.scheduler))
+        if (service := self.invariants.policies.service) is not None:
+            client = ServiceClient(service, lambda digest: engine.post("", PolicyMoved(digest)), engine.now)
+            engine.effects.check = client.check
+            process.spawn(client.watch())
         if self.scenario.prunes:
             chance = self.random(f"{process.name}/pruning")
             own = FaultyStore(self.disk, process, chance, self.store_faults, self.trace, store.sabotage)
@@ -305,20 +320,28 @@ class Cluster:
         jobs += GUARDED_JOBS if self.scenario.guards else ()
         factor = 3 if self.sabotage.engine_forgets_limits else 1
         lanes = with_limits({name: limit * factor for name, limit in LANES.items()})
-        return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes)
+        policy = POLICIES[self.policy] if self.scenario.policy and not self.scenario.remote_policy else None
+        return Catalog([Entry(job, lambda payload: None) for job in jobs], lanes, policy)
 
     async def end_timetable(self) -> None:
         """Declare the jobs without their schedules, for with them there would be no end."""
         self.timetable = False
         while self.scenario.timetable:
-            scheduler = self.scheduler
-            if scheduler is not None and scheduler.engine.available:
-                try:
-                    await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)
-                    return
-                except (InterlockError, TimeoutError) as error:
-                    self.trace.add(f"the schedules cannot be taken away: {error!r}")
+            if await self.declare():
+                return
             await asyncio.sleep(0.5)
+
+    async def declare(self) -> bool:
+        """Declare the jobs and the policy as they are now, in a scheduler that works; return whether that is stored."""
+        scheduler = self.scheduler
+        if scheduler is None or not scheduler.engine.available:
+            return False
+        try:
+            await asyncio.wait_for(scheduler.engine.declarations.declare(self._catalog(), "simulation"), 5.0)
+        except (InterlockError, TimeoutError) as error:
+            self.trace.add(f"the declarations cannot be changed: {error!r}")
+            return False
+        return True
 
     async def _schedule(self, scheduler: Scheduler) -> None:
         try:

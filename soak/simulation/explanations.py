@@ -11,9 +11,9 @@ from interlock.core.decisions import Decisions
 from interlock.core.explain import TIMED, explain
 from interlock.core.facts import Facts
 from interlock.core.gates import limit_names
-from interlock.core.state import SchedulerState, Worker
+from interlock.core.state import JUMP, SchedulerState, Worker
 from interlock.core.step import NO_FACTS, Command, step
-from interlock.core.timers import JUMP, waits_for_span
+from interlock.core.timers import waits_for_span
 from interlock.model.command import WorkerUp
 from interlock.model.explanation import Explanation, Obstacle, Reason
 from interlock.model.explanation import ReasonKind as K
@@ -21,6 +21,7 @@ from interlock.model.lane import LaneStatus
 from interlock.model.lane_request import SetLane
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from soak.simulation.careless_judge import careless_step
 from soak.simulation.invariants import Invariants
 from soak.simulation.scenario import Sabotage
 
@@ -39,6 +40,7 @@ class Seen(msgspec.Struct):
     workers: dict[str, set[tuple[str, int]]]  # worker → its attempts
     ahead: list[str]  # in its session
     behind: set[str]  # the others that its session knows
+    policy: str  # digest
 
 
 class Explanations:
@@ -72,7 +74,7 @@ class Explanations:
                     self._promised[run.id, reason.kind, reason.name] = run.seq, elapsed, until
         ahead, behind = _neighbours(state, run)
         attempts = {worker.id: _attempts(worker) for worker in state.workers.values()}
-        return Seen(run, run.seq, run.fence, said, _holders(state, run), attempts, ahead, behind)
+        return Seen(run, run.seq, run.fence, said, _holders(state, run), attempts, ahead, behind, state.policy_digest)
 
     def after(self, state: SchedulerState, commands: Sequence[Command], now: Now, decisions: Decisions) -> None:
         if any(isinstance(content, SetLane) for _, content in commands):
@@ -107,6 +109,11 @@ class Explanations:
                 return True
             _, elapsed, until = promised
             return until <= (now.elapsed + JUMP if elapsed else now.wall) + state.limits.lead + ROUNDING
+        if kind in (K.POLICY, K.APPROVAL):
+            approval = None if run.judged is None else run.judged.approval
+            answered = approval is not None and bool(approval.approved)
+            over = reason.at is None or reason.at <= now.wall + JUMP
+            return seen.policy != state.policy_digest or (answered if kind is K.APPROVAL else over)
         if kind in seen.held and kind in held:
             (before, others), (after, left) = seen.held[kind], held[kind]
             return after > before or bool(others - left) or len(others) < before
@@ -149,6 +156,8 @@ class ExplainedPasses(Explanations):
     def __init__(self, invariants: Invariants, rng: Random, sabotage: Sabotage) -> None:
         super().__init__(lambda holds, text: None if holds else invariants.fail(text), rng)
         self._executions = invariants.executions
+        self._policies = invariants.policies
+        self._step = careless_step(sabotage) if sabotage.of_policy else step
         self._first: dict[str, Explanation] = {}
         if sabotage.engine_explains_once:
             self.explain = self._explain_once
@@ -164,7 +173,8 @@ class ExplainedPasses(Explanations):
                 if reason.kind is K.EXECUTING:
                     begun = any((one.run_id, one.fence) == (seen.run.id, seen.fence) for one in self._executions)
                     self._require(begun, f"{seen.run.id} was said to execute, and has not begun")
-        decisions = step(state, commands, now, rng, facts)
+        decisions = self._step(state, commands, now, rng, facts)
+        self._policies.decided(state, decisions.batch)
         self.after(state, commands, now, decisions)
         return decisions
 

@@ -10,6 +10,7 @@ import msgspec
 from interlock.core.decisions import Batch
 from interlock.model import message as m
 from interlock.model import request as r
+from interlock.model.duration import checked
 from interlock.model.job import ExecutorKind, Job
 from interlock.model.outcome import Outcome, read_outcome
 from interlock.model.run import Run, Transition
@@ -22,6 +23,7 @@ from soak.simulation.history import replay
 from soak.simulation.lanes import Lanes
 from soak.simulation.loop import VirtualLoop
 from soak.simulation.occurrences import Occurrences
+from soak.simulation.policies import Policies
 from soak.simulation.reruns import Reruns
 from soak.simulation.sessions import Sessions
 from soak.simulation.spans import Spans
@@ -41,6 +43,17 @@ def _is_refused(job: Job, last: Execution) -> bool:
     asked = last.failure is not None and last.failure.retry_after is not None
     fits = not job.retry.on or any(one in job.retry.on for one in types)
     return not asked and (not fits or any(one in job.retry.never for one in types))
+
+
+def _most_retries(job: Job, run: Run) -> int:
+    allowed = run.limits.max_retries
+    return job.max_retries if allowed is None else min(allowed, job.max_retries)
+
+
+def _longest(job: Job, run: Run) -> float | None:
+    """The longest run time, by job and verdict."""
+    limits = [one for one in (job.max_runtime, run.limits.max_runtime) if one is not None]
+    return min(map(checked, limits), default=None)
 
 
 class Invariants(Ledger):
@@ -66,9 +79,14 @@ class Invariants(Ledger):
         self.lanes = Lanes(disk, lanes, self.check)
         self.spans = Spans(loop, self.check)
         self.guards = Guards(disk, self.check)
+        self.policies = Policies(disk, self.lanes, self.check)
         disk.before_apply = self._before
         disk.after_apply = self._after
-        disk.on_load = self.lanes.restarted
+        disk.on_load = self._loaded
+
+    def _loaded(self) -> None:
+        self.lanes.restarted()
+        self.policies.loaded = self._loop.time()
 
     def fail(self, text: str) -> None:
         self._trace.add(f"VIOLATED: {text}")
@@ -116,6 +134,7 @@ class Invariants(Ledger):
         self.reruns.after(batch, touched)
         self.sessions.after(touched)
         self.guards.after(batch, touched)
+        self.policies.after(batch)
         self._check_keys(batch)
         self._check_letters(batch)
 
@@ -184,24 +203,24 @@ class Invariants(Ledger):
         elif run.state is State.FAILED:
             self._check_mark(run, (run.error or "").encode())
             fatal = last is not None and last.how == Outcome.FAILED_FATAL
-            spent = run.failures == job.max_retries + 1 or (last is not None and _is_refused(job, last))
+            spent = run.failures > _most_retries(job, run) or (last is not None and _is_refused(job, last))
             self.check(fatal or spent, f"{run.id} failed for good after {run.failures} failures, fatal: {fatal}")
         elif run.state is State.CANCELLED:
             gave_up = last is not None and last.how == Outcome.CANCELLED
             asked = run.id in self.cancels or self.bulks.asked_for(run) or self.sessions.gives_way(run)
             self.check(asked or gave_up, f"{run.id} is cancelled, and nobody asked for it")
         elif run.state is State.TIMEOUT:
-            limited = run.deadline_at is not None or job.max_runtime is not None
+            limited = run.deadline_at is not None or _longest(job, run) is not None
             self.check(limited, f"{run.id} ran into a limit that it does not have")
             if run.deadline_at is None and not job.max_runtime_per_attempt:
-                self.spans.timed_out(job, executed)
+                self.spans.timed_out(_longest(job, run), executed)
         elif run.state is State.ORPHANED:
             most = max(1, job.max_crashes)
             self.check(run.crashes == most, f"{run.id} is orphaned after {run.crashes} of {most} crashes")
             self.check(run.id in self.disk.letters, f"{run.id} is orphaned without a dead letter")
         elif run.state is State.SKIPPED:
             self.occurrences.check_skipped(run, executed)
-        else:
+        elif run.state is not State.DENIED or not self.policies.is_on:
             self.fail(f"{run.id} ended as {run.state}, which nothing here can cause")
         self._check_counts(run, job, history, executed)
 
@@ -288,7 +307,7 @@ class Invariants(Ledger):
         elif isinstance(message, m.Stop) and message.run_id in self.disk.runs_by_id:
             run = self.disk.runs_by_id[message.run_id]
             executed = [one for one in self.executions if one.run_id == run.id]
-            self.spans.stops(message, run, self._job(run), executed)
+            self.spans.stops(message, run, _longest(self._job(run), run), executed)
         elif isinstance(message, r.ActOnRun) and message.action is RunAction.CANCEL:
             self.cancels[message.run_id] = None
 
@@ -319,3 +338,4 @@ class Invariants(Ledger):
             self.check(run_id not in succeeded, f"{run_id} succeeded and is a dead letter")
         self.lanes.check_rest()
         self.guards.check_rest()
+        self.policies.check_rest()

@@ -159,6 +159,7 @@ class Lanes:
             self._require(
                 same, f"the slots of {lane.name} are not those of the runs that hold one: {sorted(lane.holding)}"
             )
-        limited = {run.id for run in holders if run.facets is not None and run.facets.limit_value is not None}
+        limited = [run.id for run in holders if run.facets is not None and run.facets.limit_value is not None]
+        limited += [run.id for run in holders if run.limits.max_concurrent is not None]
         counted = [one for gate in state.gates.values() if isinstance(gate, LimitGate) for one in gate.holders]
         self._require(sorted(counted) == sorted(limited), f"limits count {counted}, and {limited} hold a slot")

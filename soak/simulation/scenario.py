@@ -14,6 +14,7 @@ LANES = {"main": 4, "narrow": 1, "wide": 8}
 HEARTBEAT = 2.0
 LEASE_TTL = 4.0
 LEAD = 0.05
+APPROVAL_TIMEOUT = 5.0
 KEEP = Keep(keep_runs=1, keep_keys=3600.0)
 WALL = 1_800_000_000.0  # the wall clock as the simulation begins
 
@@ -150,6 +151,12 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     engine_renames_requests: bool = False  # a hook that is asked again has another id
     engine_skips_hooks: bool = False  # takes every hook for answered
     store_loses_deliveries: bool = False
+    store_loses_audit: bool = False
+    judge_keeps_verdicts: bool = False  # of an earlier policy
+    judge_reuses_approvals: bool = False  # that were given under an earlier policy
+    judge_lets_own_approve: bool = False  # whoever submitted a run may approve it
+    judge_fails_open: bool = False  # although it must not
+    judge_ignores_expiry: bool = False  # of approvals
     sender_forgets: bool = False  # says that a request was answered, and has not made it
     worker_begins_twice: bool = False
     worker_begins_late: bool = False  # a dispatch is begun as it arrives, however old it is
@@ -159,6 +166,10 @@ class Sabotage(msgspec.Struct, frozen=True, kw_only=True):
     def of_guards(self) -> bool:
         hooks = self.engine_renames_requests or self.engine_skips_hooks
         return hooks or self.engine_forgets_places or self.engine_kills_hastily
+
+    @property
+    def of_policy(self) -> bool:
+        return any(getattr(self, name) for name in self.__struct_fields__ if name.startswith("judge_"))
 
     @property
     def of_lanes(self) -> bool:
@@ -185,6 +196,9 @@ class Scenario(msgspec.Struct, kw_only=True):
     sessions: bool = False  # some runs have one
     lanes: bool = False  # lanes are changed at run time, and some have rates
     guards: bool = False  # there are jobs with constraints, actions and hooks
+    policy: bool = False  # a policy judges runs
+    remote_policy: bool = False  # a service does
+    policy_fails_open: bool = False
     prunes: bool = False  # hardly any run that has ended is kept
 
 
@@ -209,5 +223,8 @@ def scenario_of(seed: int, faults: Faults | None = None) -> Scenario:
         sessions=seed % 4 == 2 or seed % 12 == 9,
         lanes=seed % 6 == 3,  # not with retries: a bulk request leaves out the runs of a lane that drains
         guards=seed % 5 == 3,
+        policy=seed % 7 == 2,
+        remote_policy=seed % 14 == 9,
+        policy_fails_open=seed % 42 == 23,
         retries=3 if seed % 3 == 1 else 0,  # not drawn, so that older seeds do what they did
     )

@@ -65,12 +65,12 @@ class Spans:
         if since is not None and run is not None and run.delay is not None:
             self._require_span(since, run.delay, f"{run_id} began")
 
-    def stops(self, message: Stop, run: Run, job: Job, executions: list[Execution]) -> None:
+    def stops(self, message: Stop, run: Run, longest: float | None, executions: list[Execution]) -> None:
         per_attempt = message.reason == "attempt_timeout"
         if per_attempt or (message.reason == "timeout" and run.deadline_at is None):
-            self.timed_out(job, [one for one in executions if not per_attempt or one.fence == message.fence])
+            self.timed_out(longest, [one for one in executions if not per_attempt or one.fence == message.fence])
 
-    def timed_out(self, job: Job, executions: list[Execution]) -> None:
-        if job.max_runtime is not None and executions:
+    def timed_out(self, longest: float | None, executions: list[Execution]) -> None:
+        if longest is not None and executions:
             first = min(executions, key=lambda one: one.began)
-            self._require_span(first.began, job.max_runtime, f"{first.run_id} ran into max_runtime")
+            self._require_span(first.began, longest, f"{first.run_id} ran into max_runtime")

@@ -66,6 +66,7 @@ class StoreSabotage(msgspec.Struct, frozen=True):
     keeps_unique_keys: bool = False
     frees_keys_early: bool = False
     loses_deliveries: bool = False
+    loses_audit: bool = False  # one entry of some batches
     loses_cursors: bool = False  # keeps the occurrences of a batch, and sometimes not how far their jobs have come
 
 
@@ -169,6 +170,8 @@ class FaultyStore(Store, Leases):
             batch.copied = batch.copied[1:]
         if self.sabotage.loses_deliveries:
             batch.deliveries = batch.deliveries[1:]
+        if self.sabotage.loses_audit and self._rng.random() < 0.1:
+            batch.audit = batch.audit[1:]
         if self.sabotage.keeps_unique_keys:
             batch.freed_keys = []
         if self.sabotage.frees_keys_early:

@@ -309,7 +309,9 @@ def test_no_statement_of_a_reader_goes_through_a_whole_table(database: Path) -> 
         statements |= {place: find, f"floor of {place}": find_floor}
     with closing(connect_writer(database)) as connection:
         for name, statement in statements.items():
-            values = dict.fromkeys(["states", "job_id", "tenant", "session", "lane", "since", "until", "live"])
+            values = dict.fromkeys(
+                ["states", "job_id", "tenant", "created_by", "session", "lane", "since", "until", "live"]
+            )
             numbers = dict.fromkeys(["before", "floor", "most", "most_with_prefix", "limit", "after"], 1)
             given = (
                 ("r1",) if "?" in statement else values | numbers | {"run_id": "r1", "id_prefix": "r", "service": "web"}

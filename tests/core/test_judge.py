@@ -1,5 +1,7 @@
 """The policy's stage: verdicts, approvals, limits, a policy that changes, and one that is elsewhere."""
 
+from collections.abc import Sequence
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -14,9 +16,10 @@ from interlock.model.command import PolicyMoved, StartDraining
 from interlock.model.facets import seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Stop
+from interlock.model.message import Dispatch, Returned, Stop
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
+from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.schedule import Schedule
 from interlock.model.state import State
@@ -27,6 +30,7 @@ from tests.core.scheduling import LIMITS
 S = State
 DAY = 86_400.0
 SESSIONS = Limits(session_patterns=AT_ONCE)
+REMOTE = replace(LIMITS, remote_policy=True)
 SMALL = RunLimits(max_runtime=5, max_retries=1, max_output=10, max_concurrent=1, environment=("PATH",), tools=("grep",))
 
 
@@ -158,6 +162,23 @@ def test_a_run_obeys_the_limits_of_its_verdict() -> None:
     assert machine.state_of(first) is S.TIMEOUT
 
 
+@pytest.mark.behaviour("POL-4")
+def test_a_limit_that_rises_lets_waiting_runs_start_at_once() -> None:
+    small = {"small": "yes"}
+    one, three = (
+        policy(rule(Ruling.CONSTRAIN, labels=small, limits=RunLimits(max_concurrent=most)), default=Ruling.ALLOW)
+        for most in (1, 3)
+    )
+    machine = judged_by(one, Job(id="work"), Job(id="rated", rate=0.001))
+    lanes = ("main", "subagent", "team")
+    for lane in ("main", *lanes):
+        machine.submit("rated", lane=lane)  # the first starts, and the others wait whatever the policy says
+    runs = [machine.submit(lane=lane, labels=small) for lane in lanes]
+    assert machine.dispatched()[1:] == runs[:1]
+    change(machine, three)
+    assert machine.dispatched()[1:] == runs
+
+
 @pytest.mark.behaviour("RET-2", "RET-3")
 def test_a_retry_is_judged_again_and_a_denial_is_not_retried() -> None:
     machine = judged_by(ALLOWS, retrying_job(5))
@@ -232,6 +253,18 @@ def test_an_approval_expires_after_a_day(restarts: bool) -> None:
 
 
 @pytest.mark.behaviour("POL-8")
+def test_an_approval_is_too_late_at_the_instant_at_which_it_expires() -> None:
+    """Even if it arrives together with the end of the wait, after the scheduler was away."""
+    machine = judged_by(ASKS)
+    run_id = machine.submit()
+    machine.wall += DAY
+    machine.elapsed += DAY
+    assert resolve(machine, run_id) == "already_resolved"
+    assert machine.run(run_id).reason == "nobody approved it within 1d"
+    assert machine.dispatched() == []
+
+
+@pytest.mark.behaviour("POL-8")
 def test_an_approval_of_something_else_is_stale() -> None:
     machine = judged_by(ASKS)
     run_id = machine.submit()
@@ -261,6 +294,53 @@ def test_an_approval_counts_for_the_retries_of_its_run_until_the_policy_changes(
     change(machine, policy(rule(id="r2"), default=Ruling.ALLOW))
     machine.advance(4)
     assert machine.state_of(run_id) is S.APPROVAL_REQUIRED
+
+
+RACES = ("approve", "again", "reject", "cancel", "change")
+
+
+def winner(order: Sequence[str], late: bool) -> State:
+    """The end of a run that waits for an approval, if these arrive in one batch: the first that counts decides."""
+    found = S.APPROVAL_REQUIRED
+    for one in order:
+        if one == "cancel" and found is not S.DENIED:
+            return S.CANCELLED
+        if one == "change":
+            found = S.DENIED if found is S.DENIED else S.PENDING
+        elif one != "cancel" and found is S.APPROVAL_REQUIRED:
+            found = S.DENIED if late or one == "reject" else S.DISPATCHED
+    return found if found is S.DISPATCHED else S.DENIED
+
+
+@pytest.mark.behaviour("POL-8")
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("size", range(1, len(RACES) + 1))
+def test_an_approval_that_races_has_one_outcome(size: int, late: bool) -> None:
+    """With another approval, a rejection, a cancel, a changed policy and its own expiry, in every order."""
+    for order in permutations(RACES, size):
+        machine = judged_by(ASKS)
+        run_id = machine.submit()
+        if late:
+            machine.wall, machine.elapsed = machine.wall + DAY, machine.elapsed + DAY
+        machine.policy = DENIES if "change" in order else ASKS
+        commands: dict[str, Any] = {
+            "approve": Resolve(1, run_id, True, actor="ann"),
+            "again": Resolve(2, run_id, True, actor="bob"),
+            "reject": Resolve(3, run_id, False, actor="eve"),
+            "cancel": ActOnRun(4, RunAction.CANCEL, run_id),
+            "change": machine.define(5),
+        }
+        answers = machine.step(*(("client", commands[one]) for one in order)).answers
+        given = [one for _, one in answers if isinstance(one, StateReport) and one.request <= 3]
+        assert len(given) <= 1, order
+        assert machine.state_of(run_id) is winner(order, late), order
+        assert machine.path(run_id).count(S.APPROVAL_REQUIRED) == 1, order
+        outcomes = ("approved", "rejected", "approval_expired")
+        assert sum(len(audited(machine, one)) for one in outcomes) <= 1, order
+        machine.restart()
+        machine.worker_up()
+        machine.advance(DAY)
+        assert len(set(machine.dispatched())) == (winner(order, late) is S.DISPATCHED), order
 
 
 @pytest.mark.parametrize("end", ["cancel", "deadline"])
@@ -355,6 +435,123 @@ def test_a_run_in_the_hands_of_its_constraints_remembers_that_the_policy_changed
     assert (machine.state_of(one), machine.state_of(two)) == (S.SUCCEEDED, S.DENIED)
 
 
+@pytest.mark.behaviour("POL-7")
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_run_that_comes_back_from_its_worker_is_judged_again(restarts: bool) -> None:
+    """It was dispatched before the policy changed, and has not begun."""
+    machine = judged_by(ALLOWS)
+    run_id = machine.submit()
+    change(machine, DENIES)
+    if restarts:
+        machine.restart()
+        machine.worker_up()
+    else:
+        machine.step(("one", Returned(run_id, machine.run(run_id).fence, "no room")))
+    assert machine.path(run_id)[2:] == [S.DISPATCHED, S.SCHEDULED, S.PENDING, S.DENIED]
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_dispatch_that_waits_for_its_payload_is_judged_again() -> None:
+    machine = judged_by(ALLOWS)
+    machine.holds_answers = True
+    run_id = machine.submit(payload=b'{"x":"' + b"y" * 2000 + b'"}', delay=1.0)
+    machine.advance(1)
+    answers, machine.answers = machine.answers, []
+    machine.answered(answers)
+    assert machine.state_of(run_id) is S.DISPATCHED
+    assert machine.dispatched() == []
+    change(machine, DENIES)
+    machine.holds_answers = False
+    machine.step()
+    assert machine.state_of(run_id) is S.DENIED
+    assert machine.dispatched() == []
+
+
+@pytest.mark.behaviour("POL-5", "POL-8")
+def test_a_change_of_the_policy_does_not_replace_the_approval_of_a_run_that_came_too_fast() -> None:
+    fast = rule(velocity=Velocity(max_requests=1, window=60))
+    machine = judged_by(policy(fast, default=Ruling.ALLOW))
+    _, second = machine.submit_many(2)
+    assert machine.state_of(second) is S.APPROVAL_REQUIRED
+    change(machine, policy(fast, rule(Ruling.DENY, id="r2", tenants=("other",)), default=Ruling.ALLOW))
+    assert machine.state_of(second) is S.APPROVAL_REQUIRED
+    assert resolve(machine, second) == "pending"
+    assert machine.state_of(second) is S.DISPATCHED
+
+
+@pytest.mark.behaviour("POL-5")
+def test_a_pause_that_a_new_policy_ends_has_no_end_of_its_own() -> None:
+    slow = rule(Ruling.THROTTLE)
+    machine = judged_by(policy(slow))
+    run_id = machine.submit()
+    machine.advance(3)
+    change(machine, policy(slow, rule(id="r2")))
+    machine.advance(2)
+    assert round((machine.run(run_id).due_at or 0) - machine.wall) == 3
+    machine.advance(3)
+    assert round((machine.run(run_id).due_at or 0) - machine.wall) == 5
+
+
+@pytest.mark.behaviour("POL-8")
+def test_the_approval_of_a_run_that_came_too_fast_is_remembered() -> None:
+    machine = judged_by(policy(rule(velocity=Velocity(max_requests=1, window=60)), default=Ruling.ALLOW))
+    _, second = machine.submit_many(2)
+    assert resolve(machine, second) == "pending"
+    assert resolve(machine, second, actor="bob") == "already_resolved"
+
+
+def test_a_run_that_has_begun_keeps_its_place_when_it_is_judged_again() -> None:
+    """Its constraints are not checked a second time, which could skip it."""
+    guarded = Job(id="guarded", constraints=Constraints(max_concurrent_runs=1), max_crashes=3)
+    machine = judged_by(ALLOWS, guarded)
+    first, second = machine.submit("guarded", labels={"slow": "yes"}), machine.submit("guarded")
+    machine.started(first)
+    machine.worker_down(dead=True)
+    assert machine.state_of(first) is S.SCHEDULED
+    change(machine, policy(rule(Ruling.THROTTLE, labels={"slow": "yes"}), default=Ruling.ALLOW))
+    assert (machine.state_of(first), machine.state_of(second)) == (S.PENDING, S.ACTION_RUNNING)
+    change(machine, ALLOWS)
+    machine.worker_up()
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.ACTION_RUNNING)
+
+
+def test_a_run_that_began_before_the_policy_changed_is_judged_once_more() -> None:
+    machine = judged_by(ALLOWS, Job(id="work", max_crashes=3))
+    run_id = machine.submit()
+    change(machine, policy(rule(Ruling.DENY, tenants=("other",)), default=Ruling.ALLOW))
+    machine.started(run_id)
+    machine.worker_down(dead=True)
+    assert machine.path(run_id)[3:] == [S.RUNNING, S.RETRYING, S.PENDING, S.SCHEDULED]
+
+
+@pytest.mark.behaviour("POL-4")
+def test_a_limit_that_comes_with_a_retry_counts_from_the_first_start() -> None:
+    machine = judged_by(ALLOWS, retrying_job(5))
+    run_id = machine.submit()
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    change(machine, policy(rule(Ruling.CONSTRAIN, limits=RunLimits(max_runtime=5))))
+    machine.advance(2)
+    machine.started(run_id)
+    machine.advance(3)
+    assert [one.run_id for one in machine.messages(Stop)] == [run_id]
+
+
+@pytest.mark.behaviour("POL-4")
+@pytest.mark.parametrize("later", [ALLOWS, None])
+def test_a_limit_that_a_retry_no_longer_has_does_not_stop_it(later: Policy | None) -> None:
+    machine = judged_by(policy(rule(Ruling.CONSTRAIN, limits=RunLimits(max_runtime=5))), retrying_job(5))
+    run_id = machine.submit()
+    machine.started(run_id)
+    machine.finished(run_id, "failed")
+    change(machine, later)
+    machine.advance(2)
+    machine.started(run_id)
+    machine.advance(100)
+    assert machine.messages(Stop) == []
+    assert machine.run(run_id).judged is None
+
+
 def test_a_run_that_stays_allowed_keeps_its_place() -> None:
     machine = Machine(policy=ALLOWS, limits=LIMITS)
     first, second = machine.submit_many(2)
@@ -375,7 +572,6 @@ def test_a_policy_that_is_removed_lets_everything_go() -> None:
 
 # ── a policy that is elsewhere ──────────────────────────────────────────────────────────────────────────────────────
 
-REMOTE = replace(LIMITS, remote_policy=True)
 YES, NO = Verdict(ruling=Ruling.ALLOW, policy="p1"), Verdict(ruling=Ruling.DENY, rule="no", policy="p1")
 
 
@@ -448,10 +644,49 @@ def test_waiting_runs_are_judged_again_when_the_remote_policy_has_changed() -> N
     machine.step(("", PolicyMoved("p1")))
     run_id = machine.submit()
     assert machine.state_of(run_id) is S.SCHEDULED
-    machine.remote = lambda _: NO
+    machine.remote = lambda _: replace(NO, policy="p2")
     machine.step(("", PolicyMoved("p1")))
     assert machine.state_of(run_id) is S.SCHEDULED
     machine.step(("", PolicyMoved("p2")))
+    assert machine.state_of(run_id) is S.DENIED
+
+
+@pytest.mark.behaviour("POL-7", "POL-9")
+def test_a_late_answer_of_a_policy_that_has_changed_does_not_count() -> None:
+    machine = judged_by(None, limits=REMOTE)
+    machine.step(("", PolicyMoved("p1")))
+    run_id = machine.submit()
+    machine.step(("", PolicyMoved("p2")))
+    [asked] = machine.checked
+    machine.answered([(asked, (asked.request, YES))])
+    assert machine.dispatched() == []
+    machine.answered([(machine.checked[1], (asked.request, replace(NO, policy="p2")))])
+    assert machine.state_of(run_id) is S.DENIED
+
+
+def test_an_approval_is_stale_while_a_new_policy_is_asked() -> None:
+    machine = judged_by(None, limits=REMOTE)
+    machine.remote = lambda _: Verdict(ruling=Ruling.ASK, rule="ask", policy="p1")
+    machine.step(("", PolicyMoved("p1")))
+    run_id = machine.submit()
+    machine.remote = None
+    machine.step(("", PolicyMoved("p2")))
+    assert machine.state_of(run_id) is S.PENDING
+    assert resolve(machine, run_id) == "stale"
+
+
+@pytest.mark.behaviour("POL-7")
+def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched() -> None:
+    machine = Machine(limits=REMOTE)
+    machine.remote = lambda _: YES
+    run_id = machine.submit()
+    assert machine.state_of(run_id) is S.SCHEDULED
+    machine.remote = None
+    machine.restart()
+    machine.worker_up()
+    assert (machine.state_of(run_id), machine.dispatched()) == (S.PENDING, [])
+    machine.remote = lambda _: NO
+    machine.advance(10)
     assert machine.state_of(run_id) is S.DENIED
 
 

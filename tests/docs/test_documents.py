@@ -25,6 +25,7 @@ RUN = {
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},
     "docs/schedules.md": {"python", "sh", "yaml"},
+    "docs/security.md": {"yaml"},
     "docs/services.md": {"python", "sh", "yaml"},
     "docs/sessions.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},

@@ -301,6 +301,28 @@ def test_a_new_policy_is_noticed_by_its_digest() -> None:
     assert seen == [first.digest, second.digest]
 
 
+@pytest.mark.behaviour("POL-7")
+def test_a_late_answer_does_not_bring_an_old_policy_back() -> None:
+    seen: list[str] = []
+    digests = iter(("new", "old", "new"))
+
+    async def body() -> None:
+        async with scripted(lambda frame: allow(frame, next(digests))) as (service, _, address):
+            async with asking(address, on_moved=seen.append) as remote:
+                service.may_answer.clear()
+                slow = asyncio.ensure_future(remote.check([ONE]))
+                await service.asked.wait()
+                held, service.may_answer = service.may_answer, asyncio.Event()
+                service.may_answer.set()
+                assert (await remote.check([ONE]))[0].policy == "new"
+                held.set()
+                assert (await slow)[0].policy == "old"
+                await remote.check(())  # a look tells it again, in case it was lost
+
+    runtime.run(body())
+    assert seen == ["new", "new"]
+
+
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, bytes]]:
     folder = tmp_path_factory.mktemp("tls")

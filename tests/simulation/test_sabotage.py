@@ -35,8 +35,8 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_suspects_all", Faults(), "is suspected"),
         ("engine_forgets_bulks", DEATHS, "clients wait for [bulk-"),
         ("engine_forgets_holds", Faults(), "is held"),
-        ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes"),
-        ("engine_forgets_usage", Faults(), "which is busy|was said to wait for nothing"),
+        ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes|wait for nothing"),
+        ("engine_forgets_usage", Faults(), "which is busy|wait for nothing"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
         ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing"),
@@ -56,13 +56,20 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_skips_hooks", Faults.only(), "its hook has not agreed"),
         ("store_loses_deliveries", Faults.only(), "owes no webhook"),
         ("sender_forgets", Faults.only(), "never arrived|its hook has not agreed"),
+        ("store_loses_audit", Faults.only(), "the audit is broken|and the audit has"),
+        ("judge_keeps_verdicts", Faults(), "says deny|asks, approved|without a verdict of|starts with RunLimits"),
+        ("judge_reuses_approvals", Faults.only(), "asks, approved: ('"),
+        ("judge_lets_own_approve", Faults.only(), "who submitted it"),
+        ("judge_fails_open", Faults.only(), "starts without a verdict"),
+        ("judge_ignores_expiry", Faults(), "s, it had 5s"),
         ("worker_begins_twice", Faults(), "executes twice"),
         ("worker_begins_late", WORKERS_AWAY, "which was given up"),
         ("link_loses_stops", Faults.only(), "no rest"),
     ],
 )
 def test_sabotage_is_noticed(sabotage: str, faults: Faults, noticed: str) -> None:
-    for seed in range(MOST_SEEDS):
+    of_policy = sabotage.startswith("judge_") or sabotage == "store_loses_audit"
+    for seed in range(2, 7 * MOST_SEEDS, 7) if of_policy else range(MOST_SEEDS):
         report = simulate(seed, faults, Sabotage(**{sabotage: True}))
         if report.violation is not None:
             assert any(one in report.violation for one in noticed.split("|")), report.violation

@@ -1,5 +1,6 @@
 """The whole system under every fault, a few hundred times; each time what must always hold does."""
 
+from collections import Counter
 from itertools import pairwise
 
 import pytest
@@ -41,7 +42,10 @@ def test_the_seeds_reach_every_kind_of_end_and_fault() -> None:
         faults += report.faults
         for state, count in report.ended.items():
             ended[state] = ended.get(state, 0) + count
-    assert set(ended) == {State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED, State.SKIPPED}
+    assert set(ended) == {
+        State.SUCCEEDED, State.FAILED, State.TIMEOUT, State.CANCELLED, State.ORPHANED, State.SKIPPED,
+        State.DENIED,
+    }  # fmt: skip
     assert faults > 10 * CHUNK
 
 
@@ -127,6 +131,24 @@ def test_guarded_runs_exceed_nothing_and_every_delivery_arrives() -> None:
     assert waited > 500
     assert killed > 80
     assert requests > 500
+
+
+@pytest.mark.behaviour("POL-1", "POL-4", "POL-5", "POL-7", "POL-8", "POL-11")
+@pytest.mark.parametrize("remote", [False, True])
+def test_nothing_starts_against_the_policy_and_every_approval_has_one_outcome(remote: bool) -> None:
+    """Policies change, a service restarts, people answer twice, late and for themselves, and schedulers die."""
+    seen: Counter[str] = Counter()
+    for seed in range(9 if remote else 2, 350, 14):
+        simulation = Simulation(seed)
+        assert simulation.cluster.scenario.remote_policy == remote
+        report = simulation.run()
+        assert report.violation is None, describe(report)
+        seen += simulation.cluster.invariants.policies.seen
+    often = {"denied": 100, "asked": 80, "approved": 20, "started as approved": 20, "limited": 40}
+    rare = ("throttled", "rejected", "approval_expired", "already_resolved", "stale", "self_approval")
+    for what, least in (often | dict.fromkeys(rare, 5)).items():
+        assert seen[what] > least, what
+    assert (seen["bypassed"] > 20) == remote
 
 
 @pytest.mark.behaviour("SEC-7")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 from interlock.core import constraints, rerun
 from interlock.core.facts import Needs
-from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT
+from interlock.core.settle import ATTEMPT_TIMEOUT, TIMEOUT, runtimes
 from interlock.core.state import ATTEMPT_RUNTIME, SchedulerState
 from interlock.core.stop import ask_to_stop, cancel_run
 from interlock.core.transition import Pass
@@ -87,8 +87,9 @@ def has_expired(p: Pass, run: Run) -> bool:
 
 
 def overrun(p: Pass, run: Run, kind: str) -> None:
-    """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook."""
-    if run.state is State.TERMINATING:
+    """Stop a run if it or its attempt has run for too long. One that has done its work waits only for its hook,
+    and a verdict may have lifted the limit."""
+    if run.state is State.TERMINATING or kind not in dict(runtimes(p.state.job_of(run), run)):
         return
     if (allowed := p.state.job_of(run).constraints.max_allowed_run_time) is not None:
         p.violate(run, ALLOWED, f"stopped after {span(checked(allowed))} of run time")

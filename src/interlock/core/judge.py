@@ -17,19 +17,20 @@ from msgspec.structs import replace
 
 from interlock.core import effects
 from interlock.core.facts import Needs
+from interlock.core.gates import POLICY_LIMIT
 from interlock.core.guard_actions import ActionFailed, inform
-from interlock.core.state import WAIT, SchedulerState
+from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditKind
 from interlock.model.command import PolicyMoved
-from interlock.model.duration import span
+from interlock.model.duration import checked, span
 from interlock.model.effect import CheckPolicy, Effect, ReadPayload
 from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfApproval, StaleApproval, UnknownRun
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Approval, Judged, seen
 from interlock.model.job import Job
-from interlock.model.policy import PolicyRequest, Ruling, Verdict
+from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import is_marked
@@ -42,6 +43,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not re
 LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
+UNSURE = GUARDED | {State.DISPATCHED}
 BYPASSED = "safety_bypassed"  # label of a run that started without a verdict
 
 
@@ -49,9 +51,12 @@ def judge(p: Pass, run: Run) -> bool:
     """Judge a run that is due; a stage of the entry."""
     state = p.state
     if state.policy is None and not state.limits.remote_policy:
+        if run.facets is not None and run.judged is not None:
+            p.set_facet(run, policy=None)
         return False
     if run.id in p.passed:
         return False
+    state.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
     data = p.payloads.get(run.id, run.payload)
@@ -72,6 +77,9 @@ def judge(p: Pass, run: Run) -> bool:
 
 def _is_new(run: Run) -> bool:
     """Return whether a run was never let pass before, so that a velocity counts it."""
+    if run.previous is State.APPROVAL_REQUIRED:
+        judged = run.judged
+        return run.attempt == 0 and judged is not None and judged.approval is not None and not judged.approval.approved
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
@@ -105,6 +113,9 @@ def payload_read(p: Pass, run: Run, answer: bytes) -> None:
 def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | str]) -> None:
     """Apply the verdict of a remote policy, or act on the reason why there is none."""
     request, verdict = answer
+    if not isinstance(verdict, str) and p.state.policy_digest not in ("", verdict.policy):
+        p.entering.append(run)  # the policy has changed since it was asked, so ask again
+        return
     if _unanswered(p, run, request, verdict) if isinstance(verdict, str) else _apply(p, run, request, verdict):
         p.passed.add(run.id)
         p.entering.append(run)
@@ -138,7 +149,7 @@ def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
 
 
 def _let_others_pass(p: Pass, run: Run) -> None:
-    if run.session is not None and run.attempt == 0:
+    if run.session is not None and run.started_at is None:
         p.stepping_back.append(run)
 
 
@@ -147,16 +158,19 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
     ruling, known = verdict.ruling, run.judged
     if verdict.notes:
         _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), ruling=ruling, notes=verdict.notes)
+    is_same = known is not None and known.policy == verdict.policy
+    given = known.approval if known is not None and is_same and known.approval and known.approval.approved else None
+    judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits, given)
     if ruling is Ruling.ALLOW:
         if known is not None:
-            p.set_facet(run, policy=None)
+            p.set_facet(run, policy=None if given is None else judged)
         p.passed_because[run.id] = f"allowed by {_source(verdict)}"
         return True
-    judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits)
     if ruling is Ruling.CONSTRAIN:
         if known != judged:
             p.set_facet(run, policy=judged)
             _record(p, run, verdict)
+            _limit_run_time(p, run, None if known is None else known.limits)
         p.passed_because[run.id] = f"allowed with limits by {_source(verdict)}"
         return True
     if ruling is Ruling.ASK:
@@ -168,6 +182,14 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
         p.set_facet(run, policy=judged)
         _deny(p, run, f"denied by {_source(verdict)}: {verdict.reason}")
     return False
+
+
+def _limit_run_time(p: Pass, run: Run, before: RunLimits | None) -> None:
+    """Let a new limit count from the first start of a run that has begun."""
+    longest = run.limits.max_runtime
+    if run.started_at is not None and longest is not None and (before is None or before.max_runtime != longest):
+        left = min(run.started_at - p.now, 0.0) + checked(longest)
+        p.state.set_span(p.elapsed + left, run, RUNTIME)
 
 
 def _source(verdict: Verdict) -> str:
@@ -239,6 +261,10 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
     approval = None if judged is None else judged.approval
     if judged is None or approval is None:
         raise NoApproval(run.id, run.state)
+    if run.state is State.APPROVAL_REQUIRED and run.due_at is not None and run.due_at <= p.now:
+        time_passed(p, run)
+    if run.state is State.PENDING and approval.approved is None:
+        raise StaleApproval(run.id)
     if run.state is not State.APPROVAL_REQUIRED:
         raise AlreadyResolved(run.id, run.state, approval.by)
     if command.seen not in ("", seen(judged)):
@@ -263,25 +289,34 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
 
 def time_passed(p: Pass, run: Run) -> None:
     """Judge a run again after a pause, or deny one that nobody has approved in time."""
-    run.due_at = None
     if run.state is State.PENDING:
-        assert run.judged is not None
-        p.set_facet(run, policy=replace(run.judged, waits=False))
-        p.entering.append(run)
-        return
+        if run.due_at is not None and run.due_at <= p.now + JUMP:
+            _end_pause(p, run)
+        return  # otherwise a new pause began before this one ended
     p.audit(AuditKind.APPROVAL_EXPIRED, "scheduler", run.tenant, run.id, job=run.job_id)
     _deny(p, run, f"nobody approved it within {span(p.state.limits.approval_timeout)}")
 
 
-def adopt_policy(p: Pass, policy: Policy | None) -> None:
-    """Take the declared policy, and judge waiting runs again if it is another one. Constraints hold back runs that the
-    store cannot show to have been judged by it: these are judged again once they pass."""
+def _end_pause(p: Pass, run: Run) -> None:
+    assert run.judged is not None
+    run.due_at = None
+    p.set_facet(run, policy=replace(run.judged, waits=False))
+    p.entering.append(run)
+
+
+def adopt_policy(p: Pass, policy: Policy | None, is_start: bool) -> None:
+    """Take the declared policy, and judge waiting runs again if it is another one. The store cannot show which policy
+    judged a run that its constraints or its worker have: it is judged again if they let it go. Nor can it show whether
+    a remote policy has changed before a start."""
     state = p.state
     state.policy = policy
     if policy is not None or state.limits.remote_policy:
-        state.unjudged.update(run.id for run in state.runs.values() if run.state in GUARDED)
+        state.unjudged = {run.id for run in state.runs.values() if run.state in UNSURE}
     if not state.limits.remote_policy:
         _note_digest(p, "" if policy is None else policy.digest)
+    elif is_start:
+        for run in [run for run in state.runs.values() if run.state is State.SCHEDULED]:
+            p.move(run, State.PENDING, "the policy may have changed")
 
 
 def policy_moved(p: Pass, origin: str, command: PolicyMoved) -> None:
@@ -296,16 +331,19 @@ def _note_digest(p: Pass, digest: str) -> None:
     p.audit(AuditKind.POLICY_CHANGED, "scheduler", "", digest, before=state.policy_digest)
     state.policy_digest = digest
     p.batch.memos[MEMO] = digest.encode() or None
+    for name, gate in state.gates.items():
+        if name.startswith(POLICY_LIMIT):
+            gate.let_try(state, len(state.runs))  # its limit may have risen
     for run in list(state.runs.values()):
         if run.state is State.APPROVAL_REQUIRED:
             run.due_at = None
             p.move(run, State.PENDING, CHANGED)
         elif run.state is State.SCHEDULED and not _stays_allowed(state, run, p.now):
             p.move(run, State.PENDING, CHANGED)
-        elif run.state in GUARDED:
+        elif run.state in UNSURE:
             state.unjudged.add(run.id)
         elif run.state is State.PENDING and run.judged is not None and run.judged.waits:
-            time_passed(p, run)
+            _end_pause(p, run)
 
 
 def _stays_allowed(state: SchedulerState, run: Run, now: float) -> bool:
@@ -325,11 +363,13 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a wait for the verdict, for an approval, or after a verdict."""
     judged, kind = run.judged, ReasonKind.POLICY
     if run.state is State.APPROVAL_REQUIRED and judged is not None and run.due_at is not None:
-        text = f"waits for an approval (rule {judged.rule}: {judged.reason}), for {span(run.due_at - now.wall)} more"
-        yield Reason(kind=ReasonKind.APPROVAL, text=text, name=judged.rule, since=run.changed_at, at=run.due_at)
+        at = run.due_at + state.jump(now)
+        text = f"waits for an approval (rule {judged.rule}: {judged.reason}), for {span(at - now.wall)} more"
+        yield Reason(kind=ReasonKind.APPROVAL, text=text, name=judged.rule, since=run.changed_at, at=at)
     elif run.state is State.PENDING and judged is not None and judged.waits and run.due_at is not None:
         why = f"is throttled by rule {judged.rule}" if judged.ruling is Ruling.THROTTLE else f"waits: {judged.reason}"
-        text = f"{why}; it is judged again in {span(run.due_at - now.wall)}"
-        yield Reason(kind=kind, text=text, name=judged.rule or None, at=run.due_at)
+        at = run.due_at + state.jump(now)
+        text = f"{why}; it is judged again in {span(at - now.wall)}"
+        yield Reason(kind=kind, text=text, name=judged.rule or None, at=at)
     elif run.state is State.PENDING and (state.policy is not None or state.limits.remote_policy) and not run.is_held:
         yield Reason(kind=kind, text="waits for the verdict of the policy", since=run.changed_at)

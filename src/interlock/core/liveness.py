@@ -97,7 +97,7 @@ def _forget(p: Pass, worker: Worker) -> None:
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:
     """Send a dispatch after its payloads and checkpoint were read."""
     worker = p.state.workers[str(run.worker_id)]
-    if run.stop is not None or run.is_held:
+    if run.stop is not None or run.is_held or run.id in p.state.unjudged:
         give_back(p, worker.attempts[run.id], "not yet sent to its worker")
     else:
         send(p, run, worker, *inputs)

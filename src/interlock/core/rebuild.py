@@ -14,8 +14,8 @@ from interlock.core.output import MEMO as SCANNED
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
-from interlock.core.state import LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
-from interlock.core.timers import JUMP, waits_for_span
+from interlock.core.state import JUMP, LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
+from interlock.core.timers import waits_for_span
 from interlock.model.duration import checked
 from interlock.model.job import Job
 from interlock.model.lane import LaneMemo, LaneSpec

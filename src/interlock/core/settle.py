@@ -222,6 +222,9 @@ def give_back(p: Pass, attempt: Attempt, reason: str) -> None:
         if run.is_held:
             p.move(run, State.PENDING, "held")
             p.stepping_back.append(run)
+        elif run.id in p.state.unjudged:
+            p.state.unjudged.discard(run.id)
+            p.move(run, State.PENDING, "the policy has changed")
     else:
         _again(p, run, reason)
 

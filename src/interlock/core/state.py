@@ -30,7 +30,7 @@ from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
-from interlock.model.run import Run, RunIds
+from interlock.model.run import Now, Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
 from interlock.policy.velocity import Windows
@@ -83,6 +83,7 @@ WAIT, RUNTIME, ATTEMPT_RUNTIME, LATE = "seq", "started_at", "attempt_started_at"
 """The kinds of spans: the wait for a delay or a retry, the run time of a run, that of an attempt, and the expected one.
 Each is the name of a field of the run; a change of that field voids the span."""
 
+JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded ends of waits
 Span = tuple[float, int, str, str, float]  # elapsed time of its end, tie-breaker, run id, kind, value of the field
 NOT_OUT = inf  # `Attempt.heard` before the attempt is sent: it cannot be silent
 
@@ -168,7 +169,7 @@ class SchedulerState:
         self.windows = Windows()  # of rules with a velocity
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
-        self.unjudged: set[str] = set()  # runs with constraints that must be judged again once they pass
+        self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
         self.sessions: dict[tuple[str, str], Session] = {}  # (tenant, name) → session with live runs
@@ -334,6 +335,11 @@ class SchedulerState:
 
     def set_span(self, end: float, run: Run, kind: str) -> None:
         heappush(self.spans, (end, self.arrival(), run.id, kind, getattr(run, kind)))
+
+    def jump(self, now: Now) -> float:
+        """Return by how much the wall clock has jumped since the last pass that followed it."""
+        jump = now.wall - now.elapsed - self.wall_ahead
+        return jump if abs(jump) >= JUMP else 0.0
 
     def sweep(self) -> None:
         """Drop timers, spans and definitions that no live run needs, once they are the majority."""

@@ -19,8 +19,6 @@ from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.run import Now, Run
 from interlock.model.state import State
 
-JUMP = 1.0  # least jump of the wall clock, in seconds, that moves the recorded ends of waits
-
 
 def fire(p: Pass) -> None:
     """Look at every run whose timer is due. A timer is only a hint: the run's own fields decide."""
@@ -109,15 +107,9 @@ _WAITS: dict[State, Callable[[Pass, Run], None]] = {
 """state → what the end of a wait does there"""
 
 
-def _jump(state: SchedulerState, now: Now) -> float:
-    """Return by how much the wall clock has jumped since the last pass that followed it."""
-    jump = now.wall - now.elapsed - state.wall_ahead
-    return jump if abs(jump) >= JUMP else 0.0
-
-
 def follow_wall_clock(p: Pass) -> None:
     """Move the recorded ends of waits, and the debts of rates, by the change of the wall clock."""
-    jump = _jump(p.state, Now(p.now, p.elapsed))
+    jump = p.state.jump(Now(p.now, p.elapsed))
     if not jump:
         return
     p.state.wall_ahead = p.now - p.elapsed
@@ -137,7 +129,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     """Explain a wait for a time: that of the run, or of its retry."""
     if run.state not in (State.PRERUN, State.RETRYING) or run.due_at is None:
         return
-    at = run.due_at + _jump(state, now) if waits_for_span(run) else run.due_at
+    at = run.due_at + state.jump(now) if waits_for_span(run) else run.due_at
     left = f"in {span(at - now.wall)}" if at > now.wall else "now"
     if run.state is State.RETRYING:
         most = most_retries(state.job_of(run), run)

@@ -123,10 +123,7 @@ class Pass(Decisions, kw_only=True):
         if effect & REWRITES:
             self.rewritten.add(run.id)
         if before is State.SCHEDULED and effect & ENTERS and run.facets is not None and run.guarded.cleared:
-            # It is held, and gives up its place.
-            self.state.guards[run.job_id].drop(run)
-            self.freed_places[run.job_id] = None
-            self.set_facet(run, constraints=replace(run.guarded, cleared=False))
+            self._give_up_place(run)
         if before is State.SCHEDULED and effect & (ENTERS | ENDS) and not self.state.waits_in_session(run):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
         if before is State.APPROVAL_REQUIRED:
@@ -135,6 +132,13 @@ class Pass(Decisions, kw_only=True):
             self.entering.append(run)
         elif effect & ENDS:
             self._end(run)
+
+    def _give_up_place(self, run: Run) -> None:
+        """Let others of its job pass a run that is held, or that is judged again and has never begun."""
+        if run.is_held or run.started_at is None:
+            self.state.guards[run.job_id].drop(run)
+            self.freed_places[run.job_id] = None
+            self.set_facet(run, constraints=replace(run.guarded, cleared=False))
 
     def _end(self, run: Run) -> None:
         state = self.state

@@ -48,7 +48,8 @@ class RemotePolicy:
         circuit: CircuitState | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`on_moved` gets the digest of the policy when it is first seen and whenever it changes."""
+        """`on_moved` gets the digest of the policy when it is first seen, whenever it changes, and at each look: the
+        scheduler may have lost it with a commit that failed."""
         access.check("policy_service", address)
         target = f"dns:///{address}"
         if access.tls:
@@ -58,6 +59,8 @@ class RemotePolicy:
         self._stub = PolicyServiceStub(self._channel)
         self.address = address
         self.digest = ""  # the last one seen
+        self._calls = 0
+        self._shown_by = 0  # number of the call that showed the digest; an earlier call may be answered later
         self._on_moved = on_moved
         self._limit = limit
         self._circuit = circuit or LocalCircuit()
@@ -71,8 +74,10 @@ class RemotePolicy:
             raise PolicyClosed
         now = self._clock.now().wall
         round = (await self._circuit.change(lambda one: one.begin(now))).round
+        self._calls += 1
+        call = self._calls
         try:
-            verdicts = self._read(await self._ask(requests, again), len(requests))
+            verdicts = self._read(await self._ask(requests, again), len(requests), call)
         except BaseException as error:
             if isinstance(error, PolicyUnavailable) and not self._closed:
                 await self._failed(round, error)
@@ -94,7 +99,7 @@ class RemotePolicy:
         except grpc.aio.AioRpcError as error:
             raise PolicyUnavailable(f"{error.code().name}: {error.details()}") from None
 
-    def _read(self, answers: list[wire.Answers | None], count: int) -> list[Verdict]:
+    def _read(self, answers: list[wire.Answers | None], count: int, call: int) -> list[Verdict]:
         if self._closed:
             raise PolicyClosed
         # gRPC gives None for a message that it cannot read.
@@ -110,9 +115,10 @@ class RemotePolicy:
             raise PolicyUnavailable(f"it answers nonsense: {error.args[0]} is not a ruling") from None
         except InterlockError as error:
             raise PolicyUnavailable(f"it answers nonsense: {error}") from None
-        if digest != self.digest:
-            self.digest = digest
-            self._on_moved(digest)
+        if call > self._shown_by:
+            is_new, self.digest, self._shown_by = digest != self.digest, digest, call
+            if is_new or count == 0:
+                self._on_moved(digest)
         return verdicts
 
     async def _failed(self, round: int, error: PolicyUnavailable) -> None:

@@ -1,0 +1,70 @@
+"""A judge that is careless: the real one with one function exchanged for as long as a pass takes."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from math import inf
+from typing import Any
+from unittest.mock import patch
+
+from msgspec.structs import replace
+
+from interlock.core import judge, step, timers
+from interlock.core.decisions import Decisions
+from interlock.core.transition import Pass
+from interlock.model.approval_request import Resolve
+from interlock.model.facets import Judged
+from interlock.model.policy import PolicyRequest
+from interlock.model.run import Run
+from interlock.model.state import State
+from soak.simulation.scenario import Sabotage
+
+_ask, _decide = judge._ask, step.step
+
+
+def careless_step(sabotage: Sabotage) -> Callable[..., Decisions]:
+    def careless(*arguments: Any) -> Decisions:
+        with ExitStack() as stack:
+            if sabotage.judge_keeps_verdicts:
+                stack.enter_context(patch.object(judge, "_note_digest", _note_only))
+            elif sabotage.judge_reuses_approvals:
+                stack.enter_context(patch.object(judge, "_ask", _ask_once))
+            elif sabotage.judge_fails_open:
+                stack.enter_context(patch.object(judge, "_unanswered", lambda *_: True))
+            elif sabotage.judge_lets_own_approve:
+                stack.enter_context(patch.dict(step._HANDLERS, {Resolve: _resolve_own}))
+            else:
+                stack.enter_context(patch.dict(step._HANDLERS, {Resolve: _resolve_late}))
+                stack.enter_context(patch.dict(timers._WAITS, {State.APPROVAL_REQUIRED: lambda p, run: None}))
+            return _decide(*arguments)
+
+    return careless
+
+
+def _note_only(p: Pass, digest: str) -> None:
+    p.state.policy_digest = digest
+    p.batch.memos[judge.MEMO] = digest.encode() or None
+
+
+def _ask_once(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
+    if run.judged is not None:
+        p.set_facet(run, policy=replace(run.judged, policy=judged.policy))
+    return _ask(p, run, request, judged)
+
+
+def _resolve_own(p: Pass, origin: str, command: Resolve) -> None:
+    run = p.find(command.run_id)
+    owner = "" if run is None else run.created_by
+    try:
+        if run is not None:
+            run.created_by = ""
+        judge.resolve(p, origin, command)
+    finally:
+        if run is not None:
+            run.created_by = owner
+
+
+def _resolve_late(p: Pass, origin: str, command: Resolve) -> None:
+    run = p.find(command.run_id)
+    if run is not None and run.state is State.APPROVAL_REQUIRED:
+        run.due_at = inf
+    judge.resolve(p, origin, command)
