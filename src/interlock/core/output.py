@@ -110,7 +110,8 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
 
 
 def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
-    decision, reason = found.decision, ", ".join(sorted({one.kind for one in found.findings})) + " found"
+    kinds = sorted({one.kind for one in found.findings})
+    decision, reason = found.decision, f"{', '.join(kinds)} found"
     if found.error:
         p.scans_skipped += 1
         if fail_mode is FailMode.OPEN:
@@ -120,7 +121,7 @@ def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
     if decision is OutputAction.REDACT and found.redacted is not None:
         run.result = found.redacted
         p.set_facet(run, output=record)
-        p.audit(AuditKind.REDACTED, run.created_by, run.tenant, run.id, job=run.job_id, kinds=reason)
+        p.audit(AuditKind.REDACTED, run.created_by, run.tenant, run.id, job=run.job_id, kinds=kinds)
     elif decision is OutputAction.ALLOW:
         p.set_facet(run, output=record)
     else:
