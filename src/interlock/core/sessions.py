@@ -296,22 +296,27 @@ def _stop(p: Pass, session: Session, actor: str) -> bool:
 
 
 def _stop_all(p: Pass, session: Session, actor: str) -> bool:
-    runs = [*session.not_ended(), *session.waiting.values()]
+    runs = [*session.not_ended(), *session.waiting.values(), *_kept_back(p, session)]
     _note(p, session, cutoff=p.now)
     for run in runs:
         cancel_run(p, run, "stopped", actor)
     return bool(runs)
 
 
+def _kept_back(p: Pass, session: Session) -> list[Run]:
+    """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
+    state, key = p.state, (session.tenant, session.name)
+    guarded = (run for guard in state.guards.values() for run in guard.pending.values() if not run.guarded.cleared)
+    found = [
+        run for run in (*guarded, *state.asking.values(), *state.put_off.values()) if key == (run.tenant, run.session)
+    ]
+    return [run for run in found if run.id not in session.waiting and run.id not in session.active]
+
+
 def _reset(p: Pass, session: Session, actor: str) -> bool:
     """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
     _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
-    not_cleared = [
-        *(run for guard in p.state.guards.values() for run in guard.pending.values() if not run.guarded.cleared),
-        *p.state.asking.values(),
-    ]
-    of_session = [run for run in not_cleared if (run.tenant, run.session) == (session.tenant, session.name)]
-    for run in [*session.waiting.values(), *of_session]:
+    for run in [*session.waiting.values(), *_kept_back(p, session)]:
         cancel_run(p, run, CLEARED, actor)
     for run in session.not_ended():
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))

@@ -133,6 +133,8 @@ class Pass(Decisions, kw_only=True):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
         if before is State.APPROVAL_REQUIRED:
             self.state.asking.pop(run.id, None)
+        elif self.state.put_off:
+            self.state.put_off.pop(run.id, None)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:

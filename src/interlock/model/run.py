@@ -16,6 +16,7 @@ CATCH_UP = "catch_up"  # its time had passed
 TRIGGER = "trigger"  # a client triggered it
 RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
+MOST_SUBMITTERS = 20
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
 
@@ -103,6 +104,12 @@ class Run(msgspec.Struct, gc=False):
     @property
     def judged(self) -> Judged | None:
         return None if self.facets is None else self.facets.policy
+
+    @property
+    def submitters(self) -> tuple[str, ...]:
+        """Everybody on whose behalf it runs, the latest last."""
+        behind = () if self.facets is None or self.facets.behind is None else self.facets.behind
+        return tuple(dict.fromkeys((*behind, self.created_by)))[-MOST_SUBMITTERS:]
 
     @property
     def limits(self) -> RunLimits:
