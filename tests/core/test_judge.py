@@ -686,6 +686,28 @@ def test_a_session_that_is_stopped_leaves_no_run_that_waits_for_the_policy(actio
     assert machine.state.put_off == {}
 
 
+def test_a_run_that_is_judged_again_is_not_overtaken_in_its_session() -> None:
+    limits = Limits(session_patterns={"*": {"debounce": 0.0, "max_concurrent": 1, "cap": 1000}})
+    machine = judged_by(ALLOWS, limits=limits)
+    first, second, third = (machine.submit(session="s", labels={"n": str(number)}) for number in range(3))
+    machine.started(first)
+    machine.policy = policy(rule(Ruling.CONSTRAIN, labels={"n": "1"}, limits=SMALL), default=Ruling.ALLOW)
+    machine.step(("", machine.define()), machine.finish_command(first))
+    assert machine.dispatched() == [first, second]
+    assert machine.state_of(third) is S.SCHEDULED
+
+
+def test_a_run_that_may_have_begun_keeps_its_place_when_it_is_judged_again() -> None:
+    machine = judged_by(ALLOWS, GUARDS)
+    first, second = machine.submit(), machine.submit()
+    machine.lost(first)  # before it said that it had begun
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.ACTION_RUNNING)
+    change(machine, policy(rule(Ruling.DENY, tenants=("other",)), default=Ruling.ALLOW))
+    machine.worker_up()  # which never got it
+    assert machine.path(first)[-4:] == [S.SCHEDULED, S.PENDING, S.SCHEDULED, S.DISPATCHED]
+    assert machine.state_of(second) is S.ACTION_RUNNING
+
+
 # ── a policy that is elsewhere ──────────────────────────────────────────────────────────────────────────────────────
 
 YES, NO = Verdict(ruling=Ruling.ALLOW, policy="p1"), Verdict(ruling=Ruling.DENY, rule="no", policy="p1")

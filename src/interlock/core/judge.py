@@ -171,7 +171,7 @@ def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
 
 
 def _let_others_pass(p: Pass, run: Run) -> None:
-    if run.session is not None and run.started_at is None:
+    if run.session is not None and not run.may_have_begun:
         p.stepping_back.append(run)
 
 

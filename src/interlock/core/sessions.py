@@ -172,6 +172,8 @@ def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Itera
         for run in session.waiting.values():
             if run.state is State.SCHEDULED:
                 break
+            if run.state is State.PENDING and not run.is_put_off:
+                return  # its verdict comes soon, and until then it keeps its place
         else:
             return
         if run is session.collector and elapsed < session.window:
@@ -236,9 +238,10 @@ def _step_back(p: Pass, run: Run) -> None:
     """Let others of its session proceed past a run that waits for a person or the policy although its turn has come."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
     waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED)
-    if session is not None and waits and run.id in session.active:
-        _wait_again(session, run)
-        p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
+    if session is not None and waits:
+        if run.id in session.active:
+            _wait_again(session, run)
+            p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
 
 
@@ -307,10 +310,9 @@ def _kept_back(p: Pass, session: Session) -> list[Run]:
     """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
     state, key = p.state, (session.tenant, session.name)
     guarded = (run for guard in state.guards.values() for run in guard.pending.values() if not run.guarded.cleared)
-    found = [
-        run for run in (*guarded, *state.asking.values(), *state.put_off.values()) if key == (run.tenant, run.session)
-    ]
-    return [run for run in found if run.id not in session.waiting and run.id not in session.active]
+    kept = (*guarded, *state.asking.values(), *state.put_off.values())
+    arrived = {*session.waiting, *session.active}
+    return [run for run in kept if (run.tenant, run.session) == key and run.id not in arrived]
 
 
 def _reset(p: Pass, session: Session, actor: str) -> bool:

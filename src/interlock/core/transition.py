@@ -142,7 +142,7 @@ class Pass(Decisions, kw_only=True):
 
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""
-        if run.is_held or run.started_at is None:
+        if run.is_held or not run.may_have_begun:
             self.state.guards[run.job_id].drop(run)
             self.freed_places[run.job_id] = None
             self.set_facet(run, constraints=replace(run.guarded, cleared=False))
