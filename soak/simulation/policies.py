@@ -14,12 +14,12 @@ import msgspec
 
 from interlock.core.audit import COUNTED, HEAD, Repeated
 from interlock.core.decisions import Batch, Decisions, Failed
-from interlock.core.judge import BYPASSED, request_of
+from interlock.core.judge import request_of
 from interlock.core.state import JUMP, SchedulerState
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditHead, AuditKind, verify
 from interlock.model.error import PolicyUnavailable
-from interlock.model.policy import NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.policy import BYPASSED, NO_LIMITS, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import StateReport
 from interlock.model.run import Run, Transition
@@ -216,7 +216,7 @@ class Policies:
         return ""
 
     def _request(self, run: Run) -> PolicyRequest:
-        request = request_of(self._disk.job_versions[run.job_version], run, run.payload or b"{}")
+        request = request_of(self._disk.job_versions[run.job_version], run, (run.payload or b"{}",))
         labels = {name: value for name, value in request.labels.items() if name != BYPASSED}
         return msgspec.structs.replace(request, labels=labels)
 

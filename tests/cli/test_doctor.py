@@ -108,13 +108,15 @@ def test_a_database_that_is_none(folder: Path, make: Callable[[Path], object], s
 @pytest.mark.behaviour("TIM-16")
 def test_more_runs_than_are_to_be_kept(folder: Path) -> None:
     serving(folder, "--workers", "0").stop()
-    columns = "id, job_id, tenant, created_at, scheduled_at, job_version, lane, state, reason, actor, changed_at"
+    columns = (
+        "id, job_id, tenant, created_at, scheduled_at, job_version, lane, state, reason, actor, created_by, changed_at"
+    )
     counts = "seq, attempt, fence, failures, crashes, heartbeats, has_checkpoint"
     with closing(sqlite3.connect(folder / "interlock.db")) as connection:
         connection.execute(
             f"WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50002) "
             f"INSERT INTO runs ({columns}, {counts}, ended_at, payload) "
-            "SELECT 'r' || i, 'job' || (i % 2), 'default', 1, 1, '', '', 'succeeded', '', '', 1, "
+            "SELECT 'r' || i, 'job' || (i % 2), 'default', 1, 1, '', '', 'succeeded', '', '', '', 1, "
             "1, 1, 1, 0, 0, 0, 0, 1, '{}' FROM n"
         )
         connection.commit()

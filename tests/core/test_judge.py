@@ -12,16 +12,18 @@ from interlock.core.explain import explain
 from interlock.core.state import Limits
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditEntry, AuditFilter
-from interlock.model.command import PolicyMoved, StartDraining
+from interlock.model.command import PolicyMoved, Refill, StartDraining
 from interlock.model.facets import seen
 from interlock.model.guard import Action, Constraints
 from interlock.model.job import Job
-from interlock.model.message import Dispatch, Returned, Stop
+from interlock.model.lane_request import ActOnSession
+from interlock.model.message import Dispatch, Returned, Stop, Usage
 from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.policy_document import Match, PolicyDocument, Rule, Velocity
 from interlock.model.request import ActOnRun, StateReport
 from interlock.model.run_action import RunAction
 from interlock.model.schedule import Schedule
+from interlock.model.session import SessionAction
 from interlock.model.state import State
 from interlock.policy.policy import Policy, compile_policy
 from tests.core.machine import AT_ONCE, Machine, at_once, retrying_job
@@ -395,6 +397,56 @@ def test_others_of_a_session_pass_a_run_that_waits(state: str) -> None:
     assert machine.dispatched() == [first, slow]
 
 
+DEBOUNCED = Limits(session_patterns={"*": {"debounce": 5.0, "max_concurrent": 1, "cap": 1000}})
+
+
+@pytest.mark.behaviour("POL-4", "POL-7")
+@pytest.mark.parametrize(
+    ("one", "two", "joins"),
+    [
+        ({}, {}, True),
+        ({"labels": {"a": "b"}}, {"labels": {"a": "b"}}, True),
+        ({}, {"labels": {"a": "b"}}, False),
+        ({}, {"priority": "batch"}, False),
+        ({}, {"labels": {"limited": "yes"}}, False),
+        ({"labels": {"limited": "yes"}}, {"labels": {"limited": "yes"}}, False),
+    ],
+)
+def test_runs_of_a_session_join_only_if_the_policy_sees_them_alike(one: Any, two: Any, joins: bool) -> None:
+    """A run that another has collected would otherwise get around its own verdict."""
+    found = policy(rule(Ruling.CONSTRAIN, labels={"limited": "yes"}, limits=SMALL), default=Ruling.ALLOW)
+    machine = judged_by(found, limits=DEBOUNCED)
+    first, second = machine.submit(session="s", **one), machine.submit(session="s", **two)
+    assert machine.run(first).has_collected is joins
+    assert (machine.state_of(second) is S.SKIPPED) is joins
+
+
+@pytest.mark.behaviour("POL-7")
+def test_a_run_is_judged_again_by_all_the_payloads_that_it_has_collected() -> None:
+    machine = judged_by(ALLOWS, limits=DEBOUNCED)
+    first, _ = machine.submit(session="s"), machine.submit(session="s", payload=b'{"x":"' + b"y" * 2000 + b'"}')
+    assert machine.run(first).has_collected
+    change(machine, policy(rule(Ruling.DENY, payload_over=1000), default=Ruling.ALLOW))
+    assert machine.state_of(first) is S.DENIED
+    fifth, _ = machine.submit(session="u"), machine.submit(session="u")
+    change(machine, ASKS)  # nobody could see all that they approve
+    assert machine.state_of(fifth) is S.DENIED
+    change(machine, policy(rule(Ruling.DENY, payload_over=1000), default=Ruling.ALLOW))
+    third, fourth = machine.submit(session="s"), machine.submit(session="s")
+    assert machine.run(third).has_collected
+    change(machine, policy(rule(Ruling.DENY, payload_over=999), default=Ruling.ALLOW))
+    machine.advance(10)
+    assert (machine.state_of(third), machine.state_of(fourth)) == (S.DISPATCHED, S.SKIPPED)
+
+
+@pytest.mark.behaviour("POL-9")
+def test_runs_do_not_join_under_a_remote_policy() -> None:
+    machine = Machine(limits=replace(DEBOUNCED, remote_policy=True))
+    machine.remote = lambda _: YES
+    machine.submit(session="s")
+    assert machine.state_of(machine.submit(session="s")) is S.SCHEDULED
+
+
 # ── a policy that changes ───────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -570,6 +622,92 @@ def test_a_policy_that_is_removed_lets_everything_go() -> None:
     assert machine.state_of(run_id) is S.DISPATCHED
 
 
+GUARDS = Job(id="work", constraints=Constraints(max_concurrent_runs=1))
+
+
+@pytest.mark.behaviour("POL-7")
+@pytest.mark.parametrize("options", [{"debounce": 5.0}, {"debounce": 0.0, "cap": 1, "drop": "new"}])
+def test_a_run_that_constraints_let_go_is_judged_before_it_arrives_in_its_session(options: dict[str, Any]) -> None:
+    limits = Limits(session_patterns={"*": {"max_concurrent": 1, "cap": 1000, **options}})
+    machine = judged_by(ALLOWS, GUARDS, limits=limits)
+    first = machine.submit()
+    machine.started(first)
+    others = [machine.submit(session="s") for _ in range(3)]
+    assert {machine.state_of(one) for one in others} == {S.ACTION_RUNNING}
+    machine.restart()  # with the same policy: what the constraints hold back is judged again
+    machine.worker_up(held=[machine.held(first)])
+    machine.policy = DENIES
+    machine.step(("", machine.define()))
+    machine.finished(first)
+    machine.advance(10)
+    assert {machine.state_of(one) for one in others} == {S.DENIED}
+    assert machine.dispatched() == [first]
+
+
+@pytest.mark.behaviour("POL-8")
+@pytest.mark.parametrize("way", ["backfill", "retry", "trigger"])
+def test_nobody_approves_what_runs_on_their_behalf(way: str) -> None:
+    """Whichever way it came about: a backfill, a retry by somebody else, a job that their own run triggered."""
+    jobs = [
+        Job(id="work", schedule=Schedule(once=True, wait=1e8)),
+        Job(id="first", on_success=(Action(action="trigger_job", job="work"),)),
+    ]
+    asks = policy(rule(topics=("work",)), default=Ruling.ALLOW)
+    machine = judged_by(asks, *jobs)
+    if way == "backfill":
+        refill = Refill(1, "work", [machine.wall - 7200.0], b"{}", "default", 1, "client")
+        machine.step(("x", refill))
+    elif way == "retry":
+        rejected = machine.submit()
+        resolve(machine, rejected, approve=False)
+        machine.step(("x", ActOnRun(7, RunAction.RETRY, rejected, "again", "bob", key="k")))
+    else:
+        caused = machine.submit("first")
+        machine.started(caused)
+        machine.finished(caused)
+    [run_id] = machine.state.asking
+    assert resolve(machine, run_id, actor="client") == "self_approval"
+    if way == "retry":
+        assert resolve(machine, run_id, actor="bob") == "self_approval"
+    assert resolve(machine, run_id) == "pending"
+
+
+@pytest.mark.parametrize("action", [SessionAction.STOP_ALL, SessionAction.RESET])
+def test_a_session_that_is_stopped_leaves_no_run_that_waits_for_the_policy(action: SessionAction) -> None:
+    found = policy(
+        rule(id="r1", labels={"ask": "yes"}), rule(Ruling.THROTTLE, "r2", labels={"slow": "yes"}), default=Ruling.ALLOW
+    )
+    machine = judged_by(found, limits=SESSIONS)
+    waiting = [machine.submit(session="s", labels=labels) for labels in ({"ask": "yes"}, {"slow": "yes"})]
+    other = machine.submit(session="t", labels={"ask": "yes"})
+    machine.step(("client", ActOnSession(1, action, "s", "default")))
+    assert {machine.state_of(one) for one in waiting} == {S.CANCELLED}
+    assert machine.state_of(other) is S.APPROVAL_REQUIRED
+    assert machine.state.put_off == {}
+
+
+def test_a_run_that_is_judged_again_is_not_overtaken_in_its_session() -> None:
+    limits = Limits(session_patterns={"*": {"debounce": 0.0, "max_concurrent": 1, "cap": 1000}})
+    machine = judged_by(ALLOWS, limits=limits)
+    first, second, third = (machine.submit(session="s", labels={"n": str(number)}) for number in range(3))
+    machine.started(first)
+    machine.policy = policy(rule(Ruling.CONSTRAIN, labels={"n": "1"}, limits=SMALL), default=Ruling.ALLOW)
+    machine.step(("", machine.define()), machine.finish_command(first))
+    assert machine.dispatched() == [first, second]
+    assert machine.state_of(third) is S.SCHEDULED
+
+
+def test_a_run_that_may_have_begun_keeps_its_place_when_it_is_judged_again() -> None:
+    machine = judged_by(ALLOWS, GUARDS)
+    first, second = machine.submit(), machine.submit()
+    machine.lost(first)  # before it said that it had begun
+    assert (machine.state_of(first), machine.state_of(second)) == (S.DISPATCHED, S.ACTION_RUNNING)
+    change(machine, policy(rule(Ruling.DENY, tenants=("other",)), default=Ruling.ALLOW))
+    machine.worker_up()  # which never got it
+    assert machine.path(first)[-4:] == [S.SCHEDULED, S.PENDING, S.SCHEDULED, S.DISPATCHED]
+    assert machine.state_of(second) is S.ACTION_RUNNING
+
+
 # ── a policy that is elsewhere ──────────────────────────────────────────────────────────────────────────────────────
 
 YES, NO = Verdict(ruling=Ruling.ALLOW, policy="p1"), Verdict(ruling=Ruling.DENY, rule="no", policy="p1")
@@ -659,7 +797,8 @@ def test_a_late_answer_of_a_policy_that_has_changed_does_not_count() -> None:
     machine.step(("", PolicyMoved("p2")))
     [asked] = machine.checked
     machine.answered([(asked, (asked.request, YES))])
-    assert machine.dispatched() == []
+    assert (machine.dispatched(), len(machine.checked)) == ([], 1)  # after a pause, so that two policies cost little
+    machine.advance(1)
     machine.answered([(machine.checked[1], (asked.request, replace(NO, policy="p2")))])
     assert machine.state_of(run_id) is S.DENIED
 
@@ -688,6 +827,25 @@ def test_after_a_restart_a_remote_policy_is_asked_before_anything_is_dispatched(
     machine.remote = lambda _: NO
     machine.advance(10)
     assert machine.state_of(run_id) is S.DENIED
+
+
+def test_a_session_that_becomes_busy_also_takes_back_the_turn_of_a_run_that_is_judged_again() -> None:
+    patterns = {"*": {"debounce": 0.0, "max_concurrent": 3, "cap": 1000}}
+    machine = Machine(limits=Limits(session_patterns=patterns, remote_policy=True))
+    machine.worker_up(slots=1)
+    machine.remote = lambda _: replace(YES, policy="p2")
+    first, second, third = (machine.submit(session="s") for _ in range(3))
+    machine.started(first)
+    machine.remote = None
+    machine.step(("", PolicyMoved("p2")))
+    assert machine.state_of(second) is machine.state_of(third) is S.PENDING
+    machine.step(("one", Usage(first, machine.run(first).fence, 90, 100)))
+    machine.worker_up(slots=100, held=[machine.held(first)])
+    machine.remote = lambda _: replace(YES, policy="p2")
+    machine.advance(10)
+    assert machine.state_of(second) is machine.state_of(third) is S.SCHEDULED
+    machine.finished(first)
+    assert machine.dispatched() == [first, second]
 
 
 def test_a_request_has_what_a_rule_may_ask_for() -> None:

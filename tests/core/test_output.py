@@ -128,6 +128,19 @@ def test_a_failed_run_is_not_checked_but_its_error_and_log_are_redacted() -> Non
         assert all((TOKEN in text) is (found is None) for text in texts)
 
 
+@pytest.mark.behaviour("OUT-6")
+def test_a_private_key_is_redacted_over_several_lines() -> None:
+    machine = Machine(policy=policy(rule()))
+    run_id = machine.running()
+    fence = machine.run(run_id).fence
+    key = ["before", "-----BEGIN RSA " + "PRIVATE KEY-----", "MIIEow", "AAAA", "-----END RSA PRIVATE KEY-----", "after"]
+    for number, text in enumerate(key, 1):
+        machine.step(("one", LogLine(run_id, fence, number, machine.wall, "info", text)))
+    found = [one.text for one in at_once(machine.store.logs(run_id))]
+    assert (found[0], found[-1]) == ("before", "after")
+    assert not any(text in line for text in ("MIIEow", "AAAA") for line in found)
+
+
 # ── phase two ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 

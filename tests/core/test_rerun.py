@@ -75,7 +75,7 @@ def test_a_new_run_has_what_the_old_one_had_and_names_it(end: Callable[..., str]
     assert new.id > old
     assert (new.job_id, new.payload, new.tenant, new.lane, new.session) == ("work", b'{"a":1}', "blue", "team", "s")
     kept = Facets(labels={"by": "ann"}, priority=Priority.BATCH, session=SessionFacet({"cap": 2}, place=1))
-    assert new.facets == replace(kept, retry_of=RetryOf(run_id=old))
+    assert new.facets == replace(kept, retry_of=RetryOf(run_id=old), behind=("client",))
     first = m.history(new.id)[0]
     assert (first.after, first.reason, first.actor, new.origin) == (State.PENDING, "try again", "ann", RETRY)
     stored = m.store.runs_by_id[old]

@@ -35,7 +35,7 @@ def check(client: Client, run_ids: list[str]) -> None:
     assert sorted(audited) == sorted(run_ids[1::2])
 
 
-@pytest.mark.behaviour("OUT-3", "REL-1")
+@pytest.mark.behaviour("OUT-3")
 def test_the_scheduler_is_killed_while_results_wait(folder: Path) -> None:
     (folder / "broken").touch()  # so that nothing is scanned before the kill
     with scanning(folder) as server:

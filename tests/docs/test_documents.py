@@ -20,7 +20,7 @@ RUN = {
     "docs/job-files.md": {"python", "sh", "yaml"},
     "docs/jobs.md": {"python"},
     "docs/operations.md": {"sh", "yaml"},
-    "docs/output-policy.md": {"yaml"},
+    "docs/output-policy.md": {"python", "yaml"},
     "docs/policy-service.md": {"python", "sh", "yaml"},
     "docs/policy.md": {"yaml"},
     "docs/python.md": {"python"},

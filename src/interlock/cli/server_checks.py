@@ -102,13 +102,15 @@ def _is_ours(host: str, port: int) -> bool:
         connection.close()
 
 
-def _workers(tree: ChildInfo) -> Finding:
-    """Check that every worker can start its processes."""
-    workers = [one for one in everybody(tree) if one.path.startswith("workers/")]
-    down = [one for one in workers if one.reason and (one.traceback or one.status not in UP)]
-    faults = [f"{one.name}: {one.reason}" for one in down]
-    detail = "; ".join(faults) or f"{len(workers)} in the tree"
-    return judge("workers", bool(faults), detail, "'interlock tree' shows the traceback; the start is tried again")
+def _children(tree: ChildInfo) -> Iterator[Finding]:
+    """Check that every worker can start its processes, and that the sender and the inspector are up."""
+    for group in ("workers", "sending"):
+        children = [one for one in everybody(tree) if one.path.startswith(f"{group}/")]
+        down = [one for one in children if one.reason and (one.traceback or one.status not in UP)]
+        faults = [f"{one.name}: {one.reason}" for one in down]
+        detail = "; ".join(faults) or f"{len(children)} in the tree"
+        if children or group == "workers":
+            yield judge(group, bool(faults), detail, "'interlock tree' shows the traceback; the start is tried again")
 
 
 def _ready(url: str, token: str | None) -> Iterator[Finding]:
@@ -120,7 +122,7 @@ def _ready(url: str, token: str | None) -> Iterator[Finding]:
                 yield ok("token", "this user has access to the server")
                 # A viewer may not read the tree.
                 with suppress(Forbidden):
-                    yield _workers(client.tree())
+                    yield from _children(client.tree())
             except (Unauthorized, Forbidden) as error:
                 yield fail("token", str(error), "set INTERLOCK_TOKEN to one of the server's tokens")
     except InterlockError as error:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from interlock.core.facts import Needs
+from interlock.core.lanes import enqueue
 from interlock.core.session import memo_name
 from interlock.core.sessions import check_room, queue
 from interlock.core.state import WAIT, SchedulerState
@@ -183,10 +184,14 @@ def admit(p: Pass, run: Run, reason: str = "cleared") -> None:
     if p.state.guards and (guard := p.state.guards.get(run.job_id)) is not None:
         guard.holding[run.id] = run
     p.move(run, State.SCHEDULED, p.passed_because.get(run.id, reason) if p.passed_because else reason)
-    queue(p, run)
-    if p.state.unjudged and run.id in p.state.unjudged:
-        p.state.unjudged.discard(run.id)
-        p.move(run, State.PENDING, "the policy has changed")
+    if not p.state.unjudged or run.id not in p.state.unjudged:
+        queue(p, run)
+        return
+    # Not into its session: there it could join another run, or take a place.
+    p.state.unjudged.discard(run.id)
+    if not p.state.waits_in_session(run):
+        enqueue(p.state, run)
+    p.move(run, State.PENDING, "the policy has changed")
 
 
 def adopt(p: Pass, run: Run, job: Job) -> None:

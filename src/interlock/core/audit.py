@@ -1,6 +1,7 @@
 """The audit: entries join the chain in the pass that they record. Repeated refusals are counted for a minute."""
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from heapq import heappush
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ HEAD = "audit:head"  # name of the memo with the end of the chain
 COUNTED = "audit:repeated:"  # prefix of the names of memos with counts
 DECLARED, TOKENS = "audit:jobs", "audit:tokens"  # names of memos: what was last declared, as a digest or by name
 COUNT_FOR = 60.0  # seconds
-MOST_COUNTED = 1000  # keys that are counted apart; any others share a count for each kind
+MOST_COUNTED = 1000  # keys of a group that are counted apart; any others share a count
 LONGEST = 1000  # characters of a text in an entry
 MOST_NAMES = 20  # names in an entry
 
@@ -42,6 +43,7 @@ class Repeated(msgspec.Struct):
     count: int = 0
     first: str = ""  # subjects
     last: str = ""
+    group: str = ""
 
 
 class Audit:
@@ -50,6 +52,7 @@ class Audit:
     def __init__(self) -> None:
         self.head = AuditHead()
         self.repeated: dict[str, Repeated] = {}
+        self.groups: Counter[str] = Counter()  # how many of them each group has
         self.declared = ""  # digest of the declared jobs; empty if there were none
         self.tokens: dict[str, str] = {}  # as in `NoteTokens`
 
@@ -86,8 +89,11 @@ def note(
         return
     key = _digest_of(repeats)
     fresh = Repeated(kind, actor, tenant, p.now, detail)
-    if key not in state.audit.repeated and len(state.audit.repeated) >= MOST_COUNTED:
-        key, fresh = f"others:{kind}", Repeated(kind, "others", "", p.now, {})
+    # Each kind of decision has a budget of its own, so that none hides another.
+    group = f"{kind}:{detail.get('ruling', '')}"
+    if key not in state.audit.repeated and state.audit.groups[group] >= MOST_COUNTED:
+        key, fresh = f"others:{group}", Repeated(kind, "others", "", p.now, {})
+    fresh.group = group
     known = state.audit.repeated.get(key)
     if known is None:
         _write(p, kind, actor, tenant, subject, detail, count)
@@ -102,6 +108,7 @@ def note(
 def end_count(p: "Pass", key: str) -> None:
     """Write the sum of a minute, if anything was repeated in it."""
     found = p.state.audit.repeated.pop(key)
+    p.state.audit.groups[found.group] -= 1
     if found.count:
         detail = found.detail | {"repeated_since": rfc3339(found.since), "last": found.last}
         _write(p, found.kind, found.actor, found.tenant, found.first, detail, found.count)
@@ -155,6 +162,7 @@ def _digest_of(value: object) -> str:
 
 def _count(state: "SchedulerState", key: str, repeated: Repeated, end: float) -> None:
     state.audit.repeated[key] = repeated
+    state.audit.groups[repeated.group] += 1
     heappush(state.spans, (end, state.arrival(), key, AUDIT, end))
 
 

@@ -46,7 +46,7 @@ def cause(
     deadline = None if timeout is None else p.now + timeout
     new = NewRun(job_id, data, run.tenant, deadline_at=deadline, origin=TRIGGER)
     caused = create_run(p, new, None, f"run {run.id}", why)
-    p.set_facet(caused, caused_by=CausedBy(run.id, depth, check))
+    p.set_facet(caused, caused_by=CausedBy(run.id, depth, check), behind=run.submitters)
     return caused
 
 

@@ -283,7 +283,7 @@ def refill(p: Pass, origin: str, command: Refill) -> None:
     for at in command.times:
         run_id = _free_id(p, occurrence_id(job.id, at, command.tenant), existing)
         if run_id is not None:
-            run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant)
+            run = occurrence(p, job, at, backfill(command.max_parallel), run_id, command.tenant, command.actor)
             run.payload = command.payload or run.payload
             run.actor = command.actor
             p.begin(run)

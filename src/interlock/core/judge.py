@@ -10,7 +10,7 @@ one; the run stays pending meanwhile. A throttled run, and one whose policy cann
 `due_at`. When the policy changes, every run that has not been dispatched is judged again.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from interlock.core.gates import POLICY_LIMIT
 from interlock.core.guard_actions import ActionFailed, inform
 from interlock.core.state import JUMP, RUNTIME, WAIT, SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.access import OWNER
 from interlock.model.approval_request import Resolve
 from interlock.model.audit import AuditKind
 from interlock.model.command import PolicyMoved
@@ -30,7 +31,8 @@ from interlock.model.error import AlreadyResolved, NoApproval, RunPruned, SelfAp
 from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.facets import Approval, Judged, seen
 from interlock.model.job import Job
-from interlock.model.policy import PolicyRequest, Ruling, RunLimits, Verdict
+from interlock.model.payload import EMPTY
+from interlock.model.policy import BYPASSED, PolicyRequest, Ruling, RunLimits, Verdict
 from interlock.model.request import StateReport
 from interlock.model.run import Now, Run
 from interlock.model.secret import is_marked
@@ -43,8 +45,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds until a policy that was not re
 LONGEST_REASON = 500
 MEMO = "policy"  # digest of the policy that judged the waiting runs
 CHANGED = "the policy has changed"
+JOINED = "it has the payloads of several runs, which the policy now judges one by one; submit them again"
+STRICTNESS = (Ruling.ALLOW, Ruling.CONSTRAIN, Ruling.THROTTLE, Ruling.ASK, Ruling.DENY)  # the mildest first
 UNSURE = GUARDED | {State.DISPATCHED}
-BYPASSED = "safety_bypassed"  # label of a run that started without a verdict
 
 
 def judge(p: Pass, run: Run) -> bool:
@@ -59,20 +62,34 @@ def judge(p: Pass, run: Run) -> bool:
     state.unjudged.discard(run.id)
     if run.judged is not None and run.judged.waits and run.due_at is not None:
         return True
-    data = p.payloads.get(run.id, run.payload)
+    payloads = p.payloads.get(run.id) or (() if run.payload is None or run.has_collected else (run.payload,))
     effect: Effect
-    if data is None:
+    if not payloads:
         effect = ReadPayload(run.id, run.seq)
-    elif state.limits.remote_policy:
-        request = request_of(state.job_of(run), run, data)
-        effect = CheckPolicy(run.id, run.seq, request, again=not _is_new(run))
+    elif state.limits.remote_policy and len(payloads) == 1:
+        effect = CheckPolicy(run.id, run.seq, request_of(state.job_of(run), run, payloads), again=not _is_new(run))
     else:
-        assert state.policy is not None
-        request = request_of(state.job_of(run), run, data)
-        return not _apply(p, run, request, state.policy.judge(request, state.windows if _is_new(run) else None, p.now))
+        return not _apply(p, run, *_verdict(p, run, payloads))
     if effect not in state.effects:
         effects.ask(p, effect)
     return True
+
+
+def _verdict(p: Pass, run: Run, payloads: Sequence[bytes]) -> tuple[PolicyRequest, Verdict]:
+    """Return the strictest verdict on a run, which may have collected the payloads of others. Deny it if the policy
+    cannot judge these together."""
+    policy, windows = p.state.policy, p.state.windows if _is_new(run) else None
+    request = request_of(p.state.job_of(run), run, payloads)
+    if p.state.limits.remote_policy or policy is None:
+        return request, Verdict(ruling=Ruling.DENY, reason=JOINED, policy=p.state.policy_digest)
+    if len(payloads) == 1:
+        return request, policy.judge(request, windows, p.now)
+    verdicts = [policy.judge(replace(request, payload=one), windows, p.now) for one in payloads]
+    strictest = max(verdicts, key=lambda one: STRICTNESS.index(one.ruling))
+    if strictest.ruling is Ruling.ASK or any(one.limits != strictest.limits for one in verdicts):
+        # Nobody would see what they approve, and one run cannot obey several limits.
+        strictest = replace(strictest, ruling=Ruling.DENY, reason=JOINED)
+    return request, strictest
 
 
 def _is_new(run: Run) -> bool:
@@ -83,8 +100,10 @@ def _is_new(run: Run) -> bool:
     return run.attempt == 0 and run.previous in (None, State.PRERUN)
 
 
-def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:
+def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
+    """Return what the policy sees of a run; several payloads are one list."""
     facets = run.facets
+    data = payloads[0] if len(payloads) == 1 else b"[%b]" % b",".join(payloads)
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
@@ -105,7 +124,7 @@ def request_of(job: Job, run: Run, data: bytes) -> PolicyRequest:
     )
 
 
-def payload_read(p: Pass, run: Run, answer: bytes) -> None:
+def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
     p.payloads[run.id] = answer
     p.entering.append(run)
 
@@ -114,7 +133,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | st
     """Apply the verdict of a remote policy, or act on the reason why there is none."""
     request, verdict = answer
     if not isinstance(verdict, str) and p.state.policy_digest not in ("", verdict.policy):
-        p.entering.append(run)  # the policy has changed since it was asked, so ask again
+        _pause(p, run, "the policy changed while it was asked")
         return
     if _unanswered(p, run, request, verdict) if isinstance(verdict, str) else _apply(p, run, request, verdict):
         p.passed.add(run.id)
@@ -131,25 +150,28 @@ def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
         p.bypassed.append(request.topic)
         p.passed_because[run.id] = f"no verdict ({why}), and the policy fails open"
         return True
+    _pause(p, run, f"the policy cannot be reached: {why}")
+    return False
+
+
+def _pause(p: Pass, run: Run, why: str) -> None:
+    """Ask the remote policy again later."""
     tries = 0 if run.judged is None else run.judged.tries
     pause = min(FIRST_PAUSE * 2 ** min(tries, 10), LONGEST_PAUSE)
-    known = run.judged or Judged(Ruling.DENY)
-    _wait(
-        p, run, replace(known, reason=f"the policy cannot be reached: {why}"[:LONGEST_REASON], tries=tries + 1), pause
-    )
-    return False
+    _wait(p, run, replace(run.judged or Judged(Ruling.DENY), reason=why[:LONGEST_REASON], tries=tries + 1), pause)
 
 
 def _wait(p: Pass, run: Run, judged: Judged, pause: float) -> None:
     """Keep a run pending for a while, out of its session if it has not begun."""
     p.set_facet(run, policy=replace(judged, waits=True))
+    p.state.put_off[run.id] = run
     run.due_at = p.now + pause
     p.state.set_span(p.elapsed + pause, run, WAIT)
     _let_others_pass(p, run)
 
 
 def _let_others_pass(p: Pass, run: Run) -> None:
-    if run.session is not None and run.started_at is None:
+    if run.session is not None and not run.may_have_begun:
         p.stepping_back.append(run)
 
 
@@ -257,7 +279,7 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
     run = p.find(command.run_id)
     if run is None:
         raise (RunPruned if command.run_id in p.facts.pruned else UnknownRun)(command.run_id)
-    judged, actor = run.judged, command.actor or origin
+    judged, actor = run.judged, command.actor or OWNER.name
     approval = None if judged is None else judged.approval
     if judged is None or approval is None:
         raise NoApproval(run.id, run.state)
@@ -269,7 +291,7 @@ def resolve(p: Pass, origin: str, command: Resolve) -> None:
         raise AlreadyResolved(run.id, run.state, approval.by)
     if command.seen not in ("", seen(judged)):
         raise StaleApproval(run.id)
-    if command.approve and actor == run.created_by:
+    if command.approve and actor in run.submitters:
         key = (AuditKind.SELF_APPROVAL, actor, run.id)
         p.audit(AuditKind.SELF_APPROVAL, actor, run.tenant, run.id, repeats=key, job=run.job_id)
         raise SelfApproval(run.id, actor)
@@ -300,6 +322,7 @@ def time_passed(p: Pass, run: Run) -> None:
 def _end_pause(p: Pass, run: Run) -> None:
     assert run.judged is not None
     run.due_at = None
+    p.state.put_off.pop(run.id, None)
     p.set_facet(run, policy=replace(run.judged, waits=False))
     p.entering.append(run)
 
@@ -328,7 +351,8 @@ def _note_digest(p: Pass, digest: str) -> None:
     state = p.state
     if digest == state.policy_digest:
         return
-    p.audit(AuditKind.POLICY_CHANGED, "scheduler", "", digest, before=state.policy_digest)
+    key = (AuditKind.POLICY_CHANGED, digest)
+    p.audit(AuditKind.POLICY_CHANGED, "scheduler", "", digest, repeats=key, before=state.policy_digest)
     state.policy_digest = digest
     p.batch.memos[MEMO] = digest.encode() or None
     for name, gate in state.gates.items():
@@ -353,9 +377,9 @@ def _stays_allowed(state: SchedulerState, run: Run, now: float) -> bool:
         return False
     if policy is None:
         return True
-    if run.payload is None and policy.needs_payload:
+    if policy.needs_payload and (run.payload is None or run.has_collected):
         return False
-    request = request_of(state.job_of(run), run, run.payload or b"{}")
+    request = request_of(state.job_of(run), run, (run.payload or EMPTY,))
     return policy.judge(request, None, now).ruling is Ruling.ALLOW
 
 

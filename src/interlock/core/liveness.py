@@ -19,6 +19,7 @@ from interlock.model.explanation import Reason, ReasonKind
 from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
+from interlock.policy.output import redact_line
 
 STALE = "stale"
 
@@ -175,7 +176,7 @@ def log_line(p: Pass, worker_id: str, message: LogLine) -> None:
     known.add(number)
     level = message.level
     if state.policy is not None and state.policy.output is not None:
-        text = state.policy.output.redact(text)
+        text, known.of_key = redact_line(text, known.of_key)
     length = len(text) if text.isascii() else len(text.encode())
     full = lines == limits.log_lines or size + length > limits.log_bytes
     if full:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from interlock.core.facts import Needs
 from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
+from interlock.model.access import OWNER
 from interlock.model.approval_request import ReleaseOutput
 from interlock.model.audit import AuditKind
 from interlock.model.error import NotQuarantined, RunPruned, UnknownRun
@@ -109,7 +110,8 @@ def report_scans(p: Pass, origin: str, command: ReportScans) -> None:
 
 
 def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
-    decision, reason = found.decision, ", ".join(sorted({one.kind for one in found.findings})) + " found"
+    kinds = sorted({one.kind for one in found.findings})
+    decision, reason = found.decision, f"{', '.join(kinds)} found"
     if found.error:
         p.scans_skipped += 1
         if fail_mode is FailMode.OPEN:
@@ -119,7 +121,7 @@ def _act(p: Pass, run: Run, found: Scanned, fail_mode: FailMode) -> None:
     if decision is OutputAction.REDACT and found.redacted is not None:
         run.result = found.redacted
         p.set_facet(run, output=record)
-        p.audit(AuditKind.REDACTED, run.created_by, run.tenant, run.id, job=run.job_id, kinds=reason)
+        p.audit(AuditKind.REDACTED, run.created_by, run.tenant, run.id, job=run.job_id, kinds=kinds)
     elif decision is OutputAction.ALLOW:
         p.set_facet(run, output=record)
     else:
@@ -139,7 +141,7 @@ def release_output(p: Pass, origin: str, command: ReleaseOutput) -> None:
     if run.state is not State.OUTPUT_QUARANTINED or record is None:
         raise NotQuarantined(run.id, run.state)
     if record.released_at is None:
-        actor = command.actor or origin
+        actor = command.actor or OWNER.name
         released = replace(record, released_by=actor, released_at=p.now, release_reason=command.reason)
         p.set_facet(run, output=released)
         p.audit(AuditKind.RELEASED, actor, run.tenant, run.id, job=run.job_id, reason=command.reason)

@@ -54,6 +54,7 @@ def rebuild(
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
     state.asking = {run.id: run for run in snapshot.runs if run.state is State.APPROVAL_REQUIRED}
+    state.put_off = {run.id: run for run in snapshot.runs if run.state is State.PENDING and waits_for_span(run)}
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}

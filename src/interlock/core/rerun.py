@@ -19,6 +19,7 @@ from interlock.model import payload
 from interlock.model.bulk import BulkRequest
 from interlock.model.error import Draining, RunNotEnded, RunPruned
 from interlock.model.facets import Facets, RetriedAs, RetryOf
+from interlock.model.policy import BYPASSED
 from interlock.model.request import ActOnRun, NewRun, StartBulk, StateReport
 from interlock.model.run import CALL_KEY, RETRY, Run
 from interlock.model.run_action import RunAction
@@ -92,12 +93,13 @@ def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
     if data is None:  # it ended in this pass, and memory does not keep large payloads
         data = p.facts.runs[old.id].payload or payload.EMPTY
     facets = old.facets or Facets()
+    labels = {name: text for name, text in (facets.labels or {}).items() if name != BYPASSED}
     deadline = None
     if old.deadline_at is not None:
         deadline = p.now + max(0.0, old.deadline_at - max(old.scheduled_at, old.created_at))
     # Without the stamp of the old message, which may be older than a stop of the session.
     return NewRun(
-        old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=facets.labels,
+        old.job_id, data, old.tenant, old.lane, old.session, key, deadline, origin=RETRY, labels=labels or None,
         priority=facets.priority, session_options=old.session_facet.options,
     )  # fmt: skip
 
@@ -105,6 +107,8 @@ def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
 def _run_again(p: Pass, old: Run, new: NewRun, reason: str, actor: str) -> Run:
     digest = None if new.idempotency_key is None else payload.digest(new.job_id, new.payload)
     again = create_run(p, new, digest, actor, reason, RetryOf(run_id=old.id))
+    if old.submitters != (actor,):
+        p.set_facet(again, behind=old.submitters)
     if old.facets is not None and old.facets.collected is not None:
         p.set_facet(again, collected=old.facets.collected)
         p.batch.copied.append((again.id, old.id, False))

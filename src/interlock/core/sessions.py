@@ -40,6 +40,7 @@ from interlock.model.state import GUARDED, State
 
 DROPPED, FULL, STALE, CLEARED = "queue_dropped", "queue_full", "message_stale", "lane_cleared"
 INTERRUPTED = "interrupted by a later run"
+NOT_GIVEN = GUARDED | {State.PENDING, State.APPROVAL_REQUIRED, State.SCHEDULED}  # states before a worker has it
 
 
 def act_needs(state: SchedulerState, command: ActOnSession, needs: Needs) -> None:
@@ -171,6 +172,8 @@ def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Itera
         for run in session.waiting.values():
             if run.state is State.SCHEDULED:
                 break
+            if run.state is State.PENDING and not run.is_put_off:
+                return  # its verdict comes soon, and until then it keeps its place
         else:
             return
         if run is session.collector and elapsed < session.window:
@@ -235,9 +238,10 @@ def _step_back(p: Pass, run: Run) -> None:
     """Let others of its session proceed past a run that waits for a person or the policy although its turn has come."""
     session = None if run.session is None else p.state.sessions.get((run.tenant, run.session))
     waits = run.state in (State.PENDING, State.APPROVAL_REQUIRED)
-    if session is not None and waits and run.id in session.active:
-        _wait_again(session, run)
-        p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
+    if session is not None and waits:
+        if run.id in session.active:
+            _wait_again(session, run)
+            p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=True))
         _proceed(p, session)
 
 
@@ -259,9 +263,11 @@ def note_usage(p: Pass, worker_id: str, message: Usage) -> None:
     usage = (message.tokens, message.window) if message.window else NOTHING.usage
     if usage != session.memo.usage:
         _note(p, session, usage=usage)
-        for one in [one for one in session.active.values() if one.state is State.SCHEDULED and not one.attempt][::-1]:
+        # Those that are judged again are among them.
+        for one in [one for one in session.active.values() if one.state in NOT_GIVEN and not one.attempt][::-1]:
             if session.room < 0:
-                p.state.stir(one.lane).remove(p.state.line_key(one), one)
+                if one.state is State.SCHEDULED:
+                    p.state.stir(one.lane).remove(p.state.line_key(one), one)
                 _wait_again(session, one)
         _proceed(p, session)
 
@@ -293,22 +299,26 @@ def _stop(p: Pass, session: Session, actor: str) -> bool:
 
 
 def _stop_all(p: Pass, session: Session, actor: str) -> bool:
-    runs = [*session.not_ended(), *session.waiting.values()]
+    runs = [*session.not_ended(), *session.waiting.values(), *_kept_back(p, session)]
     _note(p, session, cutoff=p.now)
     for run in runs:
         cancel_run(p, run, "stopped", actor)
     return bool(runs)
 
 
+def _kept_back(p: Pass, session: Session) -> list[Run]:
+    """Return the runs that have not arrived in their session: the policy, a person or constraints keep them back."""
+    state, key = p.state, (session.tenant, session.name)
+    guarded = (run for guard in state.guards.values() for run in guard.pending.values() if not run.guarded.cleared)
+    kept = (*guarded, *state.asking.values(), *state.put_off.values())
+    arrived = {*session.waiting, *session.active}
+    return [run for run in kept if (run.tenant, run.session) == key and run.id not in arrived]
+
+
 def _reset(p: Pass, session: Session, actor: str) -> bool:
     """Begin a new generation: waiting runs end, active ones no longer belong to it, and nothing is used."""
     _note(p, session, generation=session.memo.generation + 1, usage=NOTHING.usage)
-    not_cleared = [
-        *(run for guard in p.state.guards.values() for run in guard.pending.values() if not run.guarded.cleared),
-        *p.state.asking.values(),
-    ]
-    of_session = [run for run in not_cleared if (run.tenant, run.session) == (session.tenant, session.name)]
-    for run in [*session.waiting.values(), *of_session]:
+    for run in [*session.waiting.values(), *_kept_back(p, session)]:
         cancel_run(p, run, CLEARED, actor)
     for run in session.not_ended():
         p.set_facet(run, session=msgspec.structs.replace(run.session_facet, detached=True))
@@ -366,8 +376,7 @@ def open_all(state: SchedulerState, snapshot: Snapshot, now: Now) -> None:
 def had_turn(run: Run) -> bool:
     """Return whether the turn of a stored run has come for certain. One that waits for its first attempt may be in its
     lane or in its session; a start decides anew."""
-    waits = run.state in GUARDED or run.state in (State.SCHEDULED, State.PENDING, State.APPROVAL_REQUIRED)
-    return not waits or (run.attempt > 0 and not run.session_facet.stepped_back)
+    return run.state not in NOT_GIVEN or (run.attempt > 0 and not run.session_facet.stepped_back)
 
 
 def place(state: SchedulerState, run: Run, elapsed: float) -> None:

@@ -94,6 +94,7 @@ class Lines(msgspec.Struct):
     attempt: int
     mark: int = 0  # every line up to this number has arrived
     beyond: set[int] = set()
+    of_key: int = 0  # most lines that may still belong to a private key
 
     def has(self, number: int) -> bool:
         return number <= self.mark or number in self.beyond
@@ -169,6 +170,7 @@ class SchedulerState:
         self.windows = Windows()  # of rules with a velocity
         self.scanned: int | None = None  # position up to which results are scanned; None if none are
         self.asking: dict[str, Run] = {}  # runs that wait for an approval
+        self.put_off: dict[str, Run] = {}  # pending runs that are judged again later
         self.unjudged: set[str] = set()  # runs to judge again when their constraints or their worker let them go
         self.gates: dict[str, Gate] = {}  # those with runs behind them, and rates
         self.open_gates: dict[str, Gate] = {}  # those that may have room for queues behind them
@@ -234,6 +236,11 @@ class SchedulerState:
         if job is None:
             raise unknown_job(job_id, self.jobs)
         return job
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether a policy judges runs, here or elsewhere."""
+        return self.policy is not None or self.limits.remote_policy
 
     def job_of(self, run: Run) -> Job:
         return self.versions[run.job_version]

@@ -161,7 +161,9 @@ def _advance(entry: Entry) -> None:
     entry.next = following(entry.schedule, entry.anchor, entry.next)
 
 
-def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tenant: str = "default") -> Run:
+def occurrence(
+    p: Pass, job: Job, at: float, origin: str, run_id: str = "", tenant: str = "default", by: str = "scheduler"
+) -> Run:
     """Return a new run in prerun for one fire time of a job; the caller begins it."""
     p.occurrences += 1
     due = at if job.schedule is None else at + job.schedule.offset(job.id)
@@ -176,7 +178,7 @@ def occurrence(p: Pass, job: Job, at: float, origin: str, run_id: str = "", tena
         at,
         payload.EMPTY if job.payload is None else msgspec.json.encode(job.payload),
         None,
-        "scheduler",
+        by,
         None if job.deadline is None else max(due, p.now) + job.deadline,
         job.version,
         lane,

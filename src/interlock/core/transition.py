@@ -48,6 +48,11 @@ def created_row(run: Run) -> Row:
     return row[: Run.PLAIN] if row[Run.PLAIN :] == _DEFAULTS else row
 
 
+def _seen_by_policy(run: Run) -> tuple[Any, ...]:
+    facets = run.facets or Facets()
+    return run.job_version, run.created_by, run.lane, run.origin, facets.labels, facets.priority
+
+
 class Pass(Decisions, kw_only=True):
     """The decisions of a step so far."""
 
@@ -73,7 +78,7 @@ class Pass(Decisions, kw_only=True):
     adopting: set[str] = set()  # jobs that have changed
     passed: set[str] = set()  # runs that the remote policy let pass in this pass
     passed_because: dict[str, str] = {}  # run → the verdict that let it pass
-    payloads: dict[str, bytes] = {}  # run to be judged → its payload, if only the store has it
+    payloads: dict[str, tuple[bytes, ...]] = {}  # run to be judged → all its payloads, if only the store has them
 
     def begin(self, run: Run) -> None:
         """Add a new run in its current state."""
@@ -128,6 +133,8 @@ class Pass(Decisions, kw_only=True):
             self.state.stir(run.lane).remove(self.state.line_key(run), run)
         if before is State.APPROVAL_REQUIRED:
             self.state.asking.pop(run.id, None)
+        elif self.state.put_off:
+            self.state.put_off.pop(run.id, None)
         if effect & ENTERS:
             self.entering.append(run)
         elif effect & ENDS:
@@ -135,7 +142,7 @@ class Pass(Decisions, kw_only=True):
 
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""
-        if run.is_held or run.started_at is None:
+        if run.is_held or not run.may_have_begun:
             self.state.guards[run.job_id].drop(run)
             self.freed_places[run.job_id] = None
             self.set_facet(run, constraints=replace(run.guarded, cleared=False))
@@ -219,12 +226,14 @@ class Pass(Decisions, kw_only=True):
 
     def collapse(self, into: Run, run: Run) -> bool:
         """End a scheduled run as skipped, and give its payloads to another that waits. Change nothing and return False
-        if that one has been dispatched, is of another job, or has no room for them."""
+        if that one has been dispatched, is of another job, is another case for the policy, or has no room for them."""
         own = Collected(1, LIMIT if run.payload is None else len(run.payload))
         known = [one.facets.collected for one in (into, run) if one.facets is not None]
         parts = [own, *(one for one in known if one is not None)]
         total = Collected(sum(one.payloads for one in parts), sum(one.bytes for one in parts))
         if into.state in HOLDS_SLOT or into.job_id != run.job_id or total.bytes > MOST_COLLECTED:
+            return False
+        if self.state.is_judged and not self._are_alike(into, run):
             return False
         self.move(run, State.SKIPPED, f"debounced into {into.id}")
         self.set_facet(run, collapsed_into=CollapsedInto(into.id))
@@ -232,6 +241,13 @@ class Pass(Decisions, kw_only=True):
         self.set_facet(into, collected=total, limit_value=value)
         self.batch.copied.append((into.id, run.id, True))
         return True
+
+    def _are_alike(self, into: Run, run: Run) -> bool:
+        """Return whether a policy cannot tell two runs apart but by their payloads, and allows both without conditions.
+        A remote policy is asked about one payload at a time."""
+        if self.state.limits.remote_policy or into.judged is not None or run.judged is not None:
+            return False
+        return _seen_by_policy(into) == _seen_by_policy(run)
 
     def send(self, worker_id: str, message: Message) -> None:
         messages = self.sends.get(worker_id)

@@ -17,6 +17,7 @@ logger = logging.getLogger("interlock.engine")
 
 MOST_AT_ONCE = 8  # calls to the store under way at once
 MOST_FRAMES = 4  # calls to the policy service under way at once
+MOST_PAYLOADS = 100  # payloads read in one call for runs that are to be judged
 FRAME, FRAME_BYTES = 100, 4 * 1024 * 1024  # requests of one such call, and bytes of their payloads
 Answers = list[tuple[Effect, Any]]
 Check = Callable[[Sequence[PolicyRequest], bool], Awaitable[list[Verdict]]]
@@ -49,8 +50,11 @@ class Effects:
         new = [effect for effect in effects if effect not in self._under_way and not isinstance(effect, CallHook)]
         self._under_way.update(new)
         for kind, do in KINDS.items():
-            if batch := [effect for effect in new if type(effect) is kind]:
-                self._tasks.begin(self._do(do, batch))
+            batch = [effect for effect in new if type(effect) is kind]
+            # A new policy may ask for the payloads of everything that waits.
+            size = MOST_PAYLOADS if kind is ReadPayload else len(batch)
+            for first in range(0, len(batch), size or 1):
+                self._tasks.begin(self._do(do, batch[first : first + size]))
         self._checks.extend(effect for effect in new if isinstance(effect, CheckPolicy))
         self._ask()
 
@@ -116,7 +120,7 @@ async def read_inputs(effects: Sequence[Effect], store: Store) -> Answers:
 
 
 async def read_payloads(effects: Sequence[Effect], store: Store) -> Answers:
-    return [(effect, inputs[0]) for effect, inputs in await read_inputs(effects, store)]
+    return [(effect, (inputs[0], *inputs[2])) for effect, inputs in await read_inputs(effects, store)]
 
 
 async def read_previous(effects: Sequence[Effect], store: Store) -> Answers:

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from interlock.model.duration import checked, span
+from interlock.model.duration import brief, checked
 from interlock.model.error import CannotStart
 from interlock.model.output import OutputPolicy, Scanned
 from interlock.model.scanner import OutputAction
@@ -63,7 +63,7 @@ class ScanPipe:
                 answers.append(_scanned.decode(await asyncio.wait_for(read_frame(process.stdout), limit)))
         except TimeoutError:
             await self.close()
-            return answers, f"it took longer than {span(limit)}"
+            return answers, f"it took longer than {brief(limit)}"
         except (OSError, EOFError, msgspec.MsgspecError):
             await self.close()
             return answers, "the process that scanned it ended"

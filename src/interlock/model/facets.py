@@ -136,6 +136,7 @@ class Facets(msgspec.Struct, frozen=True, omit_defaults=True):
     collapsed_into: CollapsedInto | None = None
     constraints: Guarded | None = None
     caused_by: CausedBy | None = None
+    behind: tuple[str, ...] | None = None  # who submitted the runs that this one runs again, or that caused it
     policy: Judged | None = None
     output: OutputRecord | None = None
 

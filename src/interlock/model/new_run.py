@@ -17,6 +17,7 @@ from interlock.model.duration import Duration
 from interlock.model.error import BadUse, BadValue, NotJson
 from interlock.model.field_types import NAME_RULE
 from interlock.model.job import JOB_ID, NAME, RANKS, Priority
+from interlock.model.policy import BYPASSED
 from interlock.model.session import GIVEN, LONGEST_SESSION, SOME_OPTIONS, SessionFields, check_session
 
 LONGEST_KEY = 256  # characters of an idempotency key
@@ -211,6 +212,8 @@ def check_plain(new: NewRun) -> None:
         raise BadValue("labels", len(labels), f"a number of labels up to {MOST_LABELS}")
     for name, text in labels.items():
         check_name("labels", name)
+        if name == BYPASSED:
+            raise BadValue("labels", name, "a label that you may set; the scheduler alone sets it")
         if len(text) > LONGEST_LABEL:
             raise BadValue(f"labels.{name}", text, f"a text of up to {LONGEST_LABEL} characters")
     try:

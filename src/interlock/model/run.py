@@ -16,6 +16,7 @@ CATCH_UP = "catch_up"  # its time had passed
 TRIGGER = "trigger"  # a client triggered it
 RETRY = "retry"  # a client ran an ended run again
 _BACKFILL = "backfill:"
+MOST_SUBMITTERS = 20
 CALL_KEY = "call-"  # prefix of the idempotency keys that clients make up, to repeat one call safely
 
 
@@ -109,6 +110,17 @@ class Run(msgspec.Struct, gc=False):
         return None if self.facets is None else self.facets.policy
 
     @property
+    def submitters(self) -> tuple[str, ...]:
+        """Everybody on whose behalf it runs, the latest last."""
+        behind = () if self.facets is None or self.facets.behind is None else self.facets.behind
+        return tuple(dict.fromkeys((*behind, self.created_by)))[-MOST_SUBMITTERS:]
+
+    @property
+    def is_put_off(self) -> bool:
+        """Whether a pending run waits for a person, or to be judged again later."""
+        return self.is_held or (self.judged is not None and self.judged.waits)
+
+    @property
     def limits(self) -> RunLimits:
         """The limits that the policy puts on it."""
         judged = self.judged
@@ -130,6 +142,11 @@ class Run(msgspec.Struct, gc=False):
     def has_collected(self) -> bool:
         """Whether other runs were collapsed into it."""
         return self.facets is not None and self.facets.collected is not None
+
+    @property
+    def may_have_begun(self) -> bool:
+        """Whether an attempt has begun, as far as anybody knows: a lost one may not have said so."""
+        return self.started_at is not None or self.crashes > 0
 
     @property
     def is_held(self) -> bool:

@@ -9,7 +9,7 @@ from interlock.model.error import InterlockError, MissingLibrary
 from interlock.model.policy import PolicyRequest, decoded
 from interlock.model.policy_document import MOST_RULES
 
-LARGEST_PAYLOAD = 1 << 20  # bytes that an expression reads; a larger payload makes it fail
+LARGEST_PAYLOAD = 256 * 1024  # bytes that an expression reads; a larger payload makes it fail, and would take long
 _STRINGS = re.compile(r"""[rR]?("{3}[\s\S]*?"{3}|'{3}[\s\S]*?'{3}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""")
 _MACRO = re.compile(r"\.\s*(?:all|exists|exists_one|existsOne|filter)\s*\(")
 _LARGE_NUMBER = re.compile(rb"[0-9]{18}")
@@ -73,6 +73,8 @@ def compiled(text: str) -> Callable[["Facts"], bool]:
             found = program.eval(facts.activation())
         except RuntimeError as error:  # such as too many turns of a loop
             raise Unevaluated(_failure(str(error), text)) from None
+        except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
+            raise Unevaluated(f"the payload cannot be read ({type(error).__name__})") from None
         kind, value = found.type().name(), found.value()
         if kind == "BOOL":
             return bool(value)
@@ -95,10 +97,7 @@ class Facts:
                 raise Unevaluated(f"the payload is larger than {LARGEST_PAYLOAD:,} bytes")
             payload = decoded(request)
             if _LARGE_NUMBER.search(request.payload):
-                try:
-                    payload = _within_range(payload)
-                except RecursionError:
-                    raise Unevaluated("the payload is nested too deep") from None
+                payload = _within_range(payload)
             values: dict[str, Any] = {name: getattr(request, name) or "" for name in _TEXTS}
             values |= {name: list(getattr(request, name)) for name in _LISTS}
             values |= {"labels": request.labels, "payload": payload, "payload_size": len(request.payload)}

@@ -8,6 +8,10 @@ from interlock.model.scanner import OutputAction
 from interlock.policy.glob import matcher
 from interlock.policy.scan import compile_scanners, redact_secrets
 
+KEY_BEGINS, KEY_ENDS = "-----BEGIN ", "-----END "
+KEY_LINE = "[redacted:private_key]"
+LONGEST_KEY = 100  # lines of a private key
+
 
 class Metadata(NamedTuple):
     """What is known of a result without reading it."""
@@ -55,3 +59,13 @@ def _tests(match: OutputMatch) -> list[Callable[[Metadata], object]]:
     if match.exit_code is not None:
         found.append(lambda one: one.exit_code == match.exit_code)
     return found
+
+
+def redact_line(text: str, of_key: int) -> tuple[str, int]:
+    """Return a line of a log without secrets, and how many of the next ones may belong to a private key. `of_key` is
+    what this returned for the line before."""
+    if of_key:
+        return KEY_LINE, 0 if KEY_ENDS in text else of_key - 1
+    begins = text.rfind(KEY_BEGINS)
+    is_open = begins >= 0 and "PRIVATE KEY" in text[begins:] and KEY_ENDS not in text[begins:]
+    return redact_secrets(text), LONGEST_KEY if is_open else 0

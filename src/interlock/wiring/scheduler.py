@@ -219,6 +219,11 @@ class Scheduler:
         definitions = self._definitions if loaded.definitions is None else loaded.definitions
         of_app = entries_of(definitions, self.settings.secret_names)
         of_files = (Entry(one.job, any_object(one.job.id), None, one.source) for one in loaded.jobs)
+        if loaded.policy is None and (before := self.engine.catalog.policy) is not None:
+            raise BadConfig(
+                f"policy: {before.id!r} is no longer declared, and stays in force; to allow everything, "
+                "declare a policy with 'default_decision: allow', or restart without one"
+            )
         if loaded.policy is not None and loaded.policy.rules and self.settings.policy_service is not None:
             raise BadConfig(
                 f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
