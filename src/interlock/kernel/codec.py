@@ -22,7 +22,8 @@ def from_request(message: wire.Request) -> PolicyRequest:
     given: dict[str, Any] = {name: getattr(message, name) for name in PolicyRequest.__struct_fields__}
     given |= {name: tuple(given[name]) for name in ("capabilities", "risk_tags", "requires")}
     given |= {name: None for name in ("session", "origin") if not message.HasField(name)}
-    return PolicyRequest(**given | {"labels": dict(message.labels)})
+    given["labels"] = dict(message.labels)
+    return PolicyRequest(**given)
 
 
 def to_verdict(verdict: Verdict) -> wire.Verdict:
