@@ -1,5 +1,7 @@
 """Requests and verdicts as messages, and back."""
 
+from typing import Any
+
 from msgspec.structs import asdict
 
 from interlock.kernel import policy_pb2 as wire
@@ -17,10 +19,11 @@ def to_request(request: PolicyRequest) -> wire.Request:
 
 
 def from_request(message: wire.Request) -> PolicyRequest:
-    given = {name: getattr(message, name) for name in PolicyRequest.__struct_fields__}
+    given: dict[str, Any] = {name: getattr(message, name) for name in PolicyRequest.__struct_fields__}
     given |= {name: tuple(given[name]) for name in ("capabilities", "risk_tags", "requires")}
     given |= {name: None for name in ("session", "origin") if not message.HasField(name)}
-    return PolicyRequest(**given | {"labels": dict(message.labels)})
+    given["labels"] = dict(message.labels)
+    return PolicyRequest(**given)
 
 
 def to_verdict(verdict: Verdict) -> wire.Verdict:
