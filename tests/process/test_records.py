@@ -132,5 +132,5 @@ def test_by_default_the_log_is_quiet(folder: Path) -> None:
 
         run_async(body())
     lines = server.said.splitlines()
-    assert [line.split(":")[0] for line in lines] == ["interlock", "stopping", "stopped"]
+    assert [line.split(":")[0] for line in lines] == ["interlock", "policy", "stopping", "stopped"]
     assert lines[-1] == "stopped: 1 submitted, 1 succeeded, 0 kept for the next start"

@@ -167,13 +167,18 @@ def _proceed(p: Pass, session: Session) -> None:
             p.set_facet(run, session=msgspec.structs.replace(run.session_facet, stepped_back=False))
 
 
+def _comes_back(run: Run) -> bool:
+    """Return whether a run is being judged again, and so keeps its place: its verdict comes soon."""
+    return run.state is State.PENDING and not run.is_put_off
+
+
 def give_turns(state: SchedulerState, session: Session, elapsed: float) -> Iterator[Run]:
     while session.waiting and session.room > 0 and not session.memo.paused:
         for run in session.waiting.values():
             if run.state is State.SCHEDULED:
                 break
-            if run.state is State.PENDING and not run.is_put_off:
-                return  # its verdict comes soon, and until then it keeps its place
+            if _comes_back(run):
+                return
         else:
             return
         if run is session.collector and elapsed < session.window:
@@ -191,7 +196,7 @@ def explain(state: SchedulerState, run: Run, now: Now) -> Iterator[Reason]:
     session = None if run.session is None else state.sessions.get((run.tenant, run.session))
     if session is None or run.state is not State.SCHEDULED or run.id not in session.waiting:
         return
-    ready = [one for one in session.waiting.values() if one.state is State.SCHEDULED]
+    ready = [one for one in session.waiting.values() if one.state is State.SCHEDULED or _comes_back(one)]
     place = ready.index(run) + 1
     if session.memo.paused:
         yield Reason(kind=ReasonKind.SESSION_PAUSED, text=f"waits: session {session.name} is paused", name=session.name)

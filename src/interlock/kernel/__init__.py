@@ -12,3 +12,5 @@ def prepare_grpc(field: str) -> None:
         raise MissingLibrary(field, "gRPC", "grpc")
     # It would write about lost connections to standard error; our own log has them.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    # A process that is forked uses gRPC no more; it must not start the threads of its parent again.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

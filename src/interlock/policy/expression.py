@@ -71,9 +71,11 @@ def compiled(text: str) -> Callable[["Facts"], bool]:
     def evaluate(facts: Facts) -> bool:
         try:
             found = program.eval(facts.activation())
+        except RecursionError:
+            raise Unevaluated("the payload is nested too deep") from None
         except RuntimeError as error:  # such as too many turns of a loop
             raise Unevaluated(_failure(str(error), text)) from None
-        except (ArithmeticError, TypeError, ValueError, RecursionError) as error:
+        except (ArithmeticError, TypeError, ValueError) as error:
             raise Unevaluated(f"the payload cannot be read ({type(error).__name__})") from None
         kind, value = found.type().name(), found.value()
         if kind == "BOOL":
