@@ -2,9 +2,12 @@
 `make soak` tries them with others."""
 
 import gc
+import os
 
 from hypothesis import settings
 
+# Some tests use gRPC, as `interlock.kernel` does, in the process that starts all others.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")
