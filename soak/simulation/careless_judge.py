@@ -46,9 +46,8 @@ def _note_only(p: Pass, digest: str) -> None:
 
 
 def _ask_once(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
-    if run.judged is not None:
-        p.set_facet(run, policy=replace(run.judged, policy=judged.policy))
-    return _ask(p, run, request, judged)
+    given = None if run.judged is None else run.judged.approval
+    return _ask(p, run, request, replace(judged, approval=given if given is not None and given.approved else None))
 
 
 def _resolve_own(p: Pass, origin: str, command: Resolve) -> None:

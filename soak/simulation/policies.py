@@ -186,8 +186,8 @@ class Policies:
             for move in moves:
                 happened[self._check_move(run, move, digest)] += 1
         self.seen += happened
-        self.seen["throttled"] += sum(one.detail.get("ruling") == Ruling.THROTTLE for one in batch.audit)
-        audited = Counter("asked" if one.detail.get("ruling") == Ruling.ASK else str(one.kind) for one in batch.audit)
+        self.seen["throttled"] += sum(one.detail.get("decision") == Ruling.THROTTLE for one in batch.audit)
+        audited = Counter("asked" if one.detail.get("decision") == Ruling.ASK else str(one.kind) for one in batch.audit)
         for kind in ("asked", *_OUTCOMES.values()):
             text = f"{happened[kind]} runs were {kind}, and the audit has {audited[kind]}"
             self._require(happened[kind] == audited[kind], text)
@@ -285,7 +285,7 @@ class Policies:
         self._require(not report.faults, f"the audit is broken: {report.faults}")
         counted = [msgspec.json.decode(memos[name], type=Repeated) for name in memos if name.startswith(COUNTED)]
         found = [(one.detail, one.count) for one in entries] + [(one.detail, one.count) for one in counted]
-        denied = sum(count for detail, count in found if detail.get("ruling") == Ruling.DENY)
+        denied = sum(count for detail, count in found if detail.get("decision") == Ruling.DENY)
         self._require(denied == self.seen["denied"], f"the audit has {denied} denials of {self.seen['denied']}")
 
 

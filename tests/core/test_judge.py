@@ -99,7 +99,7 @@ def test_each_verdict_leads_somewhere(found: Policy | None, path: list[State], w
     if path[-1] is S.DENIED:
         assert machine.run(run_id).error == why
         [entry] = audited(machine, "verdict")
-        assert (entry.subject, entry.actor, entry.detail["ruling"]) == (run_id, "client", "deny")
+        assert (entry.subject, entry.actor, entry.detail["decision"]) == (run_id, "client", "deny")
         assert entry.detail["policy"] == machine.policy.digest if machine.policy else False
 
 

@@ -90,7 +90,7 @@ def note(
     key = _digest_of(repeats)
     fresh = Repeated(kind, actor, tenant, p.now, detail)
     # Each kind of decision has a budget of its own, so that none hides another.
-    group = f"{kind}:{detail.get('ruling', '')}"
+    group = f"{kind}:{detail.get('decision', '')}"
     if key not in state.audit.repeated and state.audit.groups[group] >= MOST_COUNTED:
         key, fresh = f"others:{group}", Repeated(kind, "others", "", p.now, {})
     fresh.group = group

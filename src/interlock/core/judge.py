@@ -107,7 +107,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
     own = None if facets is None else facets.priority
     return PolicyRequest(
         job=run.job_id,
-        topic=job.topic or run.job_id,
+        topic=job.policy_topic,
         tenant=run.tenant,
         actor=run.created_by,
         priority=own or job.priority,
@@ -117,7 +117,7 @@ def request_of(job: Job, run: Run, payloads: Sequence[bytes]) -> PolicyRequest:
         capabilities=job.capabilities,
         risk_tags=job.risk_tags,
         requires=job.requires,
-        labels={} if facets is None or facets.labels is None else facets.labels,
+        labels=run.labels,
         job_version=run.job_version,
         payload=data,
         secrets=bool(job.secrets) or is_marked(data),
@@ -143,8 +143,7 @@ def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | st
 def _unanswered(p: Pass, run: Run, request: PolicyRequest, why: str) -> bool:
     """Let a run pass without a verdict if the settings say so, but not while the scheduler stops; else ask later."""
     if p.state.limits.policy_fails_open and not p.state.draining:
-        labels = {} if run.facets is None or run.facets.labels is None else run.facets.labels
-        p.set_facet(run, labels={**labels, BYPASSED: "true"}, policy=None)
+        p.set_facet(run, labels={**run.labels, BYPASSED: "true"}, policy=None)
         p.warnings.append(f"run {run.id} starts without a verdict: {why}")
         _audit(p, run, AuditKind.BYPASSED, why=why, topic=request.topic)
         p.bypassed.append(request.topic)
@@ -179,9 +178,9 @@ def _apply(p: Pass, run: Run, request: PolicyRequest, verdict: Verdict) -> bool:
     """Carry out a verdict; return whether the run goes on."""
     ruling, known = verdict.ruling, run.judged
     if verdict.notes:
-        _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), ruling=ruling, notes=verdict.notes)
-    is_same = known is not None and known.policy == verdict.policy
-    given = known.approval if known is not None and is_same and known.approval and known.approval.approved else None
+        _audit(p, run, AuditKind.VERDICT, (verdict.rule, *verdict.notes), decision=ruling, notes=verdict.notes)
+    given = None if known is None or known.policy != verdict.policy else known.approval
+    given = given if given is not None and given.approved else None
     judged = Judged(ruling, verdict.rule, verdict.reason, verdict.policy, verdict.limits, given)
     if ruling is Ruling.ALLOW:
         if known is not None:
@@ -224,11 +223,11 @@ def _deny(p: Pass, run: Run, reason: str, actor: str = "scheduler") -> None:
 
 
 def _record(p: Pass, run: Run, verdict: Verdict) -> None:
-    p.rulings.append((p.state.job_of(run).topic or run.job_id, verdict.ruling))
+    p.rulings.append((p.state.job_of(run).policy_topic, verdict.ruling))
     kinds = (verdict.ruling, verdict.rule)
     _audit(
         p, run, AuditKind.VERDICT, kinds,
-        ruling=verdict.ruling, rule=verdict.rule, reason=verdict.reason, policy=verdict.policy,
+        decision=verdict.ruling, rule=verdict.rule, reason=verdict.reason, policy=verdict.policy,
     )  # fmt: skip
 
 
@@ -240,15 +239,9 @@ def _audit(p: Pass, run: Run, kind: AuditKind, repeats: tuple[str, ...] = (), **
 
 def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
     """Ask for an approval, unless the run has one for this request under this policy."""
-    asked, known = request_hash(request), run.judged
-    given = None if known is None else known.approval
-    if (
-        given is not None
-        and known is not None
-        and given.approved
-        and (given.request, known.policy) == (asked, judged.policy)
-    ):
-        p.set_facet(run, policy=replace(judged, approval=given))
+    asked, given = request_hash(request), judged.approval
+    if given is not None and given.request == asked:
+        p.set_facet(run, policy=judged)
         p.passed_because[run.id] = f"approved by {given.by}"
         return True
     timeout = p.state.limits.approval_timeout
@@ -259,8 +252,8 @@ def _ask(p: Pass, run: Run, request: PolicyRequest, judged: Judged) -> bool:
     p.state.asking[run.id] = run
     p.state.set_span(p.elapsed + timeout, run, WAIT)
     _let_others_pass(p, run)
-    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, ruling=Ruling.ASK, rule=judged.rule,
-            reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
+    p.audit(AuditKind.VERDICT, run.created_by, run.tenant, run.id, job=run.job_id, decision=Ruling.ASK,
+            rule=judged.rule, reason=judged.reason, policy=judged.policy, request=asked)  # fmt: skip
     for place, action in enumerate(() if p.state.policy is None else p.state.policy.document.on_approval_required):
         try:
             inform(p, run, action, "approval_required", place)

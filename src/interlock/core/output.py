@@ -57,7 +57,7 @@ def withhold(p: Pass, run: Run, at: float | None) -> bool:
     p.outputs_checked += 1
     job = p.state.job_of(run)
     size = 0 if run.result is None else len(run.result)
-    rule = output.judge(Metadata(job.topic or job.id, run.tenant, job.sensitivity, size, run.exit_code))
+    rule = output.judge(Metadata(job.policy_topic, run.tenant, job.sensitivity, size, run.exit_code))
     if rule is None:
         return False
     reason = f"rule {rule.id}: {rule.reason or rule.decision}"

@@ -93,7 +93,7 @@ def _new_run(p: Pass, old: Run, key: str | None) -> NewRun:
     if data is None:  # it ended in this pass, and memory does not keep large payloads
         data = p.facts.runs[old.id].payload or payload.EMPTY
     facets = old.facets or Facets()
-    labels = {name: text for name, text in (facets.labels or {}).items() if name != BYPASSED}
+    labels = {name: text for name, text in old.labels.items() if name != BYPASSED}
     deadline = None
     if old.deadline_at is not None:
         deadline = p.now + max(0.0, old.deadline_at - max(old.scheduled_at, old.created_at))
