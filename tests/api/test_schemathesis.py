@@ -51,7 +51,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 64) -> None:
 
 @pytest.mark.behaviour("OBS-3")
 def test_without_tokens(server: Server) -> None:
-    run_schemathesis(server, "--max-examples", "10")
+    run_schemathesis(server, "--max-examples", "4")
 
 
 def test_with_a_token(guarded: Server) -> None:
