@@ -4,6 +4,7 @@
 import gc
 import os
 
+import pytest
 from hypothesis import settings
 
 # Some tests use gRPC, as `interlock.kernel` does, in the process that starts all others.
@@ -11,6 +12,11 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("random", deadline=None, max_examples=1000)
 settings.load_profile("same")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take longest, so that none is left to run alone at the end."""
+    items.sort(key=lambda item: item.path.parent.name != "simulation")
 
 
 def pytest_collection_finish() -> None:
