@@ -47,7 +47,7 @@ def policy_of(size: int) -> Policy:
 
 
 def verdict_cost(policy: Policy, size: int) -> float:
-    """Return the seconds of one verdict, on average over requests of which about half match no rule."""
+    """Return the average seconds of one verdict; about half of the requests match no rule."""
     rng = Random(1)
     requests = []
     for _ in range(REQUESTS):

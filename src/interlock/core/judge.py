@@ -130,7 +130,7 @@ def payload_read(p: Pass, run: Run, answer: tuple[bytes, ...]) -> None:
 
 
 def policy_answered(p: Pass, run: Run, answer: tuple[PolicyRequest, Verdict | str]) -> None:
-    """Apply the verdict of a remote policy, or act on the reason why there is none."""
+    """Apply the verdict of a remote policy; without one, follow the fail mode."""
     request, verdict = answer
     if not isinstance(verdict, str) and p.state.policy_digest not in ("", verdict.policy):
         _pause(p, run, "the policy changed while it was asked")

@@ -233,7 +233,7 @@ def _latest(lines: Sequence[LogEntry]) -> list[tuple[float, int, str, str, str]]
 
 
 def _submit(requests: Requests, name: str, message: r.Submit) -> None:
-    # Whoever can open the socket is one person, whatever its links are called: nobody approves runs of their own.
+    # All links of the socket count as one person, so that nobody approves their own run over another link.
     create = intake.create(message, message.actor or OWNER.name, requests.engine.catalog, requests.engine.state.jobs)
     requests.engine.post(name, create)
 
