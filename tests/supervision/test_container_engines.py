@@ -23,7 +23,7 @@ from tests.helpers.places import run_async, until
 
 pytestmark = pytest.mark.behaviour("SUP-10")
 
-SHORT = Patience(quick=0.4, slow=0.4, lost=0.2)
+SHORT = Patience(quick=1.5, slow=1.5, lost=0.2)
 NOTHING = b""
 """the connection is ended without an answer"""
 START = 1_767_225_600
@@ -230,7 +230,7 @@ def test_a_socket_that_nobody_listens_on(tmp_path: Path) -> None:
         (reply(200, b"OK", "Api-Version: newest"), "is not Docker or Podman"),
         (GARBAGE, "broke off"),
         (NOTHING, "broke off"),
-        (None, "did not answer within 0.4s"),
+        (None, "did not answer within 1.5s"),
     ],
 )
 def test_an_engine_that_does_not_answer_as_one(peer: Peer, answer: bytes | None, why: str) -> None:
@@ -241,7 +241,7 @@ def test_an_engine_that_does_not_answer_as_one(peer: Peer, answer: bytes | None,
 
 REFUSALS = [(reply(500, {"message": "broken"}), "broken"), (reply(400, b"<html>"), "<html>")]
 BREAKS = [(cut(reply(200, b"[]")), "broke off"), (NOTHING, "broke off"), (GARBAGE, "broke off")]
-SILENCE = (None, "did not answer within 0.4s")
+SILENCE = (None, "did not answer within 1.5s")
 NONSENSE = [
     (reply(200, b"{"), "cannot be read"),
     (reply(200, {"Id": 7, "Created": "now"}), "cannot be read"),
@@ -339,7 +339,7 @@ async def ending(
         (GARBAGE, "broke off"),
         (NOTHING, "broke off"),
         (reply(200, {}), "cannot be read"),
-        (None, "did not answer within 0.4s"),
+        (None, "did not answer within 1.5s"),
     ],
 )
 def test_an_engine_that_cannot_tell_of_a_container_any_more(peer: Peer, answer: bytes | None, why: str) -> None:
