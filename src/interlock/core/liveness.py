@@ -16,7 +16,19 @@ from interlock.core.transition import Pass
 from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
 from interlock.model.duration import span
 from interlock.model.explanation import Reason, ReasonKind
-from interlock.model.message import Checkpoint, Dispatch, Heard, Heartbeat, Held, Leaving, LogLine, Progress, Stop
+from interlock.model.message import (
+    Checkpoint,
+    Dispatch,
+    Heard,
+    Heartbeat,
+    Held,
+    Leaving,
+    Load,
+    LogLine,
+    Progress,
+    Seen,
+    Stop,
+)
 from interlock.model.run import Now, Run
 from interlock.model.state import ON_WORKER, State
 from interlock.policy.output import redact_line
@@ -35,6 +47,15 @@ def heartbeat(p: Pass, worker_id: str, message: Heartbeat) -> None:
     p.send(worker_id, Heard(message.at, p.elapsed))
 
 
+def note_load(p: Pass, worker_id: str, message: Load) -> None:
+    worker = p.state.workers.get(worker_id)
+    if worker is not None:
+        worker.silent = False
+        worker.heard = p.elapsed
+        worker.cpu, worker.memory, worker.gpu = message.cpu, message.memory, message.gpu
+    p.send(worker_id, Seen())
+
+
 def _hear(p: Pass, attempt: Attempt, held: Held) -> None:
     """Record a sign of life, and repeat messages that a broken link may have lost: the start, the request to stop."""
     attempt.heard = p.elapsed
@@ -51,8 +72,14 @@ def worker_up(p: Pass, origin: str, command: WorkerUp) -> None:
     worker.processes = command.processes
     worker.jobs = command.jobs
     worker.draining = command.draining
+    worker.pool = command.pool
+    worker.capabilities = command.capabilities
+    worker.labels = command.labels
+    worker.tenants = command.tenants
+    worker.skew = command.skew
     worker.connected = True
     worker.silent = False
+    worker.heard = p.elapsed
     known = set()
     for held in command.held:
         attempt = current(p, worker.id, held.run_id, held.fence)

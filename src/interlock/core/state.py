@@ -1,6 +1,6 @@
 """The memory of the scheduler: live runs, lanes, workers, timers. `core/rebuild.py` makes it from the store."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from difflib import get_close_matches
 from heapq import heapify, heappush
 from itertools import islice
@@ -30,6 +30,7 @@ from interlock.model.effect import Effect
 from interlock.model.error import UnknownJob
 from interlock.model.job import RANKS, ExecutorKind, Job
 from interlock.model.lane import LaneMemo, LaneSpec, LaneStatus
+from interlock.model.pool import DEFAULT_POOL
 from interlock.model.run import Now, Run, RunIds
 from interlock.model.work import JobWork, ProcessWork
 from interlock.policy.policy import Policy
@@ -125,6 +126,16 @@ class Worker(msgspec.Struct, eq=False):
     connected: bool = False
     draining: bool = False
     silent: bool = False  # lost an attempt by its silence, and has sent nothing since
+    pool: str = DEFAULT_POOL
+    capabilities: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+    tenants: Set[str] | None = None  # those whose runs it may have; None for all
+    skew: float = 0.0  # its wall clock minus the scheduler's
+    drained: bool = False  # whether a person has asked that it gets nothing new
+    heard: float = 0.0  # elapsed time of its last message
+    cpu: float = 0.0  # percent, as it says
+    memory: float = 0.0
+    gpu: float = 0.0
     attempts: dict[str, Attempt] = {}
     apart: dict[str, Room] = {}  # attempts with their own process
 

@@ -129,6 +129,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.Lost: settle.lost,
     message.Returned: settle.returned,
     message.Heartbeat: liveness.heartbeat,
+    message.Load: liveness.note_load,
     message.Progress: liveness.progress,
     message.Usage: sessions.note_usage,
     message.LogLine: liveness.log_line,

@@ -9,6 +9,7 @@ from interlock.model import message as m
 from interlock.model.command import WorkerDown, WorkerUp
 from interlock.model.error import BadUse, InterlockError, Refused
 from interlock.model.new_run import check_name
+from interlock.model.pool import DEFAULT_POOL
 from interlock.ports.bus import Endpoint, Peer
 
 if TYPE_CHECKING:
@@ -17,7 +18,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("interlock.links")
 
 WORKER_MESSAGES = frozenset(
-    {m.Started, m.Finished, m.Lost, m.Returned, m.Heartbeat, m.Progress, m.Usage, m.LogLine, m.Checkpoint, m.Leaving}
+    {
+        m.Started,
+        m.Finished,
+        m.Lost,
+        m.Returned,
+        m.Heartbeat,
+        m.Load,
+        m.Progress,
+        m.Usage,
+        m.LogLine,
+        m.Checkpoint,
+        m.Leaving,
+    }
 )
 
 
@@ -100,7 +113,10 @@ class Links(Endpoint):
         self._joined.pop(name, None)
         self._count += 1
         link = self._links[name] = self._count
-        up = WorkerUp(name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link)
+        up = WorkerUp(
+            name, hello.slots, hello.processes, hello.jobs, hello.held, peer_is_stray, link,
+            hello.pool or DEFAULT_POOL, hello.capabilities, hello.labels,
+        )  # fmt: skip
         self._engine.post(name, up)
         self.faults.pop(_without_pid(name), None)
         limits = self._engine.settings.limits

@@ -1,6 +1,6 @@
 """Commands: what the shell hands to the core besides messages and requests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -10,6 +10,7 @@ from interlock.model.effect import Effect
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec
 from interlock.model.message import Held, Message
+from interlock.model.pool import DEFAULT_POOL, PoolSpec
 from interlock.model.request import NewRun
 
 
@@ -34,6 +35,7 @@ class Define(msgspec.Struct, frozen=True, gc=False):
     lanes: Mapping[str, LaneSpec] = {}  # if empty, lanes stay as they are
     policy: Any = None  # the compiled policy, `interlock.policy.policy.Policy`
     position: int = 0  # of the last row that was stored or is about to be
+    pools: Mapping[str, PoolSpec] = {}
 
 
 class Put(msgspec.Struct, frozen=True, gc=False):
@@ -85,6 +87,11 @@ class WorkerUp(msgspec.Struct, frozen=True, gc=False):
     held: list[Held]
     draining: bool
     link: int = 0  # the number of the link it joined on
+    pool: str = DEFAULT_POOL
+    capabilities: Sequence[str] = ()
+    labels: Mapping[str, str] = {}
+    tenants: Set[str] | None = None  # those whose runs it may have; None for all
+    skew: float = 0.0  # its wall clock minus the scheduler's
 
 
 class WorkerDown(msgspec.Struct, frozen=True, gc=False):

@@ -60,6 +60,11 @@ class Hello(Message, frozen=True):
     jobs: dict[str, str]  # of its app, with the digests of their code
     held: list[Held]
     instance: str  # the start of `interlock up` that the worker belongs to; empty for one that was started alone
+    pool: str = ""  # empty for the default one
+    capabilities: list[str] = []
+    labels: dict[str, str] = {}
+    wall: Instant = 0.0  # the worker's wall clock
+    token: str = ""  # secret of a worker elsewhere
 
 
 class Unready(Message, frozen=True):
@@ -103,6 +108,14 @@ class Heartbeat(Message, frozen=True):
     at: float = 0.0  # the worker's elapsed time
 
 
+class Load(Message, frozen=True):
+    """How busy the worker's machine is, every interval, whether it holds attempts or not: a sign of life."""
+
+    cpu: Percent = 0.0
+    memory: Percent = 0.0
+    gpu: Percent = 0.0  # of its busiest GPU
+
+
 class Progress(OfAttempt, frozen=True):
     percent: Percent
     text: str
@@ -137,6 +150,7 @@ class Welcome(Message, frozen=True):
     heartbeat: Annotated[float, Meta(gt=0, lt=1e9)]
     now: float = 0.0  # the scheduler's elapsed time
     offer: Annotated[float, Meta(gt=0)] = 30.0  # seconds for which an offer stands
+    wall: Instant = 0.0  # the scheduler's wall clock
 
 
 class Heard(Message, frozen=True):
@@ -144,6 +158,10 @@ class Heard(Message, frozen=True):
 
     at: float  # as in the heartbeat
     now: float  # the scheduler's elapsed time
+
+
+class Seen(Message, frozen=True):
+    """The answer to `Load`: the link works."""
 
 
 class Dispatch(OfAttempt, frozen=True):
