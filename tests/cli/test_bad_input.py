@@ -144,6 +144,13 @@ def test_a_lane_in_the_environment_must_be_a_positive_whole_number(folder: Path,
         (["--processes", "-1"], "bad_value", "--processes: '-1'"),
         (["--memory-limit", "99999999999999999999"], "bad_value", "--memory-limit: '99999999999999999999'"),
         (["--name", "a b"], "bad_value", "--name: 'a b'"),
+        (["--max-parallel", "0"], "bad_value", "--slots: '0' is not a whole number from 1 to 100,000"),
+        (["--max-parallel", "1000000000"], "bad_value", "--slots: '1000000000'"),
+        (["--pool", "a b"], "bad_value", "--pool: 'a b' is not a name"),
+        (["--label", "a b=c"], "bad_value", "--label: 'a b' is not a name"),
+        (["--label", "region"], "bad_value", "--label: 'region' is not of the form NAME=TEXT"),
+        (["--label", "a=b", "--label", "a=c"], "bad_value", "--label: 'a=c' is not a new label"),
+        (["--capability", "a b"], "bad_value", "--capability[0]: 'a b' is not a name"),
     ],
 )
 def test_worker_options_that_make_no_sense(folder: Path, options: list[str], code: str, says: str) -> None:
