@@ -90,7 +90,6 @@ def test_it_says_what_it_is_and_how_busy_every_interval_and_beats_only_with_work
     with_host(body)
 
 
-@pytest.mark.behaviour("LIV-3")
 def test_a_link_on_which_nothing_comes_is_given_up_after_three_intervals() -> None:
     async def body(host: Host, links: Links, executor: Taking) -> None:
         first = links.links[0]
