@@ -123,6 +123,20 @@ def test_options_that_make_no_sense(folder: Path, options: list[str], code: str,
     refused(folder, "up", "-A", JOBS, *options, exit_code=WRONG_USE, code=code, says=says)
 
 
+@pytest.mark.behaviour("ROU-1", "ROU-2")
+@pytest.mark.parametrize(
+    ("pool", "says"),
+    [
+        ("gpuu", "pool: 'gpuu' is not declared; use one of gpu; did you mean 'gpu'?"),
+        ("gpu", "capabilities: pool 'gpu' requires cuda; announce it with --capability"),
+    ],
+)
+def test_a_pool_that_its_own_workers_may_not_join(folder: Path, pool: str, says: str) -> None:
+    (folder / "pools.yaml").write_text("kind: Pool\nid: gpu\ntopics: ['*']\nrequires: [cuda]\n")
+    arguments = ("up", "-A", JOBS, "pools.yaml", "--pool", pool)
+    refused(folder, *arguments, exit_code=WRONG_USE, code="bad_value", says=says)
+
+
 def test_a_job_to_submit_that_is_none(folder: Path) -> None:
     refused(folder, "up", "-A", JOBS, "--submit", "ecko", exit_code=UNKNOWN, code="unknown_job", says="'ecko'")
 
