@@ -132,7 +132,7 @@ def test_options_that_make_no_sense(folder: Path, options: list[str], code: str,
     ],
 )
 def test_a_pool_that_its_own_workers_may_not_join(folder: Path, pool: str, says: str) -> None:
-    (folder / "pools.yaml").write_text("kind: Pool\nid: gpu\ntopics: ['*']\nrequires: [cuda]\n")
+    (folder / "pools.yaml").write_text("kind: Pool\nid: gpu\ntopics: ['*']\noffers: [cuda]\nrequires: [cuda]\n")
     arguments = ("up", "-A", JOBS, "pools.yaml", "--pool", pool)
     refused(folder, *arguments, exit_code=WRONG_USE, code="bad_value", says=says)
 
