@@ -18,6 +18,7 @@ from interlock.model.field_types import did_you_mean
 from interlock.model.job import Job
 from interlock.model.lane import LaneSpec, with_limits
 from interlock.model.reload_report import Difference
+from interlock.model.tenant import TenantSpec
 from interlock.model.work import JobWork
 from interlock.policy.policy import Policy
 
@@ -42,15 +43,17 @@ class Catalog:
         entries: Iterable[Entry],
         lanes: Mapping[str, LaneSpec] = with_limits(DEFAULT_LANES),
         policy: Policy | None = None,
+        tenants: Mapping[str, TenantSpec] = {},
     ) -> None:
         self._entries = {entry.job.id: entry for entry in entries}
         self.jobs = [entry.job for entry in self._entries.values()]
         self.sources = {entry.job.id: entry.source for entry in self._entries.values()}
         self.lanes = lanes
         self.policy = policy
+        self.tenants = tenants
 
     def define(self, request: int, actor: str = "scheduler", position: int = 0) -> Define:
-        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position)
+        return Define(request, self.jobs, actor, self.sources, self.lanes, self.policy, position, tenants=self.tenants)
 
     def get(self, job_id: str, known: Mapping[str, Job] = {}) -> Entry:
         """Return the entry of a declared job, or one made for a `known` job."""

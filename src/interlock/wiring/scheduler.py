@@ -229,7 +229,7 @@ class Scheduler:
                 f"policy: {loaded.policy.id!r} has rules, and policy_service is set: "
                 "move the rules to that service, or remove the setting"
             )
-        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes), loaded.policy)
+        return Catalog([*of_app, *of_files], self.settings.every_lane(loaded.lanes), loaded.policy, loaded.tenants)
 
     async def _define(self, loaded: Loaded, actor: str) -> Difference:
         difference = await self.engine.declarations.declare(self._with_files(loaded), actor)
