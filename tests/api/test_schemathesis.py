@@ -117,7 +117,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     }
     every |= {"tree", "services", "service", "service_logs", "reload", *(f"{one}_service" for one in ServiceAction)}
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
-    every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane"}
+    every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane", "tenants"}
     every |= {f"{one}_lane" for one in LaneAction}
     every |= {"sessions", "session", *(f"{one}_session" for one in SessionAction)}
     every |= {
