@@ -102,7 +102,8 @@ class RateGate(Gate, eq=False, kw_only=True):
 
     def wait_for(self, starts: int, elapsed: float) -> float:
         """Return the seconds until so many may start."""
-        return max(0.0, self.due - (self.burst - starts) * self.interval - elapsed)
+        due = min(self.due, elapsed + self.burst * self.interval)
+        return max(0.0, due - (self.burst - starts) * self.interval - elapsed)
 
     def explain(self, rate: float, burst: int, now: Now) -> Iterator[Reason]:
         """Explain a wait for this rate, if it lets nothing start now. Change nothing, as `room` may."""
@@ -203,9 +204,10 @@ def explain(state: "SchedulerState", run: Run, now: Now) -> Iterator[Reason]:
         elif isinstance(gate, LimitGate):
             yield from gate.explain(gate.most)
     tenant = state.tenants.get(run.tenant)
-    for name in () if tenant is None else tenant.gate_names:
-        gate = state.gates.get(name, tenant)
-        if isinstance(gate, RateGate) and tenant is not None and tenant.rate is not None:
-            yield from gate.explain(*tenant.rate, now)
-        elif gate is not None and gate is tenant:
-            yield from tenant.explain(tenant.most)
+    if tenant is None:
+        return
+    gate = state.gates.get(TENANT_RATE + run.tenant)
+    if isinstance(gate, RateGate) and tenant.rate is not None and gate.name in tenant.gate_names:
+        yield from gate.explain(*tenant.rate, now)
+    if tenant.name in tenant.gate_names:
+        yield from tenant.explain(tenant.most)

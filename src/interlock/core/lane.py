@@ -126,6 +126,7 @@ class Lane(msgspec.Struct, eq=False):
         for entry in alive:
             line.queues.setdefault(key_of(entry[1]), deque()).append(entry)
         for key, queue in line.queues.items():
+            self.has_apart = self.has_apart or key[1] is not Room.SHARED
             self.add_head(line, (queue[0][0], key))
 
     def waits(self, entry: Entry) -> bool:
