@@ -67,6 +67,7 @@ def define(p: Pass, origin: str, command: Define) -> None:
     if command.request and (refused := refusals(state, jobs, p.now)):
         raise BadSchedule(refused[0][1])
     adopt_lanes(p, command.lanes)
+    state.roster.adopt(command.pools)
     adopt_tenants(p, command.tenants)
     adopt_policy(p, command.policy, not command.request)
     adopt_output(p, command.position)
