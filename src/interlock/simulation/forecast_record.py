@@ -140,10 +140,8 @@ class Record:
         # Only after the whole pass is it known whether a waiting run lacks a slot or a worker.
         for run_id, transitions in batch.history:
             if transitions[-1].after is State.SCHEDULED and (waiting := self._live[run_id]).out is None:
-                is_at_limit = sum(one.taken for one in self._lanes.values()) >= self._most
-                waiting.held_by = (
-                    LANE if waiting.lane.taken >= waiting.lane.limit else TENANT if is_at_limit else WORKER
-                )
+                of_tenant = TENANT if sum(one.taken for one in self._lanes.values()) >= self._most else WORKER
+                waiting.held_by = LANE if waiting.lane.taken >= waiting.lane.limit else of_tenant
 
     def _step(self, run_id: str, life: _Life, entry: Transition) -> None:
         before, after, at = entry.before, entry.after, entry.at
