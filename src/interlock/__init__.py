@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField,
-        UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        TenantLimit, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
+        UnknownField, UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
+    from interlock.model.tenant import TenantInfo
     from interlock.model.work import Limits
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
@@ -71,10 +72,10 @@ __all__ = [
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at",
-    "cron", "every", "gather", "once", "run", "testing",
+    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokensNeeded", "TooLarge", "Unauthorized",
+    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
+    "UnknownRun", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed",
+    "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -103,6 +104,7 @@ _MODULES = {
     "model.session": "SessionFields",
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
+    "model.tenant": "TenantInfo",
     "model.work": "Limits",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",

@@ -30,6 +30,7 @@ RUN = {
     "docs/services.md": {"python", "sh", "yaml"},
     "docs/sessions.md": {"python", "sh", "yaml"},
     "docs/supervision.md": {"python"},
+    "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},
 }
 """document → the languages of its blocks that a test runs"""
