@@ -37,6 +37,8 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_forgets_holds", Faults(), "is held"),
         ("engine_forgets_turns", DEATHS, "active runs, it allows|which is busy|overtakes|wait for nothing"),
         ("engine_forgets_usage", Faults(), "which is busy|wait for nothing"),
+        ("engine_loses_runs", Faults.only(), "the scheduler missed"),
+        ("engine_loses_timers", Faults.only(), "the scheduler missed"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
         ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing"),

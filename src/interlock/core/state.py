@@ -205,6 +205,7 @@ class SchedulerState:
         self.effects: dict[Effect, float] = {}  # effect without an answer → elapsed time at which to ask again
         self.effects_due = inf  # no later than the earliest of these
         self.stale_messages = 0
+        self.put_back: dict[str, int] = {}  # run that a sweep has put back → how often
         self._arrivals = 0
         self.settle_lanes()
 

@@ -20,6 +20,7 @@ from interlock.core import (
     rerun,
     sessions,
     settle,
+    sweep,
     timers,
     timetable,
 )
@@ -158,6 +159,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     command.WorkerUp: liveness.worker_up,
     command.WorkerDown: liveness.worker_down,
     command.Stalled: liveness.stalled,
+    command.Sweep: sweep.sweep,
     audit_request.NoteRefusals: audit.note_refusals,
     command.NoteTokens: audit.note_tokens,
     command.StartDraining: _start_draining,
@@ -176,6 +178,7 @@ _NEEDS: dict[type, Callable[[SchedulerState, Any, Needs], None]] = {
     command.Define: job_changes.needs_latest,
     command.Put: job_changes.needs_latest,
     command.Refill: job_changes.needs_states,
+    command.Sweep: sweep.needs_runs,
 }
 
 _STAGES: tuple[Callable[[Pass, Run], bool], ...] = (
