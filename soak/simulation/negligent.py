@@ -35,5 +35,6 @@ class NegligentEngine(Engine):
             self.state.timers.clear()
             self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT)]
         if self.sabotage.engine_loses_runs:
-            for run in [run for run in self.state.runs.values() if run.state is State.SCHEDULED][:1]:
-                del self.state.runs[run.id]
+            waiting = [run.id for run in self.state.runs.values() if run.state is State.RETRYING]
+            for run_id in waiting:
+                del self.state.runs[run_id]

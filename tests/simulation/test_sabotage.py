@@ -41,7 +41,7 @@ WORKERS_AWAY = Faults.only("pause_worker", "isolate_worker")
         ("engine_loses_timers", Faults.only(), "the scheduler missed"),
         ("engine_applies_answers_twice", ANSWERS, "is sent out twice"),
         ("engine_asks_once", ANSWERS, "no rest"),
-        ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing"),
+        ("engine_forgets_unsent", Faults(), "no rest|was said to wait for nothing|the scheduler missed"),
         ("engine_forgets_rates", DEATHS, "has the rate"),
         ("engine_opens_early", Faults.only(), "limits count|may at once"),
         ("engine_ignores_age", Faults.only(), "started before it"),
