@@ -94,6 +94,7 @@ class Decisions(msgspec.Struct, kw_only=True):
     quarantined: list[Run] = []
     scans: list[tuple[int, float]] = []  # reports of scans: results, and seconds
     scans_skipped: int = 0  # results that could not be scanned
+    lacks: dict[str, int] = {}  # why no worker could take a run → looks in vain
     warnings: list[str] = []
     put_back: list[tuple[State, str]] = []  # state and topic of each run that a sweep has put back
     problems: list[str] = []  # refused attempts to break the state table, and runs that sweeps cannot help
