@@ -4,6 +4,7 @@ import msgspec
 
 from interlock.core.audit import AUDIT
 from interlock.core.gates import GATE
+from interlock.core.roster import PLACE
 from interlock.engine.engine import Engine
 from interlock.model.state import State
 from soak.simulation.scenario import Sabotage
@@ -33,7 +34,7 @@ class NegligentEngine(Engine):
         await super()._pass()
         if self.sabotage.engine_loses_timers:
             self.state.timers.clear()
-            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT)]
+            self.state.spans = [span for span in self.state.spans if span[3] in (GATE, AUDIT, PLACE)]
         if self.sabotage.engine_loses_runs:
             waiting = [run.id for run in self.state.runs.values() if run.state is State.RETRYING]
             for run_id in waiting:
