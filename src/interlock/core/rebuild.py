@@ -5,7 +5,7 @@ from math import inf
 
 import msgspec
 
-from interlock.core import audit, sessions
+from interlock.core import audit, sessions, warm_start
 from interlock.core.gates import RATE, RateGate
 from interlock.core.job_guard import guard_of, rebuild_guards
 from interlock.core.judge import LONGEST_PAUSE, MEMO, UNSURE
@@ -54,11 +54,16 @@ def rebuild(
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
+    warm_start.expect(state, snapshot.memos.get(warm_start.MEMO), now)
     sessions.open_all(state, snapshot, now)
     audit.rebuild(state, snapshot, now)
     known = {} if before is None else {span[2:]: span[0] for span in before.spans}
     for run in snapshot.runs:
         _add(state, run, now, known)
+    if state.workers and warm_start.MEMO not in snapshot.memos:
+        state.kept_workers.warnings.append(
+            "the store has no snapshot of the workers; only those with runs are expected"
+        )
     rebuild_guards(state)
     return state
 

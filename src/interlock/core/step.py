@@ -23,6 +23,7 @@ from interlock.core import (
     sweep,
     timers,
     timetable,
+    warm_start,
 )
 from interlock.core.decisions import Decisions, Failed
 from interlock.core.facts import Facts, Needs
@@ -91,6 +92,7 @@ def step(
         _enter(p)
         _release(p)
     lanes.fill(p)
+    warm_start.keep(p)
     state.sweep()
     return p.finish()
 
