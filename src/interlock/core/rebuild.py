@@ -62,7 +62,7 @@ def rebuild(
         _add(state, run, now, known)
     if state.workers and warm_start.MEMO not in snapshot.memos:
         state.kept_workers.warnings.append(
-            "the store has no snapshot of the workers; only those with runs are expected"
+            "the store has no snapshot of the workers; only those with runs are expected back"
         )
     rebuild_guards(state)
     return state
