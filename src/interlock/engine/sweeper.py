@@ -20,6 +20,7 @@ logger = logging.getLogger("interlock.sweeps")
 EVERY = 30.0  # seconds between two sweeps
 PAGE = 200  # runs read at a time
 MOST_PAGES = 100  # pages of one sweep; the next one continues there
+REST = 0.01  # seconds between two pages, each of which takes about two milliseconds of this process
 SETTLE = 1.0  # seconds for the end of a run to reach the store
 LIVE = RunFilter(live=True)
 
@@ -53,6 +54,7 @@ class Sweeper:
             self._before = page.next
             if page.next is None:
                 break
+            await asyncio.sleep(REST)
         return found + (await self._report_unknown(unknown) if unknown else 0)
 
     async def _report_unknown(self, runs: list[Run]) -> int:
