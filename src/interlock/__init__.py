@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
         TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField,
-        UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        UnknownJob, UnknownLane, UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
     from interlock.model.work import Limits
+    from interlock.model.worker_info import WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
     from interlock.worker.context import Context
     from interlock.worker.service import ServiceContext
@@ -72,9 +73,9 @@ __all__ = [
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
     "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at",
-    "cron", "every", "gather", "once", "run", "testing",
+    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnknownWorker",
+    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongOrigin", "WrongStatus", "as_completed",
+    "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
 # Programs must start at once: each name is imported when it is first used, with only what it needs.
@@ -104,6 +105,7 @@ _MODULES = {
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
     "model.work": "Limits",
+    "model.worker_info": "WorkerInfo",
     "supervision.spec": "Alive Backoff Budget Ready",
     "worker.context": "Context",
     "worker.service": "ServiceContext",

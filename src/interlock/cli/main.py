@@ -25,6 +25,7 @@ COMMANDS = {
     "reload": "Act",
     "jobs": "Look",
     "lanes": "Look",
+    "workers": "Look",
     "sessions": "Look",
     "deliveries": "Look",
     "approvals": "Look",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from interlock.core.effects import is_pending
 from interlock.core.routing import send
 from interlock.core.settle import begin, current, give_back, lose
-from interlock.core.state import NOT_OUT, Attempt, Lines, SchedulerState, Worker
+from interlock.core.state import DRAINED, NOT_OUT, Attempt, Lines, SchedulerState, Worker
 from interlock.core.transition import Pass
 from interlock.model.command import HandedOver, Stalled, WorkerDown, WorkerUp
 from interlock.model.duration import span
@@ -108,7 +108,7 @@ def worker_down(p: Pass, origin: str, command: WorkerDown) -> None:
                 give_back(p, attempt, command.reason)
             else:
                 lose(p, attempt.run, command.reason)
-    _forget(p, worker)
+    _forget(p, worker, command.dead)
 
 
 def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
@@ -117,9 +117,13 @@ def worker_leaving(p: Pass, worker_id: str, message: Leaving) -> None:
         worker.draining = True
 
 
-def _forget(p: Pass, worker: Worker) -> None:
-    if not worker.connected and not worker.attempts:
-        p.state.workers.pop(worker.id, None)
+def _forget(p: Pass, worker: Worker, dead: bool = False) -> None:
+    """Forget a worker that is away without attempts; one that was drained only if it is dead or has left."""
+    if worker.connected or worker.attempts or (worker.drained and not dead and not worker.draining):
+        return
+    p.state.workers.pop(worker.id, None)
+    if worker.drained:
+        p.batch.memos[DRAINED + worker.id] = None
 
 
 def inputs_read(p: Pass, run: Run, inputs: tuple[bytes, bytes | None, tuple[bytes, ...]]) -> None:

@@ -14,7 +14,7 @@ from interlock.core.output import MEMO as SCANNED
 from interlock.core.schedule_table import series_of
 from interlock.core.settle import runtimes
 from interlock.core.snapshot import Snapshot as Snapshot
-from interlock.core.state import JUMP, LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
+from interlock.core.state import DRAINED, JUMP, LATE, WAIT, Attempt, Limits, Lines, SchedulerState, Worker
 from interlock.core.timers import waits_for_span
 from interlock.model.duration import checked
 from interlock.model.job import Job
@@ -47,10 +47,13 @@ def rebuild(
         if bulk.ended_at is None:
             tenant, met = bulk.wanted.tenant, [] if bulk.action is RunAction.RETRY else snapshot.runs[:reach]
             state.walks[bulk.id] = [run for run in met if tenant in (None, run.tenant)]
-    for name, due in snapshot.memos.items():
+    for name, memo in snapshot.memos.items():
         if name.startswith(RATE):
-            left = msgspec.json.decode(due, type=float) - now.wall
+            left = msgspec.json.decode(memo, type=float) - now.wall
             state.gates[name] = state.open_gates[name] = RateGate(name=name, due=now.elapsed + left)
+        elif name.startswith(DRAINED):
+            worker_id = name.removeprefix(DRAINED)
+            state.workers[worker_id] = Worker(worker_id, drained=True)
     state.policy_digest = snapshot.memos.get(MEMO, b"").decode()
     state.scanned = int(snapshot.memos[SCANNED]) if SCANNED in snapshot.memos else None
     state.asking = {run.id: run for run in snapshot.runs if run.state is State.APPROVAL_REQUIRED}

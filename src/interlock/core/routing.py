@@ -21,7 +21,7 @@ def pick(state: SchedulerState, key: RouteKey) -> Worker | None:
     silent: Worker | None = None
     most = 0
     for worker in state.workers.values():
-        if worker.connected and not worker.draining and (job_id == ANYWHERE or job_id in worker.jobs):
+        if worker.is_open and (job_id == ANYWHERE or job_id in worker.jobs):
             free = worker.free(room)
             if worker.silent:
                 silent = worker if free > 0 else silent
@@ -76,7 +76,7 @@ def explain(state: SchedulerState, run: Run, faults: Mapping[str, str]) -> Itera
     for worker in state.workers.values():
         if not worker.connected:
             yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DISCONNECTED, text="is not connected")
-        elif worker.draining:
+        elif worker.draining or worker.drained:
             yield WorkerFit(id=worker.id, fits=False, obstacle=Obstacle.DRAINING, text="is draining")
         elif job_id not in (ANYWHERE, *worker.jobs):
             text = f"does not know job {job_id}"

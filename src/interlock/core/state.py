@@ -43,6 +43,7 @@ DEFAULT_LANES = {"main": 30, "subagent": 50, "team": 100, "cron": 30}
 
 ROOMS = (Room.SHARED,), tuple(Room)  # without and with places outside the shared process
 SUSPECT_SHARE = 4  # slots of a worker per suspect that it takes
+DRAINED = "drained:"  # begins the name of the memo of a drained worker
 ANYWHERE = ""  # stands for the job id if the dispatch carries the work, so that any worker can do it
 
 
@@ -140,8 +141,12 @@ class Worker(msgspec.Struct, eq=False):
     apart: dict[str, Room] = {}  # attempts with their own process
 
     @property
+    def is_open(self) -> bool:
+        return self.connected and not self.draining and not self.drained
+
+    @property
     def takes_work(self) -> bool:
-        return self.connected and not self.silent and not self.draining
+        return self.is_open and not self.silent
 
     def free(self, room: Room) -> int:
         if room is Room.SHARED:
@@ -233,7 +238,7 @@ class SchedulerState:
     def has_room(self, apart: bool) -> bool:
         """Return whether a worker has a free slot; one outside its shared process counts if `apart`."""
         for worker in self.workers.values():
-            if worker.connected and not worker.draining and any(worker.free(room) > 0 for room in ROOMS[apart]):
+            if worker.is_open and any(worker.free(room) > 0 for room in ROOMS[apart]):
                 return True
         return False
 
