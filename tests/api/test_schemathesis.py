@@ -14,6 +14,7 @@ from interlock.model.child_info import ServiceAction
 from interlock.model.lane import LaneAction
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
+from interlock.model.worker_info import WorkerAction
 from tests.api.tokens import TOKENS, as_
 from tests.helpers.http import Http, ends
 from tests.helpers.places import tell_to_go
@@ -32,7 +33,7 @@ EVENTS = {
 }
 
 
-def run_schemathesis(server: Server, *options: str, selected: int = 64) -> None:
+def run_schemathesis(server: Server, *options: str, selected: int = 69) -> None:
     ended = subprocess.run(
         [sys.executable, "-m", "schemathesis.cli", "run", f"{server.url}/openapi.json", "--no-color",
          "--checks", "all", "--generation-deterministic", "--exclude-operation-id", "events", *options],
@@ -45,7 +46,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 64) -> None:
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"Operations:       {selected} selected / 65 total" in ended.stdout
+    assert f"Operations:       {selected} selected / 70 total" in ended.stdout
     assert "Traceback" not in server.said
 
 
@@ -66,7 +67,7 @@ def test_with_a_token(guarded: Server) -> None:
         "jobs",
         "--header",
         token,
-        selected=45,
+        selected=50,
     )
 
 
@@ -119,6 +120,7 @@ def test_the_description_says_where_a_token_is_needed(server: Server, guarded: S
     every |= {"jobs", "job", "job_log", "next_times", "schedule_times", "timetable", "trigger", "pause", "resume"}
     every |= {"backfill", "put_job", "put_jobs", "delete_job", "lanes", "create_lane", "set_lane"}
     every |= {f"{one}_lane" for one in LaneAction}
+    every |= {"workers", "worker", *(f"{one}_worker" for one in WorkerAction)}
     every |= {"sessions", "session", *(f"{one}_session" for one in SessionAction)}
     every |= {
         "deliveries",
