@@ -85,14 +85,15 @@ def _table(workers: list[WorkerInfo], most: int = sys.maxsize) -> Any:
     if not workers:
         return Text("no workers", style="dim")
     shown = workers if len(workers) <= most else workers[: most - 1]
-    rows = []
+    columns, rows = columns_of("worker, pool, state, >runs, >cpu, >memory, >gpu, >heard, ~offers"), []
     for one in shown:
         heard = "" if one.heard_ago is None else span(one.heard_ago)
         offers = [*one.capabilities, *(f"{name}={value}" for name, value in one.labels.items())]
-        load = (f"{number:.0f}%" for number in (one.cpu, one.memory, one.gpu))
+        load = (f"{number:.0f}%" if number else "" for number in (one.cpu, one.memory, one.gpu))
         state = Text(one.state, style=COLOURS.get(one.state, ""))
         rows.append([one.id, one.pool, state, f"{one.active}/{one.slots}", *load, heard, " ".join(offers)])
-    table = rich_table(columns_of("worker, pool, state, >runs, >cpu, >memory, >gpu, >heard, ~offers"), rows)
+    kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+    table = rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
     left = len(workers) - len(shown)
     return Group(table, Text(f"… and {left:,} more", style="dim")) if left else table
 
