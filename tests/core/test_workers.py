@@ -7,9 +7,10 @@ import pytest
 
 from interlock.core.decisions import Failed
 from interlock.core.workers import report_all, report_one
-from interlock.model.command import WorkerUp
+from interlock.model.command import Define, WorkerUp
 from interlock.model.error import UnknownWorker, WrongStatus
 from interlock.model.message import Drain, Load
+from interlock.model.pool import PoolSpec, PoolStatus
 from interlock.model.request import Request
 from interlock.model.state import State
 from interlock.model.worker_info import WorkerAction, WorkerInfo, WorkerState
@@ -53,6 +54,7 @@ def test_a_worker_is_shown_as_it_announced_itself() -> None:
     join(machine, "c")
     join(machine, "a", pool="gpu")
     machine.step(("b", Load(cpu=40.0, memory=50.0, gpu=60.0)))
+    machine.mute = {"b"}
     machine.advance(3)
     assert listed(machine) == ["c", "a", "b"]
     assert listed(machine, "gpu") == ["a", "b"]
@@ -71,14 +73,24 @@ def away(machine: Machine) -> None:
 
 
 def silent(machine: Machine) -> None:
-    machine.started(machine.submit())
+    machine.mute = {"one"}
     machine.advance(30)
+
+
+def declare(machine: Machine, status: PoolStatus = PoolStatus.ACTIVE) -> None:
+    pool = PoolSpec(topics=("*",), offers=("*",), status=status)
+    machine.step(("", Define(1, machine.jobs, pools={"default": pool})))
+
+
+def overloaded(machine: Machine) -> None:
+    declare(machine)
+    machine.step(("one", Load(cpu=90.0)))
 
 
 STATES: dict[WorkerState, Callable[[Machine], object]] = {
     WorkerState.READY: lambda machine: machine.submit(),
     WorkerState.FULL: lambda machine: machine.submit_many(2),
-    WorkerState.OVERLOADED: lambda machine: machine.step(("one", Load(cpu=90.0))),
+    WorkerState.OVERLOADED: overloaded,
     WorkerState.DRAINING: lambda machine: act(machine, DRAIN),
     WorkerState.SILENT: silent,
     WorkerState.AWAY: away,
@@ -91,6 +103,14 @@ def test_the_state_of_a_worker(state: WorkerState) -> None:
     join(machine, "one", 2)
     STATES[state](machine)
     assert shown(machine).state is state
+
+
+def test_a_worker_of_a_pool_that_is_not_active_is_draining() -> None:
+    machine = Machine()
+    join(machine, "one")
+    for status, state in zip(PoolStatus, (WorkerState.READY, *[WorkerState.DRAINING] * 2), strict=True):
+        declare(machine, status)
+        assert (shown(machine).state, shown(machine).drained) == (state, False)
 
 
 @pytest.mark.behaviour("ROU-10")

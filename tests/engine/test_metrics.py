@@ -11,12 +11,13 @@ from prometheus_client.parser import text_string_to_metric_families
 from interlock.core.decisions import Decisions
 from interlock.core.step import Command
 from interlock.engine.metrics import MOST_JOBS, OTHERS, SECONDS, Histogram, Metrics
-from interlock.model.command import WorkerUp
+from interlock.model.command import Define, WorkerUp
 from interlock.model.error import LeaseLost, StoreUnavailable
 from interlock.model.exposition import Family, exposition
 from interlock.model.job import Job
 from interlock.model.message import Load, LogLine
 from interlock.model.policy import Ruling
+from interlock.model.pool import PoolSpec
 from interlock.model.state import TERMINAL, State
 from tests.core.machine import Machine, retrying_job
 
@@ -168,6 +169,8 @@ def test_what_is_there_now_is_read_from_the_state() -> None:
 @pytest.mark.behaviour("OBS-1")
 def test_workers_are_counted_by_pool() -> None:
     machine = Counted(Job(id="work"))
+    pools = {name: PoolSpec(topics=("*",), offers=("*",)) for name in ("gpu", "cpu")}
+    machine.step(("", Define(1, machine.jobs, pools=pools)))
     for name, pool, slots, cpu in (("a", "gpu", 2, 20.0), ("b", "gpu", 1, 95.0), ("c", "cpu", 8, 5.0)):
         known = {"work": ""} if name == "a" else {}
         machine.step(("", WorkerUp(name, slots, 1, known, [], False, pool=pool)), (name, Load(cpu=cpu)))
@@ -180,7 +183,17 @@ def test_workers_are_counted_by_pool() -> None:
         assert (machine.value(f"pool_{name}", pool="gpu"), machine.value(f"pool_{name}", pool="cpu")) == (gpu, cpu)
     assert machine.value("pool_dispatches_total", pool="gpu") == 1
     machine.worker_down("c")
-    assert not [labels for _, labels in machine.read() if ("pool", "cpu") in labels]
+    assert machine.value("pool_workers", pool="cpu", state="away") == 1
+    assert ("interlock_pool_slots", frozenset({("pool", "cpu")})) not in machine.read()
+
+
+@pytest.mark.behaviour("OBS-1", "ROU-7")
+def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
+    machine = Counted(Job(id="work"))
+    machine.submit()
+    for _ in range(3):
+        machine.advance(30)
+    assert machine.value("dispatch_waits_total", reason="no_workers") == 3
 
 
 @pytest.mark.behaviour("OBS-1")

@@ -68,13 +68,13 @@ def command(
 
 
 def _line(one: WorkerInfo) -> str:
-    figures = (f"{number:.0f}" for number in (one.cpu, one.memory, one.gpu))
-    heard = None if one.heard_ago is None else f"{one.heard_ago:.3f}"
+    load = (f"{number:.0f}" for number in (one.cpu, one.memory, one.gpu))
+    times = (f"{seconds:.3f}" for seconds in (one.heard_ago, one.skew))
     labels = ",".join(f"{name}={value}" for name, value in one.labels.items())
     tenants = None if one.tenants is None else ",".join(one.tenants)
     return tabbed(
-        one.id, one.pool, one.region, one.state, one.active, one.slots, *figures, heard, f"{one.skew:.3f}",
-        ",".join(one.capabilities), labels, tenants,
+        one.id, one.pool, one.region, one.state, one.active, one.slots, *load, *times, ",".join(one.capabilities),
+        labels, tenants,
     )  # fmt: skip
 
 
@@ -87,11 +87,12 @@ def _table(workers: list[WorkerInfo], most: int = sys.maxsize) -> Any:
     shown = workers if len(workers) <= most else workers[: most - 1]
     columns, rows = columns_of("worker, pool, state, >runs, >cpu, >memory, >gpu, >heard, ~offers"), []
     for one in shown:
-        heard = "" if one.heard_ago is None else span(one.heard_ago)
         offers = [*one.capabilities, *(f"{name}={value}" for name, value in one.labels.items())]
         load = (f"{number:.0f}%" if number else "" for number in (one.cpu, one.memory, one.gpu))
         state = Text(one.state, style=COLOURS.get(one.state, ""))
-        rows.append([one.id, one.pool, state, f"{one.active}/{one.slots}", *load, heard, " ".join(offers)])
+        rows.append(
+            [one.id, one.pool, state, f"{one.active}/{one.slots}", *load, span(one.heard_ago), " ".join(offers)]
+        )
     kept = [place for place in range(len(columns)) if any(row[place] for row in rows)]
     table = rich_table([columns[place] for place in kept], [[row[place] for place in kept] for row in rows])
     left = len(workers) - len(shown)
@@ -105,7 +106,7 @@ def _follow(client: Client, pool: str | None, json: bool) -> None:
     for found in looks(client, lambda: client.workers(pool), types=("service",)):
         if isinstance(found, InterlockError):
             continue
-        steady = {one.id: replace(one, cpu=0, memory=0, gpu=0, heard_ago=None, skew=0) for one in found}
+        steady = {one.id: replace(one, cpu=0, memory=0, gpu=0, heard_ago=0, skew=0) for one in found}
         if json and steady != known:
             out(json_text({"workers": found}))
         for one in [] if json else found:

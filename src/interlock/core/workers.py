@@ -6,13 +6,15 @@ somebody resumes or removes the worker, or its process has ended.
 
 from interlock.core.lane import Room
 from interlock.core.liveness import worker_down
-from interlock.core.state import DRAINED, SchedulerState, Worker
+from interlock.core.roster import DRAINED, UNDECLARED, Worker
+from interlock.core.state import SchedulerState
 from interlock.core.transition import Pass
 from interlock.model.audit import AuditKind
 from interlock.model.command import WorkerDown
 from interlock.model.error import UnknownWorker, WrongStatus
 from interlock.model.field_types import did_you_mean
 from interlock.model.message import Drain
+from interlock.model.pool import PoolStatus
 from interlock.model.worker_info import REGION, WorkerAction, WorkerInfo, WorkerList, WorkerState
 from interlock.model.worker_request import ActOnWorker, AskWorker, AskWorkers, WorkerReport, WorkersReport
 
@@ -20,19 +22,19 @@ from interlock.model.worker_request import ActOnWorker, AskWorker, AskWorkers, W
 def report_all(question: AskWorkers, state: SchedulerState, elapsed: float) -> WorkersReport:
     wanted = [one for one in state.workers.values() if question.pool in (None, one.pool)]
     wanted.sort(key=lambda one: (one.pool, one.id))
-    return WorkersReport(question.request, WorkerList(workers=[worker_info(one, elapsed) for one in wanted]))
+    return WorkersReport(question.request, WorkerList(workers=[worker_info(state, one, elapsed) for one in wanted]))
 
 
 def report_one(question: AskWorker, state: SchedulerState, elapsed: float) -> WorkerReport:
-    return WorkerReport(question.request, worker_info(_find(state, question.worker_id), elapsed))
+    return WorkerReport(question.request, worker_info(state, _find(state, question.worker_id), elapsed))
 
 
-def worker_info(worker: Worker, elapsed: float) -> WorkerInfo:
+def worker_info(state: SchedulerState, worker: Worker, elapsed: float) -> WorkerInfo:
     return WorkerInfo(
         id=worker.id,
         pool=worker.pool,
         region=worker.labels.get(REGION),
-        state=state_of(worker),
+        state=state_of(state, worker),
         drained=worker.drained,
         active=len(worker.attempts),
         slots=worker.slots,
@@ -40,7 +42,7 @@ def worker_info(worker: Worker, elapsed: float) -> WorkerInfo:
         cpu=worker.cpu,
         memory=worker.memory,
         gpu=worker.gpu,
-        heard_ago=max(0.0, elapsed - worker.heard) if worker.heard else None,
+        heard_ago=max(0.0, elapsed - worker.heard),
         skew=worker.skew,
         jobs=len(worker.jobs),
         capabilities=list(worker.capabilities),
@@ -49,33 +51,34 @@ def worker_info(worker: Worker, elapsed: float) -> WorkerInfo:
     )
 
 
-def state_of(worker: Worker) -> WorkerState:
+def state_of(state: SchedulerState, worker: Worker) -> WorkerState:
+    pools = state.roster.pools
     if not worker.connected:
         return WorkerState.AWAY
     if worker.silent:
         return WorkerState.SILENT
-    if worker.draining or worker.drained:
+    if worker.draining or worker.drained or pools.get(worker.pool, UNDECLARED).status is not PoolStatus.ACTIVE:
         return WorkerState.DRAINING
-    if worker.free(Room.SHARED) <= 0:
-        return WorkerState.FULL
-    return WorkerState.OVERLOADED if max(worker.cpu, worker.gpu) >= 90.0 else WorkerState.READY
+    obstacle = worker.obstacle(Room.SHARED, bool(pools))
+    return WorkerState.READY if obstacle is None else WorkerState(obstacle)
 
 
 def act(p: Pass, origin: str, command: ActOnWorker) -> None:
     worker, actor = _find(p.state, command.worker_id), command.actor or origin
     before = worker.draining, worker.drained
     if command.action is WorkerAction.REMOVE and not worker.connected:
-        shown = worker_info(worker, p.elapsed)
+        shown = worker_info(p.state, worker, p.elapsed)
         worker_down(p, origin, WorkerDown(worker.id, True, f"worker {worker.id} was removed by {actor}"))
     else:
         _change(p, worker, command.action)
-        shown = worker_info(worker, p.elapsed)
+        shown = worker_info(p.state, worker, p.elapsed)
     if before != (worker.draining, worker.drained) or worker.id not in p.state.workers:
         p.audit(AuditKind.WORKER_CHANGED, actor, "", worker.id, action=command.action, pool=worker.pool)
     p.answers.append((origin, WorkerReport(command.request, shown)))
 
 
 def _change(p: Pass, worker: Worker, action: WorkerAction) -> None:
+    p.state.roster.changed(worker)
     if action is WorkerAction.REMOVE:
         worker.draining = True
         p.send(worker.id, Drain())

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter, itemgetter
 
 from interlock.core.decisions import Decisions
-from interlock.core.state import Limits, SchedulerState, Worker
+from interlock.core.roster import Worker
+from interlock.core.state import Limits, SchedulerState
 from interlock.core.workers import state_of
 from interlock.model.error import InterlockError, LeaseLost, StaleEpoch
 from interlock.model.exposition import Family
@@ -130,6 +131,7 @@ class Metrics:
             self._counts["crashed"].update(self._labels(map(_JOB, decisions.crashed)))
         for lag in decisions.lags:
             self._lag.add(lag)
+        self._counts["lacks"].update(decisions.lacks)
         self._dead_letters += len(batch.dead_letters)
         if decisions.violations or batch.deliveries or batch.sent:
             self._add_guards(decisions)
@@ -272,6 +274,7 @@ class Metrics:
             ("counter", "occurrences_skipped_total", "Occurrences that were skipped.", "job", counts["skipped"]),
             ("gauge", "runs_live", "Runs that have not ended.", "state", live),
             *_of_pools(workers),
+            ("counter", "dispatch_waits_total", "Looks for a worker in vain.", "reason", counts["lacks"]),
             ("counter", "pool_dispatches_total", "Attempts dispatched to workers.", "pool", counts["sent"]),
             ("gauge", "lane_active", "Runs that hold a slot.", "lane", {k: len(v.holding) for k, v in lanes.items()}),
             ("gauge", "lane_limit", "Slots.", "lane", {k: v.limit for k, v in lanes.items()}),
@@ -292,7 +295,7 @@ class Metrics:
             for job_id, states in self.by_job.items()
             for one, count in states.items()
         ]
-        by_state = Counter((one.pool, str(state_of(one))) for one in state.workers.values())
+        by_state = Counter((one.pool, str(state_of(state, one))) for one in state.workers.values())
         by_pool: list[Sample] = [
             ("", {"pool": pool, "state": one}, float(count)) for (pool, one), count in by_state.items()
         ]

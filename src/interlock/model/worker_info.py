@@ -19,9 +19,9 @@ class WorkerAction(StrEnum):
 class WorkerState(StrEnum):
     READY = "ready"
     FULL = "full"  # all slots are taken
-    OVERLOADED = "overloaded"  # too busy for more runs
-    DRAINING = "draining"  # gets nothing new, and finishes what it has
-    SILENT = "silent"  # connected, but lost a run by its silence
+    OVERLOADED = "overloaded"  # too busy for more runs of its pool
+    DRAINING = "draining"  # gets nothing new, and finishes what it has; or its pool is not active
+    SILENT = "silent"  # connected, but has sent nothing for too long
     AWAY = "away"  # not connected
 
 
@@ -37,7 +37,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
     cpu: Annotated[float, doc("Load of its machine's processors, in percent.")]
     memory: Annotated[float, doc("Memory of its machine in use, in percent.")]
     gpu: Annotated[float, doc("Load of its busiest GPU, in percent.")]
-    heard_ago: Annotated[float | None, doc("Seconds since its last sign of life; null if this scheduler had none yet.")]
+    heard_ago: Annotated[float, doc("Seconds since its last sign of life, or since the start of the scheduler.")]
     skew: Annotated[float, doc("Seconds by which its clock is ahead of the scheduler's.")]
     jobs: Annotated[int, doc("Jobs of the app that it has loaded.")]
     capabilities: Annotated[list[str], doc("Capabilities that it announced.")]
