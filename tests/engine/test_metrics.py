@@ -187,7 +187,7 @@ def test_workers_are_counted_by_pool() -> None:
     assert ("interlock_pool_slots", frozenset({("pool", "cpu")})) not in machine.read()
 
 
-@pytest.mark.behaviour("OBS-1", "ROU-7")
+@pytest.mark.behaviour("OBS-1")
 def test_looks_for_a_worker_in_vain_are_counted_by_reason() -> None:
     machine = Counted(Job(id="work"))
     machine.submit()
