@@ -263,6 +263,9 @@ class Roster:
             self._join(found, crew)
         return found
 
+    def known_place(self, key: PlaceKey) -> Place | None:
+        return self.places.get(key if self._bound else (*key[:2], ""))
+
     def lack(self, place: Place) -> Lack | None:
         """Return why nobody can serve a place; None if its workers have only to finish something first."""
         if not any(self._maps(pool, spec, place.key[1]) for pool, spec in self._declared()):
