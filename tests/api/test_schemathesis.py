@@ -42,7 +42,7 @@ def run_schemathesis(server: Server, *options: str, selected: int = 69) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
         check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr

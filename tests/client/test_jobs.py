@@ -205,6 +205,7 @@ def test_lanes_at_run_time(client: Face) -> None:
 
 @pytest.mark.behaviour("ROU-10")
 def test_workers(client: Face) -> None:
+    wait_until(lambda: client("workers", "default"), "the worker has joined")
     (found,) = client("workers", "default")
     assert (client("workers", pool="none"), client("worker", found.id).id) == ([], found.id)
     for action, drained in (("drain", True), (WorkerAction.RESUME, False)):
