@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         PayloadTooLarge, PolicyClosed, PolicyUnavailable, PortTaken, QueueFull, Refused, RemoteError, RequestTimeout,
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
-        TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField,
-        UnknownJob, UnknownLane, UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        TenantLimit, TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery,
+        UnknownField, UnknownJob, UnknownLane, UnknownRun, UnknownWorker, UnsupportedMediaType, WaitTimeout,
+        WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from interlock.model.session import SessionFields
     from interlock.model.session_info import ActedOnSession, SessionEvent, SessionInfo
     from interlock.model.state import State
+    from interlock.model.tenant import TenantInfo
     from interlock.model.work import Limits
     from interlock.model.worker_info import WorkerInfo
     from interlock.supervision.spec import Alive, Backoff, Budget, Ready
@@ -72,9 +74,10 @@ __all__ = [
     "RunEvent", "RunFailed", "RunHandle", "RunInfo", "RunNotEnded", "RunOrphaned", "RunPruned", "RunQuarantined",
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
-    "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun", "UnknownWorker",
-    "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongOrigin", "WrongStatus", "as_completed",
+    "StoreInUse", "StoreUnavailable", "TenantInfo", "TenantLimit", "TokensNeeded", "TooLarge", "Unauthorized",
+    "Unavailable", "UnknownBulk", "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane",
+    "UnknownRun", "UnknownWorker", "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WorkerInfo", "WrongOrigin",
+    "WrongStatus", "as_completed",
     "at", "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
 
@@ -104,6 +107,7 @@ _MODULES = {
     "model.session": "SessionFields",
     "model.session_info": "ActedOnSession SessionEvent SessionInfo",
     "model.state": "State",
+    "model.tenant": "TenantInfo",
     "model.work": "Limits",
     "model.worker_info": "WorkerInfo",
     "supervision.spec": "Alive Backoff Budget Ready",

@@ -26,6 +26,7 @@ COMMANDS = {
     "jobs": "Look",
     "lanes": "Look",
     "workers": "Look",
+    "tenants": "Look",
     "sessions": "Look",
     "deliveries": "Look",
     "approvals": "Look",
