@@ -32,6 +32,7 @@ RUN = {
     "docs/supervision.md": {"python"},
     "docs/tenants.md": {"yaml"},
     "docs/testing.md": {"python"},
+    "docs/workers.md": {"sh"},
 }
 """document → the languages of its blocks that a test runs"""
 SHOWN = {"console", "text", "json"}
