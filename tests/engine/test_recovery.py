@@ -62,7 +62,8 @@ def test_a_dispatch_that_waits_for_a_slow_store_is_not_yet_silent() -> None:
         for _ in range(9):  # more than one batch, so that passes happen while the first is being written
             bench.submit()
         while len(worker.of(m.Dispatch)) < 9:
-            worker.say(m.Load())
+            held = [m.Held(one.run_id, one.fence) for one in worker.of(m.Dispatch)]
+            worker.say(m.Load(), m.Heartbeat(held))
             await pass_time(0.1)
         assert {one.fence for one in worker.of(m.Dispatch)} == {1}
         await bench.stop()
