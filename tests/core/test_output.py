@@ -59,7 +59,7 @@ def report(machine: Machine, *found: Scanned, position: int | None = None) -> No
 
 
 def letters(machine: Machine) -> list[str]:
-    return list(machine.store.letters)
+    return list(machine.store.dead.rows)
 
 
 def audited(machine: Machine) -> list[str]:

@@ -10,6 +10,7 @@ from interlock.model.state import HOLDS_SLOT, TERMINAL, State
 from interlock.ports.store import StoredEvent
 from interlock.simulation.forecast_model import CONSTRAINTS, LANE, PREVIOUS, WORKER, LaneForecast, Plan, RunForecast
 from interlock.stores.memory import MemoryStore
+from interlock.stores.memory_letters import Letters
 
 AT_ONCE = 0.001  # seconds within which a run starts on time
 
@@ -37,7 +38,7 @@ class RecordingStore(MemoryStore):
                     self._last[run.job_id] = run
                 self._forget(run)
         self._numbered.clear()
-        self.letters.clear()
+        self.dead = Letters()
 
     async def previous(self, run_id: str) -> tuple[str, State, bool] | None:
         found, last = await super().previous(run_id), self._last.get(self.runs_by_id[run_id].job_id)
