@@ -15,8 +15,8 @@ from hypothesis.stateful import (
 )
 
 from interlock.core.step import Command, step
-from interlock.model.dead_letter import CODE_OF
 from interlock.model.command import Define, Stalled, StartDraining
+from interlock.model.dead_letter import CODE_OF
 from interlock.model.job import ExecutorKind, Job, Retry
 from interlock.model.message import (
     Checkpoint,

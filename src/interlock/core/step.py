@@ -137,6 +137,7 @@ _HANDLERS: dict[type, Callable[[Pass, str, Any], None]] = {
     message.LogLine: liveness.log_line,
     message.Checkpoint: liveness.checkpoint,
     message.Leaving: liveness.worker_leaving,
+    message.Unread: letters.unread,
     command.Create: admission.create,
     request.ActOnRun: actions.act,
     letter_request.Replay: actions.act,
