@@ -104,16 +104,18 @@ def test_an_end_has_its_letter_in_the_same_batch(
 
 @pytest.mark.behaviour("ROU-7")
 def test_a_stage_gives_up_a_run_with_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    why = "no worker for 50 tries"
+
     def stage(p: Pass, run: Run) -> bool:
-        p.give_up(run, LetterCode.NO_WORKERS, "no worker for 50 tries")
+        p.give_up(run, LetterCode.NO_WORKERS, why)
         return True
 
     m = Machine()
     monkeypatch.setattr("interlock.core.step._STAGES", (stage,))
     run_id = m.submit()
     run = m.store.runs_by_id[run_id]
-    assert (run.state, run.reason, run.error) == (State.FAILED, "no worker for 50 tries", "no worker for 50 tries")
-    assert [(one.id, one.code, one.error) for one in letters(m)] == [(run_id, "no_workers", "no worker for 50 tries")]
+    assert (run.state, run.reason, run.error) == (State.FAILED, f"no_workers: {why}", why)
+    assert [(one.id, one.code, one.error) for one in letters(m)] == [(run_id, "no_workers", why)]
 
 
 @pytest.mark.behaviour("REC-4")

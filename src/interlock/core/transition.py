@@ -149,11 +149,18 @@ class Pass(Decisions, kw_only=True):
             error = (run.error or run.reason)[:LONGEST_ERROR]
             self.batch.dead_letters.append(DeadLetter(run.id, self.now, code, error, run.job_id, run.tenant))
 
-    def give_up(self, run: Run, code: LetterCode, error: str) -> None:
-        """End a run as failed, for a reason of its own: the code of its dead letter."""
-        run.error = error
-        self.move(run, State.FAILED, error)
-        self.batch.dead_letters[-1] = replace(self.batch.dead_letters[-1], code=code)
+    def note(self, run: Run, reason: str) -> None:
+        """Add an entry to the history of a run whose state stays as it is."""
+        run.previous, run.reason, run.seq = run.state, reason, run.seq + 1
+        entry = Transition(run.seq, run.state, run.state, self.now, run.attempt, reason, "scheduler")
+        self.history.setdefault(run.id, []).append(entry)
+        self.changed[run.id] = run
+
+    def give_up(self, run: Run, code: str, text: str) -> None:
+        """End a run that could not be done; its dead letter has this code."""
+        run.error = text
+        self.move(run, State.FAILED, f"{code}: {text}")
+        self.batch.dead_letters[-1] = replace(self.batch.dead_letters[-1], code=LetterCode(code))
 
     def _give_up_place(self, run: Run) -> None:
         """Let others of its job pass a run that is held, or that is judged again and has never begun."""
