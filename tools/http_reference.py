@@ -19,6 +19,7 @@ INSIDE = {
     "TriggerBody", "BackfillBody", "JobsBody", "Defined", "FireTimes", "BulkBody", "RunAction",
     "Priority", "LaneStatus", "ReasonKind", "Obstacle",
     "Mode", "Drop", "SessionAction", "ActedOnSession", "DeliveryState", "Sensitivity",
+    "LetterCode", "LetterFilter", "Dropped",
 }  # fmt: skip
 """types described where they are used"""
 WORDS = {
@@ -37,12 +38,14 @@ WORDS = {
     "SessionAction": "The `action` on a session",
     "DeliveryState": "A delivery's `state`",
     "Sensitivity": "A job's `sensitivity`",
+    "LetterCode": "A dead letter's `code`",
 }
 """types with a few values"""
 BASES = {
     "RunDetail": "RunInfo",
     "ApprovalDetail": "ApprovalInfo",
     "NamedJobBody": "JobBody",
+    "LetterDetail": "LetterInfo",
 }  # types that extend another
 
 

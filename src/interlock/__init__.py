@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         RunCancelled, RunDebounced, RunDenied, RunEnded, RunFailed, RunNotEnded, RunOrphaned, RunPruned, RunQuarantined,
         RunSkipped, RunTimeout, SelfApproval, SocketInUse, StaleApproval, StaleEpoch, StoreInUse, StoreUnavailable,
         TokensNeeded, TooLarge, Unauthorized, Unavailable, UnknownBulk, UnknownChild, UnknownDelivery, UnknownField,
-        UnknownJob, UnknownLane, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
+        UnknownJob, UnknownLane, UnknownLetter, UnknownRun, UnsupportedMediaType, WaitTimeout, WrongOrigin, WrongStatus,
     )  # fmt: skip
     from interlock.model.explanation import Explanation
     from interlock.model.failure import RetryAfter
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from interlock.model.guard import Action, Check, Constraints, Decision, Hook, ViolationEvent
     from interlock.model.job import KeyLimitFields, Retry
     from interlock.model.lane import LaneEvent, LaneInfo
+    from interlock.model.letter_view import LetterDetail, LetterInfo
     from interlock.model.run_view import (
         Event, GapEvent, HelloEvent, HistoryEntry, LogEvent, LogLine, ProgressEvent, RunDetail, RunEvent, RunInfo,
         ServiceEvent, ServiceLogEvent,
@@ -62,9 +63,9 @@ __all__ = [
     "DatabaseDamaged", "DatabaseGone", "DatabaseTooNew", "Decision", "DeliveryInfo", "Draining", "DuplicateChild",
     "DuplicateJob", "DuplicateService", "Event", "Explanation", "Fatal", "Forbidden", "GapEvent", "HeadTooLarge",
     "HelloEvent", "HistoryEntry", "Hook", "IdempotencyConflict", "InterlockError", "InvalidTransition", "ItemFailed",
-    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LifespanFailed", "Limits", "LogEvent",
-    "LogLine", "MethodNotAllowed", "Missing", "MissingField", "MissingLibrary", "NeedsLinux",
-    "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson",
+    "JobFunction", "KeyLimitFields", "LaneEvent", "LaneInfo", "LeaseLost", "LetterDetail", "LetterInfo",
+    "LifespanFailed", "Limits", "LogEvent", "LogLine", "MethodNotAllowed", "Missing", "MissingField",
+    "MissingLibrary", "NeedsLinux", "NoApproval", "NoContainerEngine", "NotADatabase", "NotAllowed", "NotConnected", "NotFound", "NotJson",
     "NotPrivate", "NotPut", "NotQuarantined", "NotRunning", "Notice", "Overloaded", "PayloadTooLarge", "PolicyClosed",
     "PolicyUnavailable", "PortTaken", "ProgressEvent", "QueueFull", "Ready", "Refused", "RemoteError",
     "RequestTimeout", "Retry", "RetryAfter", "RunCancelled", "RunDebounced", "RunDenied", "RunDetail", "RunEnded",
@@ -72,7 +73,7 @@ __all__ = [
     "RunSkipped", "RunTimeout", "Secret", "SelfApproval", "ServiceContext", "ServiceEvent", "ServiceLogEvent",
     "SessionEvent", "SessionFields", "SessionInfo", "SocketInUse", "StaleApproval", "StaleEpoch", "State",
     "StoreInUse", "StoreUnavailable", "TokensNeeded", "TooLarge", "Unauthorized", "Unavailable", "UnknownBulk",
-    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownRun",
+    "UnknownChild", "UnknownDelivery", "UnknownField", "UnknownJob", "UnknownLane", "UnknownLetter", "UnknownRun",
     "UnsupportedMediaType", "ViolationEvent", "WaitTimeout", "WrongOrigin", "WrongStatus", "as_completed", "at",
     "cron", "every", "gather", "once", "run", "testing",
 ]  # fmt: skip
@@ -94,6 +95,7 @@ _MODULES = {
     "model.guard": "Action Check Constraints Decision Hook ViolationEvent",
     "model.job": "KeyLimitFields Retry",
     "model.lane": "LaneEvent LaneInfo",
+    "model.letter_view": "LetterDetail LetterInfo",
     "model.run_view": (
         "Event GapEvent HelloEvent HistoryEntry LogEvent LogLine ProgressEvent RunDetail RunEvent RunInfo ServiceEvent "
         "ServiceLogEvent"

@@ -26,7 +26,7 @@ def test_what_is_asked() -> None:
     assert next(asked).path == f"{PATH}?code=failed&job=j&tenant=red&since=1.0&until=2.0&replayed=false&limit=3"
     counts = operations.dead_letter_counts(job="j")
     assert next(counts).path == f"{PATH}?job=j&limit=1"
-    assert returned(counts, LetterPage(letters=[INFO], counts={"failed": 7}, next="x3")) == {"failed": 7}
+    assert returned(counts, answered(LetterPage(letters=[INFO], counts={"failed": 7}, next="x3"))) == {"failed": 7}
     replay = next(operations.replay("r1", {"a": il.Secret("pst")}, "mended"))
     assert replay.path == f"{PATH}/r1/replay"
     assert body(replay) == {"reason": "mended", "payload": {"a": {"$secret": "pst"}}}
@@ -42,7 +42,7 @@ def test_pages_are_dropped_until_none_is_left() -> None:
     first = next(drop)
     assert (first.path, body(first)["all"]) == (f"{PATH}/drop", True)
     assert drop.send(answered(Dropped(dropped=1000, more=True))) == first
-    assert returned(drop, Dropped(dropped=5, more=False)) == 1005
+    assert returned(drop, answered(Dropped(dropped=5, more=False))) == 1005
 
 
 @pytest.mark.parametrize(
