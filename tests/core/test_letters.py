@@ -102,7 +102,7 @@ def test_an_end_has_its_letter_in_the_same_batch(
         assert (letter.error, letter.at, letter.tenant) == (error or run.error, m.wall, "default")
 
 
-@pytest.mark.behaviour("ROU-7")
+@pytest.mark.behaviour("REC-4")
 def test_a_stage_gives_up_a_run_with_a_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     why = "no worker for 50 tries"
 
