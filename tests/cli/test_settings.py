@@ -141,6 +141,7 @@ def test_every_setting_can_be_written_in_the_file_and_in_the_environment() -> No
         "keep_for": ("12h", 43200.0),
         "keep_runs_total": ("7", 7),
         "keep_keys": ("1d", 86400.0),
+        "keep_dead_letters": ("7d", 604800.0),
     }
     assert set(examples) == set(SETTINGS) - {"lanes", "tokens", "sessions"}
     for name, (text, value) in examples.items():

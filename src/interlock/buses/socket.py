@@ -30,7 +30,7 @@ class _SocketPeer(Peer, asyncio.Protocol):
         self._endpoint = endpoint
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader()
+        self._reader = FrameReader(endpoint.tolerant)
         self._unsent: list[Message] = []
         self._when_closed: list[Callable[[], None]] = []
 

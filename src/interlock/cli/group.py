@@ -18,7 +18,10 @@ from interlock.model.field_types import did_you_mean
 from interlock.model.run_action import RunAction
 from interlock.model.session import SessionAction
 
-GROUPS = {"policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it."}
+GROUPS = {
+    "policy": "Try a policy before it decides: run its cases, explain and compare verdicts. Or serve it.",
+    "dlq": "Look at dead letters, work that could not be done, and replay or drop them.",
+}
 """group of commands → its help"""
 
 

@@ -172,6 +172,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         float, doc("Time an idempotency key is kept, even if its run is pruned; 0s is for ever."), KEEP
     ] = 30 * 86400.0
 
+    keep_dead_letters: Annotated[
+        float, doc("Time a dead letter and its run are kept, the newest 100,000 at most; 0s is for ever."), KEEP
+    ] = 90 * 86400.0
+
     def __post_init__(self) -> None:
         check(self)
 

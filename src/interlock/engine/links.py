@@ -1,6 +1,7 @@
 """The scheduler's side of every link: which workers and clients are connected, and which must wait."""
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
@@ -41,11 +42,17 @@ WORKER_MESSAGES = frozenset(
         m.LogLine,
         m.Checkpoint,
         m.Leaving,
+        m.Unread,
     }
 )
 
 
+MOST_UNREAD = 100  # unreadable messages on one link, before it is closed
+
+
 class Links(Endpoint):
+    tolerant = True
+
     def __init__(self, engine: "Engine", instance: str) -> None:
         self._engine = engine
         self._instance = instance
@@ -54,12 +61,14 @@ class Links(Endpoint):
         self._joined: dict[str, Peer] = {}
         """workers whose return is stored; dispatches decided before a worker rejoined must not go to its new link"""
         self._links: dict[str, int] = {}  # worker → the number of its latest link
+        self._unread: Counter[Peer] = Counter()
         self._clients: dict[str, Peer] = {}
         self._paused: list[Peer] = []
         self._count = 0
         self.faults: dict[str, m.Unready] = {}  # worker without its pid → why it cannot start processes
 
     def closed(self, peer: Peer) -> None:
+        self._unread.pop(peer, None)
         name = self._names.pop(peer, None)
         if name is None:
             return
@@ -76,6 +85,10 @@ class Links(Endpoint):
 
     def received(self, peer: Peer, messages: Sequence[m.Message]) -> None:
         name = self._names.get(peer)
+        if bad := [one for one in messages if type(one) is m.Unread]:
+            self._unread[peer] += len(bad)
+            if self._workers.get(name or "") is not peer or self._unread[peer] > MOST_UNREAD:
+                raise Refused(f"link: a frame that cannot be read ({bad[0].error})")
         if name is None:
             self._introduce(peer, messages[0])
             name = self._names.get(peer)

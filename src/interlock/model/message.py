@@ -43,6 +43,13 @@ class OfAttempt(Message, frozen=True):
     fence: int
 
 
+class Unread(Message, frozen=True):
+    """Stands for a message that cannot be read; nobody sends it."""
+
+    raw: bytes
+    error: str
+
+
 class Held(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """An attempt that a worker has, finished or not, until the scheduler has settled it."""
 

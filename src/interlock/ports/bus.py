@@ -38,6 +38,8 @@ class Peer(ABC):
 class Endpoint(ABC):
     """Receives the events of links. Called from the event loop, never concurrently; must not block."""
 
+    tolerant = False  # whether it takes an `Unread` for a bad message; else the link is closed
+
     def opened(self, peer: Peer) -> None:  # noqa: B027 - most endpoints wait for the first message
         pass
 
