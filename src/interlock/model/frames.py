@@ -38,6 +38,7 @@ class FrameReader:
     """Cuts a stream into messages. `Refused` means that the stream is garbage and must be closed."""
 
     def __init__(self) -> None:
+        self.largest = LARGEST
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Sequence[Message]]:
@@ -47,8 +48,8 @@ class FrameReader:
         try:
             while len(buffer) - start >= _HEADER:
                 size = int.from_bytes(buffer[start : start + _HEADER], "big")
-                if size > LARGEST:
-                    raise Refused(f"link: a frame of {size:,} bytes is larger than {LARGEST:,}")
+                if size > self.largest:
+                    raise Refused(f"link: a frame of {size:,} bytes is larger than {self.largest:,}")
                 end = start + _HEADER + size
                 if len(buffer) < end:
                     break
