@@ -71,9 +71,9 @@ async def run_worker(options: WorkerOptions, elsewhere: TlsBus | None = None) ->
         processes=options.processes,
         instance=options.instance,
         pid=os.getpid(),
-        patience=HostSettings.patience if elsewhere is None else inf,
-        pace=Pace() if elsewhere is None else ELSEWHERE,
     )
+    if elsewhere is not None:
+        settings = msgspec.structs.replace(settings, patience=inf, pace=ELSEWHERE)
     host: Host | None = None
     echo = Echo() if options.echo else None
 
